@@ -1,0 +1,195 @@
+"""The data plane as Python sees it. Everything that happens while a mix runs is in Rust, without the GIL."""
+
+from typing import Literal, TypedDict, final
+
+class ClassFacts(TypedDict):
+    name: str  # "223.gif"
+    files: int
+    bytes: int  # of all files of the class
+    weight: int  # of 100
+    missing: bool  # the class of files that must not exist
+
+class TreeFacts(TypedDict):
+    files: int
+    bytes: int
+    digest: str  # hex, of every path, size and content
+    classes: list[ClassFacts]
+
+def tree_facts() -> TreeFacts: ...
+def tree_write(directory: str) -> None:
+    """Writes the WebBench document tree below `directory`, which must exist. Raises OSError."""
+
+def tree_check(directory: str) -> list[str]:
+    """Problems of a tree written earlier (missing, wrong size or content), at most 20; empty when whole."""
+
+def workload_paths(seed: int, client: int, thread: int, count: int) -> list[str]:
+    """The first `count` request paths of one client thread of `webbench-static`."""
+
+@final
+class Target:
+    """A destination that load may go to. `open` is the only way to get one, and `start` takes nothing else."""
+
+    @staticmethod
+    def open(url: str, consent_token: str | None = None) -> Target:
+        """Resolves `url` once and proves consent where it is not loopback.
+
+        Raises ValueError (not a usable URL), OSError (does not resolve or connect),
+        PermissionError (no consent; the message says how to give it).
+        """
+    url: str
+    address: str  # "127.0.0.1:8080", the one that was checked and is used
+    host: str  # the Host header
+    path: str
+    loopback: bool
+
+@final
+class Load:
+    """A mix under way."""
+
+    def snapshot(self) -> Snapshot: ...
+    def stop(self) -> None:
+        """Ends the mix early; `result` still comes, marked `stopped`."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """True once the mix has ended. Releases the GIL."""
+
+    def result(self) -> MixResult:
+        """Raises RuntimeError while the mix runs."""
+
+class Snapshot(TypedDict):
+    elapsed_s: float
+    operations: int  # completed so far, ramps included
+    bytes_in: int
+    errors: int
+    clients_active: int
+
+Side = Literal["server", "network", "client", "check"]
+
+class OperationResult(TypedDict):
+    operation: str  # "GET 223.gif"
+    count: int  # successes that completed in the window
+    bytes_body: int
+    errors: int  # in the window
+    response_time_hdr: bytes  # HDR V2, nanoseconds, successes in the window
+
+class ClientResult(TypedDict):
+    client: int
+    operations: int  # in the window
+    bytes_in: int
+    errors: int  # from start to end
+    left_at_s: float | None  # since the start of the mix
+
+class SecondResult(TypedDict):
+    second: int  # since the start of the mix
+    operations: int
+    bytes_in: int
+    errors: int
+
+class ErrorResult(TypedDict):
+    side: Side
+    fault: str  # "timeout", "connection_refused", "wrong_length" ...
+    count: int  # from start to end
+    in_window: int
+    example: str  # the first one in words
+
+class GeneratorResult(TypedDict):
+    cpu_user_s: float  # of the engine threads, in the window
+    cpu_system_s: float
+    threads: int
+    loop_lag_hdr: bytes  # HDR V2, nanoseconds from the kernel's readiness report to the end of its batch
+    connections: int  # opened from start to end
+    reconnects: int  # an idle kept-alive connection was closed by the server; the request was sent again
+    source_addresses: int  # local addresses used
+
+class MixResult(TypedDict):
+    stopped: bool
+    started_unix_s: float
+    window_s: float
+    clients_planned: int
+    clients_participating: int  # still in the mix at its end
+    operations: int  # successes in the window
+    operations_total: int  # successes from start to end, drain included: what the server should have counted
+    bytes_body: int  # in the window
+    bytes_in: int  # heads and bodies, in the window
+    bytes_out: int
+    response_time_hdr: bytes  # successes in the window
+    connect_time_hdr: bytes  # connections opened in the window
+    by_operation: list[OperationResult]
+    by_client: list[ClientResult]
+    by_second: list[SecondResult]
+    errors: list[ErrorResult]
+    generator: GeneratorResult
+
+@final
+class MixSpec:
+    """One mix, as the engine takes it. Raises ValueError that lists every problem, one a line."""
+
+    def __init__(
+        self,
+        *,
+        target: Target,
+        workload: Literal["webbench-static", "url"],
+        clients: int,
+        threads: int,
+        length_s: float,
+        ramp_up_s: float = 0,
+        ramp_down_s: float = 0,
+        delay_s: float = 0,
+        think_time_s: float = 0,
+        seed: int = 0,
+        http_version: Literal["1.0", "1.1"] = "1.1",
+        keep_alive: bool = True,
+        close: Literal["ordinary", "reset"] = "ordinary",
+        receive_buffer_bytes: int = 65536,
+        timeout_s: float = 30,
+        leave_after_errors: int | None = None,
+        verify_share: float = 1.0,
+        max_rate_per_s: float | None = None,
+        engine_threads: int = 1,
+        cpus: list[int] | None = None,
+    ) -> None: ...
+
+def start(spec: MixSpec) -> Load: ...
+
+@final
+class Histogram:
+    """An HDR histogram of nanoseconds (3 significant digits, nothing clipped)."""
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Histogram: ...
+    @staticmethod
+    def merged(parts: list[bytes]) -> Histogram: ...
+    def to_bytes(self) -> bytes: ...
+    def value_at(self, quantile: float) -> int:
+        """The value at `quantile` (0..1), ns; 0 of an empty histogram: ask `count` first."""
+    count: int
+    mean: float
+    max: int
+    min: int
+
+def consent_document(authority: str, token: str) -> str:
+    """What `/.well-known/serverdyno/<token>` must contain on `authority` ("host:port")."""
+
+@final
+class ReferenceServer:
+    """The reference HTTP server, on threads of this process. Binds loopback only, unless `bind` says otherwise."""
+
+    @staticmethod
+    def start(
+        *,
+        port: int = 0,
+        bind: str = "127.0.0.1",
+        threads: int = 1,
+        cpus: list[int] | None = None,
+        body_bytes: int | None = None,  # None: the webbench tree; else this many bytes for every path
+        fault: str | None = None,  # a name of `reference_faults()`, e.g. "delay=5ms"
+    ) -> ReferenceServer: ...
+    def stop(self) -> None: ...
+    port: int
+    requests: int  # answered so far
+
+def reference_faults() -> list[tuple[str, str]]:
+    """Names and meanings of the faults that the reference server can commit."""
+
+def build_info() -> dict[str, str]:
+    """`version`, `profile` ("release" or "debug"), `target`."""

@@ -1,0 +1,41 @@
+"""Errors that reach the user: whose fault it is, and what to try.
+
+Not for faults of a single operation under load; those are counted (see `crates/measure/src/fault.rs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class DynoError(Exception):
+    """An error with advice. `cli` prints it without a traceback and exits with `exit_status`."""
+
+    exit_status = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UserError(DynoError):
+    """The user's mistake: a plan, an option or a path that can't be used. Exit status 2."""
+
+    exit_status = 2
+
+
+class PlanError(UserError):
+    """All problems of one plan or suite at once, each with its place."""
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__("\n".join([f"{source}: {count}", *(f"  {problem}" for problem in problems)]))
+        self.problems = tuple(problems)
+
+
+class ServerError(DynoError):
+    """A server under test could not be prepared, started, proven to be ours, or stopped."""
+
+
+class ConsentError(UserError):
+    """A target outside loopback that has not shown that load is welcome."""

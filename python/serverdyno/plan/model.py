@@ -1,0 +1,147 @@
+"""What an experiment is made of: suites, mixes, servers, configurations, plans. Data only.
+
+Reading, checking and expanding are in `load.py`, `expand.py` and `order.py`.
+Every problem of a document is reported at once; a field that is not known is a problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+MAX_CLIENTS = 100_000
+MAX_LENGTH_S = 24 * 3600
+
+
+class Model(BaseModel):
+    """Strict and frozen: what was checked is what is used."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class HttpSettings(Model):
+    """How a client speaks HTTP."""
+
+    version: Literal["1.0", "1.1"] = "1.1"
+    keep_alive: bool = True
+    close: Literal["ordinary", "reset"] = "ordinary"
+    receive_buffer_bytes: int = Field(default=65536, ge=256, le=16 * 1024 * 1024)
+
+
+class ThreadStep(Model):
+    """From this number of clients on, this many threads a client (seed 003, figure 12)."""
+
+    clients: int = Field(ge=1)
+    threads: int = Field(ge=1, le=1000)
+
+
+class Suite(Model):
+    """An ordered list of mixes with a growing number of clients. `source` says where the parameters were published."""
+
+    name: Name
+    title: str
+    source: str
+    workload: Literal["webbench-static", "url"]
+    clients: list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]] = Field(min_length=1)
+    threads: int = Field(default=1, ge=1, le=1000)
+    threads_from: list[ThreadStep] = []
+    length_s: float = Field(gt=0, le=MAX_LENGTH_S)
+    ramp_up_s: float = Field(default=0, ge=0)
+    ramp_down_s: float = Field(default=0, ge=0)
+    delay_s: float = Field(default=0, ge=0)
+    think_time_s: float = Field(default=0, ge=0)
+    timeout_s: float = Field(default=30, gt=0, le=600)
+    leave_after_errors: int | None = Field(default=1, ge=1)
+    http: HttpSettings = HttpSettings()
+    certainty: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """One fixed load for a fixed time, ready to run."""
+
+    index: int
+    name: str
+    clients: int
+    threads: int
+    length_s: float
+    ramp_up_s: float
+    ramp_down_s: float
+    delay_s: float
+    think_time_s: float
+
+    @property
+    def window_s(self) -> float:
+        """The measured part of the mix."""
+        return self.length_s - self.ramp_up_s - self.ramp_down_s
+
+
+class GeneratorPlan(Model):
+    """Where and how the load is made. `cpus` empty: chosen by the tool, apart from the server's."""
+
+    threads: int = Field(default=1, ge=1, le=256)
+    cpus: list[int] = []
+    verify_share: float = Field(default=1.0, ge=0, le=1)
+
+
+class Bounds(Model):
+    """What a plan must promise before load goes to a host that is not loopback."""
+
+    max_clients: int = Field(ge=1)
+    max_rate_per_s: float = Field(gt=0)
+    max_length_s: float = Field(gt=0)
+
+
+class ServerPlan(Model):
+    """A server under test, its fixed settings, and the factors that vary it: every combination is a configuration."""
+
+    server: str
+    name: Name | None = None
+    settings: dict[str, Any] = {}
+    factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
+    cpus: list[int] = []
+    url: str | None = None
+    bounds: Bounds | None = None
+
+
+class Plan(Model):
+    """Suite x configurations x repetitions."""
+
+    name: Name
+    title: str
+    suite: Name
+    scale: float = Field(default=1.0, gt=0, le=1)
+    repetitions: int = Field(default=2, ge=1, le=1000)
+    order: Literal["interleaved", "sequential", "random"] = "interleaved"
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    generator: GeneratorPlan = GeneratorPlan()
+    servers: list[ServerPlan] = Field(min_length=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One combination of levels of one server."""
+
+    name: str
+    server: str
+    settings: dict[str, Any]
+    cpus: tuple[int, ...]
+    url: str | None
+    bounds: Bounds | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """One suite against one configuration, once. `number` is its place in the order of the experiment, from 1."""
+
+    number: int
+    configuration: str
+    repetition: int
+
+    @property
+    def folder(self) -> str:
+        """`007-apache-r2`."""
+        return f"{self.number:03}-{self.configuration}-r{self.repetition}"

@@ -1,0 +1,80 @@
+"""The contract of a server under test. One driver is one file beside this one and one line in `registry.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Settings(BaseModel):
+    """The named settings of a driver. Each field has a description: `dyno servers` prints it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A server program on this machine. `program` is None for one that needs none."""
+
+    version: str
+    program: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What is disclosed of a server: version, command, settings and every configuration file as used."""
+
+    server: str
+    version: str
+    command: list[str]
+    settings: dict[str, object]
+    files: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+class ServerDriver(Protocol):
+    """A server's life: prepare, start, ready, describe, stop. Every step may be repeated; `stop` always runs.
+
+    A driver works in `directory` alone, which is its own; binds loopback alone, on a port that was free;
+    and never touches a server that was there before.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    debian_package: ClassVar[str | None]
+    settings_type: ClassVar[type[Settings]]
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """The program found here, or None."""
+
+    def prepare(self) -> None:
+        """Writes configuration and makes sure of the documents."""
+
+    def start(self) -> None:
+        """Starts the server; returns once its process exists."""
+
+    def ready(self) -> None:
+        """Returns once it answers, and is proven to be the process that `start` made. Raises ServerError."""
+
+    def describe(self) -> Description:
+        """After `prepare`."""
+
+    def stop(self) -> None:
+        """Leaves no process behind. Never raises for a server that is already gone."""
+
+    @property
+    def url(self) -> str:
+        """Where load goes, with the trailing slash of the document root."""
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds (user + system) of all its processes so far, or None where it can't be known."""
+
+    def rss_bytes(self) -> int | None:
+        """Resident memory of all its processes now, or None."""
+
+    def requests_served(self) -> int | None:
+        """The server's own count of requests since its start, where it keeps one (access log, status counter)."""

@@ -1,0 +1,89 @@
+"""The record of one finished mix: raw figures as measured. What is derived from them is in `analysis`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """One operation class in the window. Histogram: HDR V2, nanoseconds."""
+
+    operation: str
+    count: int
+    bytes_body: int
+    errors: int
+    response_time_hdr: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRow:
+    """One client in the window; errors from start to end of the mix."""
+
+    client: int
+    operations: int
+    bytes_in: int
+    errors: int
+    left_at_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SecondRow:
+    """One second since the start of the mix, ramps included."""
+
+    second: int
+    operations: int
+    bytes_in: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """One kind of error, with its side: server, network, client (our own fault) or check (wrong data)."""
+
+    side: str
+    fault: str
+    count: int
+    in_window: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class MixRecord:
+    """Everything that is kept of one mix. `None` means not measured, never zero."""
+
+    run: int
+    configuration: str
+    repetition: int
+    mix: int
+    name: str
+    clients: int
+    threads: int
+    clients_participating: int
+    length_s: float
+    ramp_up_s: float
+    ramp_down_s: float
+    window_s: float
+    started_unix_s: float
+    stopped: bool
+    operations: int
+    operations_total: int
+    bytes_body: int
+    bytes_in: int
+    bytes_out: int
+    response_time_hdr: bytes
+    connect_time_hdr: bytes
+    generator_threads: int
+    generator_cpu_user_s: float
+    generator_cpu_system_s: float
+    loop_lag_hdr: bytes
+    connections: int
+    reconnects: int
+    source_addresses: int
+    server_cpu_s: float | None
+    server_rss_bytes: int | None
+    ceiling_operations_s: float | None
+    by_operation: list[OperationRow] = field(default_factory=list)
+    by_client: list[ClientRow] = field(default_factory=list)
+    by_second: list[SecondRow] = field(default_factory=list)
+    errors: list[ErrorRow] = field(default_factory=list)

@@ -1,0 +1,27 @@
+"""Units and how figures are written for people: one place, so that every table agrees."""
+
+from __future__ import annotations
+
+NS_PER_MS = 1e6
+NS_PER_S = 1e9
+BITS_PER_BYTE = 8
+BITS_PER_MBIT = 1e6
+
+
+def mbit_per_s(byte_count: float, seconds: float) -> float:
+    """Throughput in Mbit/s (10^6 bits) of `byte_count` bytes moved in `seconds`."""
+    return byte_count * BITS_PER_BYTE / BITS_PER_MBIT / seconds
+
+
+def format_count(value: float) -> str:
+    """A count or rate with thousands separators: `12,345`, or two decimals below ten."""
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:,.2f}"
+
+
+def format_duration_s(seconds: float) -> str:
+    """A duration as a person says it: `45 s`, `12 min`, `1 h 20 min`."""
+    whole = round(seconds)
+    if whole < 90:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
