@@ -1,6 +1,7 @@
 """What an experiment is made of: suites, mixes, servers, configurations, plans. Data only.
 
-Reading, checking and expanding are in `load.py`, `expand.py` and `order.py`.
+Reading is in `load.py`, checking in `validate.py` and `check_suite.py`, expanding in `expand.py` and
+`order.py`.
 Every problem of a document is reported at once; a field that is not known is a problem.
 """
 
@@ -12,6 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+Certainty = Annotated[str, Field(pattern=r"^(seen|derived|memory|choice)(: .+)?$")]
+Order = Literal["interleaved", "sequential", "random"]
 MAX_CLIENTS = 100_000
 MAX_LENGTH_S = 24 * 3600
 
@@ -19,7 +22,7 @@ MAX_LENGTH_S = 24 * 3600
 class Model(BaseModel):
     """Strict and frozen: what was checked is what is used."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class HttpSettings(Model):
@@ -39,11 +42,17 @@ class ThreadStep(Model):
 
 
 class Suite(Model):
-    """An ordered list of mixes with a growing number of clients. `source` says where the parameters were published."""
+    """An ordered list of mixes with a growing number of clients.
+
+    `source` says where the parameters were published, `description` what the suite is and is not. `certainty`
+    says of each parameter (`length_s`, `http.version`) how it is known: *seen* in the published report,
+    *derived* from what is published, from *memory* of the literature, or our own *choice*; and why.
+    """
 
     name: Name
     title: str
     source: str
+    description: str = ""
     workload: Literal["webbench-static", "url"]
     clients: list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]] = Field(min_length=1)
     threads: int = Field(default=1, ge=1, le=1000)
@@ -56,12 +65,12 @@ class Suite(Model):
     timeout_s: float = Field(default=30, gt=0, le=600)
     leave_after_errors: int | None = Field(default=1, ge=1)
     http: HttpSettings = HttpSettings()
-    certainty: dict[str, str] = {}
+    certainty: dict[str, Certainty] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """One fixed load for a fixed time, ready to run."""
+    """One fixed load for a fixed time, ready to run. `index` is its place in the suite, from 1."""
 
     index: int
     name: str
@@ -88,7 +97,10 @@ class GeneratorPlan(Model):
 
 
 class Bounds(Model):
-    """What a plan must promise before load goes to a host that is not loopback."""
+    """What a plan must promise before load goes to a host that is not loopback.
+
+    Clients and length are those of one mix; the rate is of all clients together, in requests a second.
+    """
 
     max_clients: int = Field(ge=1)
     max_rate_per_s: float = Field(gt=0)
@@ -96,7 +108,10 @@ class Bounds(Model):
 
 
 class ServerPlan(Model):
-    """A server under test, its fixed settings, and the factors that vary it: every combination is a configuration."""
+    """A server under test, its fixed settings, and the factors that vary it.
+
+    Every combination of levels is a configuration. `cpus` empty: chosen by the tool.
+    """
 
     server: str
     name: Name | None = None
@@ -115,7 +130,7 @@ class Plan(Model):
     suite: Name
     scale: float = Field(default=1.0, gt=0, le=1)
     repetitions: int = Field(default=2, ge=1, le=1000)
-    order: Literal["interleaved", "sequential", "random"] = "interleaved"
+    order: Order = "interleaved"
     seed: int = Field(default=1, ge=0, lt=2**63)
     generator: GeneratorPlan = GeneratorPlan()
     servers: list[ServerPlan] = Field(min_length=1)
@@ -135,7 +150,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """One suite against one configuration, once. `number` is its place in the order of the experiment, from 1."""
+    """One suite against one configuration, once. `number` is its place in the experiment, from 1."""
 
     number: int
     configuration: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -46,6 +47,15 @@ class ServerDriver(Protocol):
     summary: ClassVar[str]
     debian_package: ClassVar[str | None]
     settings_type: ClassVar[type[Settings]]
+
+    def __init__(
+        self,
+        settings: Any,  # of `settings_type`
+        directory: Path,
+        documents: Path,
+        cpus: Sequence[int] = (),
+        url: str | None = None,
+    ) -> None: ...
 
     @staticmethod
     def installed() -> Installed | None:

@@ -1,0 +1,32 @@
+//! The contract of a protocol: one operation at a time for one client thread. One protocol, one file beside this one.
+
+use dyno_measure::Failure;
+use dyno_workload::{ClassId, Op};
+use std::future::Future;
+
+/// How one operation ended, and what it moved.
+#[derive(Debug, Clone, Copy)]
+pub struct Performed {
+    /// The class that the operation is counted under.
+    pub class: ClassId,
+    /// Success, or why not.
+    pub result: Result<(), Failure>,
+    /// Application bytes that came.
+    pub bytes_body: u64,
+    /// All bytes that came, as far as the protocol sees them.
+    pub bytes_in: u64,
+    /// All bytes that were sent.
+    pub bytes_out: u64,
+    /// From the intended start until the connection stood, where one was made.
+    pub connect_ns: Option<u64>,
+    /// Connections made.
+    pub connections: u32,
+    /// Whether an idle connection was found closed and the operation was begun again.
+    pub reconnected: bool,
+}
+
+/// Carries out operations. What it does beneath one (connecting, pipelining, caching) is its own affair.
+pub trait Protocol {
+    /// Carries out `op`, which was meant to start at `start_ns` of the monotonic clock.
+    fn perform(&mut self, op: &Op, start_ns: u64) -> impl Future<Output = Performed>;
+}

@@ -1,0 +1,271 @@
+//! What a mix counted: by class, by client, by second, by fault. One tally an engine thread, merged at the end.
+//!
+//! The window counts successes that completed in it; totals count from start to end, so that they can be held against
+//! the server's own count.
+
+use crate::protocol::Performed;
+use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// One operation class in the window.
+#[derive(Debug, Clone, Default)]
+pub struct ClassTally {
+    /// Successes.
+    pub count: u64,
+    /// Their application bytes.
+    pub bytes_body: u64,
+    /// Failures.
+    pub errors: u64,
+    /// Response times of the successes, ns.
+    pub response_time: Histogram,
+}
+
+/// One client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientTally {
+    /// Successes in the window.
+    pub operations: u64,
+    /// Their bytes, heads included.
+    pub bytes_in: u64,
+    /// Failures from start to end.
+    pub errors: u64,
+    /// When it left the mix, ns after its start.
+    pub left_at_ns: Option<u64>,
+}
+
+/// One second since the start of the mix.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SecondTally {
+    /// Successes.
+    pub operations: u64,
+    /// Their bytes, heads included.
+    pub bytes_in: u64,
+    /// Failures.
+    pub errors: u64,
+}
+
+/// One kind of failure.
+#[derive(Debug, Clone, Copy)]
+pub struct FaultTally {
+    /// The kind.
+    pub fault: Fault,
+    /// From start to end.
+    pub count: u64,
+    /// In the window.
+    pub in_window: u64,
+    /// The first one.
+    pub example: Failure,
+}
+
+/// What the generator used and did itself.
+#[derive(Debug, Clone, Default)]
+pub struct GeneratorTally {
+    /// CPU time of the engine threads in the window.
+    pub cpu: ThreadCpu,
+    /// From the kernel's report of readiness to the end of its batch, in the window, ns.
+    pub loop_lag: Histogram,
+    /// Opened from start to end.
+    pub connections: u64,
+    /// Idle connections that the server had closed.
+    pub reconnects: u64,
+    /// Local addresses used.
+    pub source_addresses: u32,
+}
+
+/// The whole mix, or one engine thread's part of it.
+#[derive(Debug, Clone, Default)]
+pub struct MixTally {
+    /// By class id.
+    pub by_class: Vec<ClassTally>,
+    /// By client number.
+    pub by_client: Vec<ClientTally>,
+    /// By second.
+    pub by_second: Vec<SecondTally>,
+    /// Kinds of failure that occurred.
+    pub faults: Vec<FaultTally>,
+    /// Successes from start to end.
+    pub operations_total: u64,
+    /// All bytes that came in the window with successes.
+    pub bytes_in: u64,
+    /// All bytes that were sent for them.
+    pub bytes_out: u64,
+    /// From the intended start until the connection stood, in the window, ns.
+    pub connect_time: Histogram,
+    /// The generator itself.
+    pub generator: GeneratorTally,
+}
+
+impl MixTally {
+    /// Adds another engine thread's part. Both number clients and classes alike.
+    pub fn add(&mut self, other: &Self) {
+        merge(&mut self.by_class, &other.by_class, |ours, theirs| {
+            ours.count += theirs.count;
+            ours.bytes_body += theirs.bytes_body;
+            ours.errors += theirs.errors;
+            ours.response_time.add(&theirs.response_time);
+        });
+        merge(&mut self.by_client, &other.by_client, |ours, theirs| {
+            ours.operations += theirs.operations;
+            ours.bytes_in += theirs.bytes_in;
+            ours.errors += theirs.errors;
+            ours.left_at_ns = ours.left_at_ns.or(theirs.left_at_ns);
+        });
+        merge(&mut self.by_second, &other.by_second, |ours, theirs| {
+            ours.operations += theirs.operations;
+            ours.bytes_in += theirs.bytes_in;
+            ours.errors += theirs.errors;
+        });
+        for theirs in &other.faults {
+            self.add_fault(theirs);
+        }
+        self.operations_total += other.operations_total;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.connect_time.add(&other.connect_time);
+        self.generator.cpu.user_s += other.generator.cpu.user_s;
+        self.generator.cpu.system_s += other.generator.cpu.system_s;
+        self.generator.loop_lag.add(&other.generator.loop_lag);
+        self.generator.connections += other.generator.connections;
+        self.generator.reconnects += other.generator.reconnects;
+        self.generator.source_addresses += other.generator.source_addresses;
+    }
+
+    fn add_fault(&mut self, theirs: &FaultTally) {
+        match self.faults.iter_mut().find(|ours| ours.fault == theirs.fault) {
+            Some(ours) => {
+                ours.count += theirs.count;
+                ours.in_window += theirs.in_window;
+            }
+            None => self.faults.push(*theirs),
+        }
+    }
+
+    /// Response times of all successes in the window.
+    #[must_use]
+    pub fn response_time(&self) -> Histogram {
+        let mut all = Histogram::new();
+        self.by_class.iter().for_each(|class| all.add(&class.response_time));
+        all
+    }
+}
+
+fn merge<T: Clone + Default>(ours: &mut Vec<T>, theirs: &[T], add: impl Fn(&mut T, &T)) {
+    if ours.len() < theirs.len() {
+        ours.resize(theirs.len(), T::default());
+    }
+    ours.iter_mut().zip(theirs).for_each(|(ours, theirs)| add(ours, theirs));
+}
+
+/// Figures that other threads may look at while the mix runs. One writer, so plain stores.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub operations: AtomicU64,
+    pub bytes_in: AtomicU64,
+    pub errors: AtomicU64,
+    pub clients_left: AtomicU64,
+}
+
+/// Counts for one engine thread while the mix runs.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    window: Window,
+    mix: MixTally,
+    live: Arc<Live>,
+    bytes_in_total: u64,
+    errors_total: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(window: Window, classes: usize, clients: usize, live: Arc<Live>) -> Self {
+        let mix = MixTally {
+            by_class: vec![ClassTally::default(); classes],
+            by_client: vec![ClientTally::default(); clients],
+            ..MixTally::default()
+        };
+        Self {
+            window,
+            mix,
+            live,
+            bytes_in_total: 0,
+            errors_total: 0,
+        }
+    }
+
+    /// Counts one operation that ended `elapsed_ns` after the start of the mix.
+    pub(crate) fn count(&mut self, client: usize, performed: &Performed, elapsed_ns: u64, response_ns: u64) {
+        let measured = self.window.phase(elapsed_ns) == Phase::Measured;
+        self.mix.generator.connections += u64::from(performed.connections);
+        self.mix.generator.reconnects += u64::from(performed.reconnected);
+        if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
+            self.mix.connect_time.record(connect_ns);
+        }
+        match performed.result {
+            Ok(()) => self.count_success(client, performed, measured, response_ns),
+            Err(failure) => self.count_failure(client, performed, measured, failure),
+        }
+        self.count_second(performed, elapsed_ns);
+    }
+
+    fn count_success(&mut self, client: usize, performed: &Performed, measured: bool, response_ns: u64) {
+        self.mix.operations_total += 1;
+        self.bytes_in_total += performed.bytes_in;
+        self.live.operations.store(self.mix.operations_total, Ordering::Relaxed);
+        self.live.bytes_in.store(self.bytes_in_total, Ordering::Relaxed);
+        if !measured {
+            return;
+        }
+        let class = &mut self.mix.by_class[usize::from(performed.class.0)];
+        class.count += 1;
+        class.bytes_body += performed.bytes_body;
+        class.response_time.record(response_ns);
+        let client = &mut self.mix.by_client[client];
+        client.operations += 1;
+        client.bytes_in += performed.bytes_in;
+        self.mix.bytes_in += performed.bytes_in;
+        self.mix.bytes_out += performed.bytes_out;
+    }
+
+    fn count_failure(&mut self, client: usize, performed: &Performed, measured: bool, failure: Failure) {
+        self.errors_total += 1;
+        self.live.errors.store(self.errors_total, Ordering::Relaxed);
+        self.mix.by_client[client].errors += 1;
+        self.mix.by_class[usize::from(performed.class.0)].errors += u64::from(measured);
+        self.mix.add_fault(&FaultTally {
+            fault: failure.fault,
+            count: 1,
+            in_window: u64::from(measured),
+            example: failure,
+        });
+    }
+
+    fn count_second(&mut self, performed: &Performed, elapsed_ns: u64) {
+        let second = usize::try_from(elapsed_ns / NS_PER_S).unwrap_or(usize::MAX);
+        let seconds = &mut self.mix.by_second;
+        if seconds.len() <= second {
+            seconds.resize(second + 1, SecondTally::default());
+        }
+        let second = &mut seconds[second];
+        match performed.result {
+            Ok(()) => {
+                second.operations += 1;
+                second.bytes_in += performed.bytes_in;
+            }
+            Err(_) => second.errors += 1,
+        }
+    }
+
+    pub(crate) fn client_left(&mut self, client: usize, elapsed_ns: u64) {
+        self.mix.by_client[client].left_at_ns = Some(elapsed_ns);
+        let left = self.live.clients_left.load(Ordering::Relaxed) + 1;
+        self.live.clients_left.store(left, Ordering::Relaxed);
+    }
+
+    pub(crate) fn generator(&mut self) -> &mut GeneratorTally {
+        &mut self.mix.generator
+    }
+
+    pub(crate) fn finish(&mut self) -> MixTally {
+        std::mem::take(&mut self.mix)
+    }
+}

@@ -1,0 +1,152 @@
+//! One client thread's connection: dialled when needed, kept where both sides want it, dialled again when it was lost.
+
+use crate::response::{Body, Head, Limits, Progress, ResponseReader};
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_reactor::{Dialer, Executor, Socket};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// How the client of a mix uses connections.
+#[derive(Debug, Clone, Copy)]
+pub struct Connecting {
+    /// Use a connection again.
+    pub keep_alive: bool,
+    /// Close with a reset instead of an ordinary close.
+    pub reset: bool,
+    /// From the intended start to the last byte.
+    pub timeout_ns: u64,
+}
+
+/// What one exchange cost, whether it succeeded or not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exchange {
+    /// Heads, framing and body.
+    pub received_bytes: u64,
+    /// Decoded body.
+    pub body_bytes: u64,
+    /// Requests, those sent again included.
+    pub sent_bytes: u64,
+    /// How long the last connection took to make; None where none was made.
+    pub connect_ns: Option<u64>,
+    /// Connections made.
+    pub connections: u32,
+    /// Whether the request was sent again because the server had closed an idle connection.
+    pub reconnected: bool,
+}
+
+/// One client thread.
+#[derive(Debug)]
+pub struct Client {
+    executor: Executor,
+    dialer: Rc<Dialer>,
+    connecting: Connecting,
+    /// Shared by all clients of the loop: it is filled and emptied without waiting in between.
+    buffer: Rc<RefCell<Box<[u8]>>>,
+    socket: Option<Socket>,
+    reader: ResponseReader,
+}
+
+impl Client {
+    /// A client without a connection. `buffer` bounds what one receive call takes.
+    #[must_use]
+    pub fn new(
+        executor: Executor,
+        dialer: Rc<Dialer>,
+        connecting: Connecting,
+        buffer: Rc<RefCell<Box<[u8]>>>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            executor,
+            dialer,
+            connecting,
+            buffer,
+            socket: None,
+            reader: ResponseReader::new(limits),
+        }
+    }
+
+    /// Sends `request` and reads the response whole. The bytes of its body go to `body`.
+    ///
+    /// # Errors
+    /// Why there is no whole response. The connection is closed then.
+    pub async fn exchange(
+        &mut self,
+        request: &[u8],
+        start_ns: u64,
+        body: &mut impl Body,
+        cost: &mut Exchange,
+    ) -> Result<Head, Failure> {
+        self.executor.set_deadline(start_ns + self.connecting.timeout_ns);
+        let reused = self.socket.is_some();
+        let mut result = self.attempt(request, start_ns, body, cost).await;
+        if reused && result.as_ref().is_err_and(|failure| self.was_idle_close(failure)) {
+            // A server may close a connection that waits; a request that got no byte of answer is sent again
+            // on a new one (RFC 9112, section 9.3.1).
+            cost.reconnected = true;
+            result = self.attempt(request, monotonic_ns(), body, cost).await;
+        }
+        cost.received_bytes += self.reader.received_bytes();
+        cost.body_bytes = self.reader.body_bytes();
+        result
+    }
+
+    fn was_idle_close(&self, failure: &Failure) -> bool {
+        self.reader.received_bytes() == 0 && matches!(failure.fault, Fault::ClosedEarly | Fault::ConnectionReset)
+    }
+
+    async fn attempt(
+        &mut self,
+        request: &[u8],
+        start_ns: u64,
+        body: &mut impl Body,
+        cost: &mut Exchange,
+    ) -> Result<Head, Failure> {
+        self.reader.reset();
+        let socket = match self.socket.take() {
+            Some(socket) => socket,
+            None => {
+                let socket = self.dialer.dial().await?;
+                cost.connect_ns = Some(monotonic_ns() - start_ns);
+                cost.connections += 1;
+                socket
+            }
+        };
+        socket.send_all(request, Fault::ResponseTimeout).await?;
+        cost.sent_bytes += request.len() as u64;
+        let head = self.receive(&socket, body).await?;
+        if self.connecting.keep_alive && head.leaves_connection_open() {
+            self.socket = Some(socket);
+        } else if self.connecting.reset {
+            socket.reset_on_close()?;
+        }
+        Ok(head)
+    }
+
+    async fn receive(&mut self, socket: &Socket, body: &mut impl Body) -> Result<Head, Failure> {
+        // The answer can't be there yet: wait first, and spare a call that would find nothing.
+        socket.readable(Fault::ResponseTimeout).await?;
+        loop {
+            let received = {
+                let mut buffer = self.buffer.borrow_mut();
+                match socket.try_receive(&mut buffer)? {
+                    None => None,
+                    Some(0) => {
+                        self.reader.end(body)?;
+                        Some(Progress::Done)
+                    }
+                    Some(count) => Some(self.reader.feed(&buffer[..count], body)?),
+                }
+            };
+            match received {
+                Some(Progress::Done) => return self.reader.head().ok_or(Fault::ClosedEarly.into()),
+                Some(Progress::More) => {
+                    if self.executor.deadline_passed() {
+                        return Err(Fault::ResponseTimeout.into());
+                    }
+                }
+                None => socket.readable(Fault::ResponseTimeout).await?,
+            }
+        }
+    }
+}

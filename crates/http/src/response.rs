@@ -1,0 +1,443 @@
+//! Reads one response out of bytes as they come (RFC 9112). Pure: no sockets, no clock, so that it can be fuzzed.
+//!
+//! Every length is bounded. A head is kept only while it is incomplete; body bytes pass through and are not stored.
+
+use dyno_measure::{Failure, Fault};
+use httparse::Status;
+use std::mem::MaybeUninit;
+
+const MAX_HEADERS: usize = 100;
+/// A chunk's size line with its extensions, or a trailer section, may have this many bytes.
+const MAX_CHUNK_LINE_BYTES: usize = 4096;
+const MAX_INTERIM_RESPONSES: u32 = 8;
+
+/// Bounds of one response.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Of one head.
+    pub head_bytes: usize,
+    /// Of the decoded body.
+    pub body_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes: 32 * 1024,
+            body_bytes: 1 << 40,
+        }
+    }
+}
+
+/// Where the bytes of a body go.
+pub trait Body {
+    /// The next part. `last` is set when the part is known to end the body.
+    fn part(&mut self, data: &[u8], last: bool);
+}
+
+/// How a body ends (RFC 9112, section 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    Length(u64),
+    Chunked,
+    UntilClose,
+}
+
+/// What the client needs of a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// The status code.
+    pub status: u16,
+    keep_alive: bool,
+    framing: Framing,
+    bytes: usize,
+}
+
+/// Whether the response is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// More bytes are needed.
+    More,
+    /// The response is whole.
+    Done,
+}
+
+#[derive(Debug)]
+enum State {
+    Head,
+    Length { rest: u64 },
+    Chunked(ChunkState),
+    UntilClose,
+    Done,
+}
+
+/// Where in a chunked body the next byte lies (RFC 9112, section 7.1).
+#[derive(Debug, Clone, Copy)]
+enum ChunkState {
+    /// In a size line; `size` is None before its first digit, `extension` is set after its digits.
+    Size { size: Option<u64>, extension: bool, line_bytes: usize },
+    /// In the data of a chunk.
+    Data { rest: u64 },
+    /// In the line end after the data; `carriage` once its CR has come.
+    DataEnd { carriage: bool },
+    /// After the last chunk; `line_bytes` of the line so far without its end, `all_bytes` of all trailer lines.
+    Trailer { line_bytes: usize, all_bytes: usize },
+}
+
+const CHUNK_START: ChunkState = ChunkState::Size {
+    size: None,
+    extension: false,
+    line_bytes: 0,
+};
+
+/// What `take_head` found.
+enum Taken {
+    /// The final head ends here.
+    Whole(usize),
+    /// The final head is not whole; it begins here.
+    Partial(usize),
+}
+
+/// The state of one response. `reset` makes it ready for the next.
+#[derive(Debug)]
+pub struct ResponseReader {
+    limits: Limits,
+    state: State,
+    head: Option<Head>,
+    /// The beginning of a head of which the end has not come yet.
+    partial: Vec<u8>,
+    received_bytes: u64,
+    body_bytes: u64,
+    interim_responses: u32,
+}
+
+impl ResponseReader {
+    /// One for responses within `limits`.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            state: State::Head,
+            head: None,
+            partial: Vec::new(),
+            received_bytes: 0,
+            body_bytes: 0,
+            interim_responses: 0,
+        }
+    }
+
+    /// Makes it ready for the next response.
+    #[inline]
+    pub fn reset(&mut self) {
+        self.state = State::Head;
+        self.head = None;
+        self.partial.clear();
+        self.received_bytes = 0;
+        self.body_bytes = 0;
+        self.interim_responses = 0;
+    }
+
+    /// The head, once it is whole.
+    #[must_use]
+    pub fn head(&self) -> Option<Head> {
+        self.head
+    }
+
+    /// All bytes of the response so far, heads and framing included.
+    #[must_use]
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
+    /// Decoded bytes of the body so far.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// Takes the next bytes from the connection.
+    ///
+    /// # Errors
+    /// The server's fault, after which the connection is of no further use.
+    pub fn feed(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
+        self.received_bytes += data.len() as u64;
+        if !matches!(self.state, State::Head) {
+            return self.feed_body(data, body);
+        }
+        if self.partial.is_empty() {
+            return self.feed_head(data, body);
+        }
+        let mut joined = std::mem::take(&mut self.partial);
+        joined.extend_from_slice(data);
+        self.feed_head(&joined, body)
+    }
+
+    /// The connection has ended.
+    ///
+    /// # Errors
+    /// Where that is not how this response may end.
+    pub fn end(&mut self, body: &mut impl Body) -> Result<(), Failure> {
+        match self.state {
+            State::UntilClose => {
+                body.part(&[], true);
+                self.state = State::Done;
+                Ok(())
+            }
+            State::Done => Ok(()),
+            _ => Err(Fault::ClosedEarly.into()),
+        }
+    }
+
+    fn feed_head(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
+        match self.take_head(data)? {
+            Taken::Whole(end) => self.feed_body(&data[end..], body),
+            Taken::Partial(start) if data.len() - start > self.limits.head_bytes => {
+                Err(Fault::HeadTooLarge.into())
+            }
+            Taken::Partial(start) => {
+                self.partial = data[start..].to_vec();
+                Ok(Progress::More)
+            }
+        }
+    }
+
+    fn take_head(&mut self, data: &[u8]) -> Result<Taken, Failure> {
+        let mut start = 0;
+        while let Some(head) = parse_head(&data[start..])? {
+            start += head.bytes;
+            if head.bytes > self.limits.head_bytes {
+                return Err(Fault::HeadTooLarge.into());
+            }
+            if head.status >= 200 {
+                self.begin_body(head);
+                return Ok(Taken::Whole(start));
+            }
+            self.interim_responses += 1;
+            if self.interim_responses > MAX_INTERIM_RESPONSES {
+                return Err(Fault::HeadTooLarge.into());
+            }
+        }
+        Ok(Taken::Partial(start))
+    }
+
+    fn begin_body(&mut self, head: Head) {
+        self.head = Some(head);
+        self.state = match head.framing {
+            Framing::Length(rest) => State::Length { rest },
+            Framing::Chunked => State::Chunked(CHUNK_START),
+            Framing::UntilClose => State::UntilClose,
+        };
+    }
+
+    fn feed_body(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
+        match self.state {
+            State::Length { rest } => self.feed_length(data, rest, body),
+            State::Chunked(state) => self.feed_chunks(data, state, body),
+            State::UntilClose => {
+                self.count_body(data.len() as u64)?;
+                body.part(data, false);
+                Ok(Progress::More)
+            }
+            State::Head | State::Done if data.is_empty() => Ok(Progress::More),
+            State::Head | State::Done => Err(Fault::ExcessData.into()),
+        }
+    }
+
+    fn count_body(&mut self, bytes: u64) -> Result<(), Failure> {
+        self.body_bytes += bytes;
+        if self.body_bytes > self.limits.body_bytes {
+            return Err(Fault::BodyTooLarge.into());
+        }
+        Ok(())
+    }
+
+    fn feed_length(&mut self, data: &[u8], rest: u64, body: &mut impl Body) -> Result<Progress, Failure> {
+        let got = data.len() as u64;
+        self.count_body(got.min(rest))?;
+        if got < rest {
+            body.part(data, false);
+            self.state = State::Length { rest: rest - got };
+            return Ok(Progress::More);
+        }
+        if got > rest {
+            return Err(Fault::ExcessData.into());
+        }
+        body.part(data, true);
+        self.state = State::Done;
+        Ok(Progress::Done)
+    }
+
+    fn feed_chunks(
+        &mut self,
+        mut data: &[u8],
+        mut state: ChunkState,
+        body: &mut impl Body,
+    ) -> Result<Progress, Failure> {
+        while !data.is_empty() {
+            if let ChunkState::Data { rest } = state {
+                let taken = usize::try_from(rest).unwrap_or(usize::MAX).min(data.len());
+                self.count_body(taken as u64)?;
+                body.part(&data[..taken], false);
+                data = &data[taken..];
+                let rest = rest - taken as u64;
+                state = if rest == 0 { ChunkState::DataEnd { carriage: false } } else { ChunkState::Data { rest } };
+                continue;
+            }
+            let byte = data[0];
+            data = &data[1..];
+            match state.step(byte)? {
+                Some(next) => state = next,
+                None if data.is_empty() => {
+                    body.part(&[], true);
+                    self.state = State::Done;
+                    return Ok(Progress::Done);
+                }
+                None => return Err(Fault::ExcessData.into()),
+            }
+        }
+        self.state = State::Chunked(state);
+        Ok(Progress::More)
+    }
+}
+
+impl ChunkState {
+    /// The state after one byte outside of chunk data; None after the body's last byte. A bare LF ends a line, too.
+    fn step(self, byte: u8) -> Result<Option<Self>, Failure> {
+        let malformed = || Err(Fault::MalformedChunk.into());
+        Ok(Some(match self {
+            Self::Size { line_bytes, .. } if line_bytes >= MAX_CHUNK_LINE_BYTES => return malformed(),
+            Self::Size { size: Some(0), .. } if byte == b'\n' => Self::Trailer { line_bytes: 0, all_bytes: 0 },
+            Self::Size { size: Some(rest), .. } if byte == b'\n' => Self::Data { rest },
+            Self::Size { size, extension: false, line_bytes } if byte.is_ascii_hexdigit() => {
+                let digit = (byte as char).to_digit(16).map_or(0, u64::from);
+                match size.unwrap_or(0).checked_mul(16) {
+                    Some(shifted) => Self::Size {
+                        size: Some(shifted + digit),
+                        extension: false,
+                        line_bytes: line_bytes + 1,
+                    },
+                    None => return malformed(),
+                }
+            }
+            Self::Size { size: Some(size), extension, line_bytes }
+                if extension || matches!(byte, b';' | b'\r' | b' ' | b'\t') =>
+            {
+                Self::Size { size: Some(size), extension: true, line_bytes: line_bytes + 1 }
+            }
+            Self::DataEnd { carriage: false } if byte == b'\r' => Self::DataEnd { carriage: true },
+            Self::DataEnd { .. } if byte == b'\n' => CHUNK_START,
+            Self::Trailer { line_bytes: 0, .. } if byte == b'\n' => return Ok(None),
+            Self::Trailer { all_bytes, .. } if all_bytes >= MAX_CHUNK_LINE_BYTES => return malformed(),
+            Self::Trailer { all_bytes, .. } if byte == b'\n' => {
+                Self::Trailer { line_bytes: 0, all_bytes: all_bytes + 1 }
+            }
+            Self::Trailer { line_bytes, all_bytes } => Self::Trailer {
+                line_bytes: line_bytes + usize::from(byte != b'\r'),
+                all_bytes: all_bytes + 1,
+            },
+            Self::Size { .. } | Self::Data { .. } | Self::DataEnd { .. } => return malformed(),
+        }))
+    }
+}
+
+/// Parses one head at the start of `data`; None where its end has not come.
+fn parse_head(data: &[u8]) -> Result<Option<Head>, Failure> {
+    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut []);
+    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+        &mut response,
+        data,
+        &mut headers,
+    );
+    let bytes = match parsed {
+        Ok(Status::Complete(bytes)) => bytes,
+        Ok(Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => return Err(Fault::HeadTooLarge.into()),
+        Err(_) => return Err(Fault::MalformedHead.into()),
+    };
+    let (Some(status), Some(version)) = (response.code, response.version) else {
+        return Err(Fault::MalformedHead.into());
+    };
+    let fields = Fields::read(response.headers)?;
+    Ok(Some(Head {
+        status,
+        keep_alive: fields.keeps(version),
+        framing: fields.framing(status, version)?,
+        bytes,
+    }))
+}
+
+/// The header fields that decide on framing and on the connection.
+#[derive(Default)]
+struct Fields {
+    length: Option<u64>,
+    chunked: bool,
+    close: bool,
+    keep_alive: bool,
+}
+
+impl Fields {
+    fn read(headers: &[httparse::Header<'_>]) -> Result<Self, Failure> {
+        let mut fields = Self::default();
+        for header in headers {
+            match header.name.len() {
+                10 if header.name.eq_ignore_ascii_case("connection") => fields.read_connection(header.value),
+                14 if header.name.eq_ignore_ascii_case("content-length") => fields.read_length(header.value)?,
+                17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
+                    // Nothing was offered in `TE`, so any other coding than one `chunked` is the server's mistake.
+                    if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                        return Err(Fault::MalformedHead.into());
+                    }
+                    fields.chunked = true;
+                }
+                _ => {}
+            }
+        }
+        Ok(fields)
+    }
+
+    fn read_connection(&mut self, value: &[u8]) {
+        for option in value.split(|byte| *byte == b',') {
+            let option = option.trim_ascii();
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    /// Digits only; said twice, it must say the same (RFC 9110, section 8.6).
+    fn read_length(&mut self, value: &[u8]) -> Result<(), Failure> {
+        let value = value.trim_ascii();
+        let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let length = std::str::from_utf8(value).ok().filter(|_| digits).and_then(|text| text.parse().ok());
+        match (length, self.length) {
+            (Some(length), None) => self.length = Some(length),
+            (Some(length), Some(before)) if length == before => {}
+            _ => return Err(Fault::MalformedHead.into()),
+        }
+        Ok(())
+    }
+
+    fn keeps(&self, version: u8) -> bool {
+        !self.close && (version == 1 || self.keep_alive)
+    }
+
+    /// RFC 9112, section 6.3. Length and chunked together is how responses are smuggled: refused.
+    fn framing(&self, status: u16, version: u8) -> Result<Framing, Failure> {
+        match (status, self.chunked, self.length) {
+            (101, ..) => Err(Fault::MalformedHead.into()),
+            (100..200 | 204 | 304, ..) => Ok(Framing::Length(0)),
+            (_, true, None) if version == 1 => Ok(Framing::Chunked),
+            (_, true, _) => Err(Fault::MalformedHead.into()),
+            (_, false, Some(length)) => Ok(Framing::Length(length)),
+            (_, false, None) => Ok(Framing::UntilClose),
+        }
+    }
+}
+
+impl Head {
+    /// Whether another request may follow on the connection once this response is whole.
+    #[must_use]
+    pub fn leaves_connection_open(&self) -> bool {
+        self.keep_alive && self.framing != Framing::UntilClose
+    }
+}

@@ -1,0 +1,141 @@
+//! Why an operation failed, and whose fault it was. Counted, never compared as text.
+
+use std::fmt;
+
+/// Who has to look into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The server under test.
+    Server,
+    /// What lies between.
+    Network,
+    /// The generator itself: no figure of such a mix is the server's.
+    Client,
+    /// An answer that was well formed and wrong.
+    Check,
+}
+
+impl Side {
+    /// As it stands in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Network => "network",
+            Self::Client => "client",
+            Self::Check => "check",
+        }
+    }
+}
+
+macro_rules! faults {
+    ($($variant:ident $side:ident $name:literal $words:literal)*) => {
+        /// One way in which an operation can fail.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Fault { $(#[doc = $words] $variant),* }
+
+        impl Fault {
+            /// All of them, in the order of their discriminants.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Whose fault it is.
+            #[must_use]
+            pub fn side(self) -> Side { match self { $(Self::$variant => Side::$side),* } }
+
+            /// As it stands in records.
+            #[must_use]
+            pub fn name(self) -> &'static str { match self { $(Self::$variant => $name),* } }
+
+            /// In words.
+            #[must_use]
+            pub fn words(self) -> &'static str { match self { $(Self::$variant => $words),* } }
+        }
+    };
+}
+
+faults! {
+    ConnectionRefused Server "connection_refused" "nothing accepted the connection"
+    ResponseTimeout Server "response_timeout" "connected, but the response did not end in time"
+    ClosedEarly Server "closed_early" "the connection was closed before the response was whole"
+    HeadTooLarge Server "head_too_large" "the response's head had no end within its bound"
+    MalformedHead Server "malformed_head" "the response's head is not HTTP"
+    MalformedChunk Server "malformed_chunk" "the response's chunked coding is broken"
+    BodyTooLarge Server "body_too_large" "the response's body passed its bound"
+    ExcessData Server "excess_data" "more bytes came than the response declared"
+    ErrorStatus Server "error_status" "the server answered with another status than a success"
+    ConnectTimeout Network "connect_timeout" "the connection was not made in time"
+    ConnectionReset Network "connection_reset" "the connection was reset"
+    Unreachable Network "unreachable" "there is no way to the address"
+    NoPorts Client "no_ports" "this machine ran out of local ports"
+    NoFiles Client "no_files" "this process ran out of file descriptors"
+    NoMemory Client "no_memory" "the kernel had no memory for a socket"
+    OtherIo Client "other_io" "an unexpected error of a system call"
+    WrongStatus Check "wrong_status" "a file that must not exist was served"
+    WrongLength Check "wrong_length" "the body has another length than the file"
+    WrongContent Check "wrong_content" "the body has another content than the file"
+}
+
+/// What is known of a failure beside its kind; turned into words only for the first of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Nothing more.
+    None,
+    /// The system call's error number.
+    Errno(i32),
+    /// The status that came.
+    Status(u16),
+    /// The lengths of a body, in bytes.
+    Length {
+        /// What it should have been.
+        expected: u64,
+        /// What came.
+        got: u64,
+    },
+}
+
+/// One failed operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// Its kind.
+    pub fault: Fault,
+    /// What else is known.
+    pub detail: Detail,
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self {
+            fault,
+            detail: Detail::None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = self.fault.words();
+        match self.detail {
+            Detail::None => write!(formatter, "{words}"),
+            Detail::Errno(number) => write!(formatter, "{words}: {}", std::io::Error::from_raw_os_error(number)),
+            Detail::Status(status) => write!(formatter, "{words}: status {status}"),
+            Detail::Length { expected, got } => {
+                write!(formatter, "{words}: {got} bytes came, {expected} were expected")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_is_listed_at_its_discriminant_under_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+        assert_eq!(names.len(), Fault::ALL.len());
+        for (index, fault) in Fault::ALL.iter().enumerate() {
+            assert_eq!(*fault as usize, index);
+        }
+    }
+}

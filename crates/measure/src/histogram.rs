@@ -1,0 +1,139 @@
+//! Every sample in an HDR histogram: three significant digits, growing as it must, nothing clipped, nothing dropped.
+//!
+//! Source: Gil Tene, HdrHistogram; here the `hdrhistogram` crate, about 2 ns a sample.
+
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// The most bytes that a serialised histogram may have when it is read: 64-bit values at three digits need less.
+const MAX_SERIALISED_BYTES: usize = 4 * 1024 * 1024;
+
+/// A histogram of nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Histogram {
+    inner: hdrhistogram::Histogram<u64>,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        let Ok(inner) = hdrhistogram::Histogram::new(SIGNIFICANT_DIGITS) else {
+            unreachable!("three significant digits are within the library's bounds");
+        };
+        Self { inner }
+    }
+
+    /// Records one sample.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        let recorded = self.inner.record(value_ns);
+        debug_assert!(recorded.is_ok(), "an auto-resizing histogram takes every u64");
+    }
+
+    /// Adds all samples of `other`.
+    pub fn add(&mut self, other: &Self) {
+        let added = self.inner.add(&other.inner);
+        debug_assert!(added.is_ok(), "an auto-resizing histogram takes any other");
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.inner.len()
+    }
+
+    /// Mean of the samples, ns; 0 of none.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.inner.mean()
+    }
+
+    /// Smallest sample, ns; 0 of none.
+    #[must_use]
+    pub fn min(&self) -> u64 {
+        self.inner.min()
+    }
+
+    /// Largest sample, ns; 0 of none.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.inner.max()
+    }
+
+    /// The value at `quantile` (0 to 1), ns, within 0.1 %; 0 of no samples.
+    #[must_use]
+    pub fn value_at(&self, quantile: f64) -> u64 {
+        self.inner.value_at_quantile(quantile)
+    }
+
+    /// The interchange format V2 of HdrHistogram, uncompressed.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let written = V2Serializer::new().serialize(&self.inner, &mut bytes);
+        debug_assert!(written.is_ok(), "a vector takes every byte");
+        bytes
+    }
+
+    /// Reads what `to_bytes` wrote.
+    ///
+    /// # Errors
+    /// Says in words why `bytes` is not a histogram.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        if bytes.len() > MAX_SERIALISED_BYTES {
+            return Err(format!("{} bytes are too many for a histogram", bytes.len()));
+        }
+        let mut inner: hdrhistogram::Histogram<u64> = Deserializer::new()
+            .deserialize(&mut &bytes[..])
+            .map_err(|error| format!("not an HDR histogram: {error}"))?;
+        inner.auto(true);
+        Ok(Self { inner })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_clipped_however_long_it_took() {
+        let mut histogram = Histogram::new();
+        for value in [0, 1, 1_000, crate::NS_PER_S * 3600 * 24 * 365] {
+            histogram.record(value);
+        }
+        assert_eq!(histogram.count(), 4);
+        let year = (crate::NS_PER_S * 3600 * 24 * 365) as f64;
+        assert!((histogram.max() as f64 / year - 1.0).abs() < 0.001);
+    }
+
+    #[test]
+    fn bytes_bring_back_the_same_histogram() {
+        let mut histogram = Histogram::new();
+        (1..10_000).for_each(|value| histogram.record(value * 17));
+        let back = Histogram::from_bytes(&histogram.to_bytes());
+        assert_eq!(back.map(|h| (h.count(), h.value_at(0.99))), Ok((9_999, histogram.value_at(0.99))));
+    }
+
+    #[test]
+    fn garbage_is_refused_in_words() {
+        assert!(Histogram::from_bytes(b"not one").is_err());
+    }
+
+    #[test]
+    fn a_merged_histogram_holds_the_samples_of_both() {
+        let (mut left, mut right) = (Histogram::new(), Histogram::new());
+        left.record(10);
+        right.record(1_000_000_000);
+        left.add(&right);
+        assert_eq!((left.count(), left.min()), (2, 10));
+        assert!(left.max() >= 1_000_000_000);
+    }
+}

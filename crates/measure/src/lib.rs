@@ -1,0 +1,16 @@
+//! What a measurement is made of: clock, window, histogram, and the taxonomy of faults.
+//!
+//! Not for statistics: what the figures mean is judged in Python. Not for input and output.
+
+mod clock;
+mod fault;
+mod histogram;
+mod window;
+
+pub use clock::{monotonic_ns, thread_cpu, unix_s, ThreadCpu};
+pub use fault::{Detail, Failure, Fault, Side};
+pub use histogram::Histogram;
+pub use window::{Phase, Window};
+
+/// Nanoseconds in a second.
+pub const NS_PER_S: u64 = 1_000_000_000;

@@ -1,0 +1,103 @@
+//! The measured part of a mix.
+//!
+//! Meaning as published for the Open Benchmark (WebBench 2.0, 1999): *length* is the whole mix and includes both ramps;
+//! operations in the ramps are made, but not counted. An operation belongs to the moment it *completes*.
+
+/// Where in a mix a moment lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Before the window: load, but no counting.
+    RampUp,
+    /// In the window.
+    Measured,
+    /// After the window, load still on.
+    RampDown,
+    /// After the length: no new operation starts, those under way end.
+    Drain,
+}
+
+/// Length and ramps of a mix, in nanoseconds since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The whole mix, both ramps included.
+    pub length_ns: u64,
+    /// Uncounted time at the start.
+    pub ramp_up_ns: u64,
+    /// Uncounted time at the end.
+    pub ramp_down_ns: u64,
+}
+
+impl Window {
+    /// Where the window opens.
+    #[must_use]
+    pub fn opens_ns(&self) -> u64 {
+        self.ramp_up_ns
+    }
+
+    /// Where the window closes: the first moment that isn't in it any more.
+    #[must_use]
+    pub fn closes_ns(&self) -> u64 {
+        self.length_ns.saturating_sub(self.ramp_down_ns)
+    }
+
+    /// The measured time.
+    #[must_use]
+    pub fn measured_ns(&self) -> u64 {
+        self.closes_ns().saturating_sub(self.opens_ns())
+    }
+
+    /// The phase of a moment, `elapsed_ns` after the start of the mix.
+    #[inline]
+    #[must_use]
+    pub fn phase(&self, elapsed_ns: u64) -> Phase {
+        if elapsed_ns >= self.length_ns {
+            Phase::Drain
+        } else if elapsed_ns < self.opens_ns() {
+            Phase::RampUp
+        } else if elapsed_ns < self.closes_ns() {
+            Phase::Measured
+        } else {
+            Phase::RampDown
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPEN_BENCHMARK: Window = Window {
+        length_ns: 300,
+        ramp_up_ns: 30,
+        ramp_down_ns: 30,
+    };
+
+    #[test]
+    fn the_length_includes_both_ramps() {
+        assert_eq!(OPEN_BENCHMARK.measured_ns(), 240);
+    }
+
+    #[test]
+    fn a_moment_on_a_border_belongs_to_what_begins_there() {
+        let phases: Vec<Phase> = [0, 29, 30, 269, 270, 299, 300]
+            .map(|moment| OPEN_BENCHMARK.phase(moment))
+            .to_vec();
+        use Phase::{Drain, Measured, RampDown, RampUp};
+        assert_eq!(
+            phases,
+            [RampUp, RampUp, Measured, Measured, RampDown, RampDown, Drain]
+        );
+    }
+
+    #[test]
+    fn without_ramps_everything_before_the_end_counts() {
+        let window = Window {
+            length_ns: 10,
+            ramp_up_ns: 0,
+            ramp_down_ns: 0,
+        };
+        assert_eq!(window.phase(0), Phase::Measured);
+        assert_eq!(window.phase(9), Phase::Measured);
+        assert_eq!(window.phase(10), Phase::Drain);
+    }
+}

@@ -1,0 +1,62 @@
+//! Histograms for the side that judges: read, merge, ask.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// An HDR histogram of nanoseconds.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct Histogram {
+    inner: dyno_measure::Histogram,
+}
+
+fn read(data: &[u8]) -> PyResult<dyno_measure::Histogram> {
+    dyno_measure::Histogram::from_bytes(data).map_err(PyValueError::new_err)
+}
+
+#[pymethods]
+impl Histogram {
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        Ok(Self { inner: read(data)? })
+    }
+
+    #[staticmethod]
+    fn merged(parts: Vec<Vec<u8>>) -> PyResult<Self> {
+        let mut inner = dyno_measure::Histogram::new();
+        for part in parts {
+            inner.add(&read(&part)?);
+        }
+        Ok(Self { inner })
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        self.inner.to_bytes()
+    }
+
+    fn value_at(&self, quantile: f64) -> PyResult<u64> {
+        if !(0.0..=1.0).contains(&quantile) {
+            return Err(PyValueError::new_err(format!("a quantile lies between 0 and 1, not at {quantile}")));
+        }
+        Ok(self.inner.value_at(quantile))
+    }
+
+    #[getter]
+    fn count(&self) -> u64 {
+        self.inner.count()
+    }
+
+    #[getter]
+    fn mean(&self) -> f64 {
+        self.inner.mean()
+    }
+
+    #[getter]
+    fn max(&self) -> u64 {
+        self.inner.max()
+    }
+
+    #[getter]
+    fn min(&self) -> u64 {
+        self.inner.min()
+    }
+}

@@ -1,0 +1,36 @@
+//! The data plane as the Python module `serverdyno._native`: thin, typed in `python/serverdyno/_native.pyi`.
+//!
+//! A mix runs on threads of its own and Python only looks at it now and then, without the interpreter's lock
+//! while it waits. Not for: decisions, statistics, files of results.
+
+use pyo3::prelude::*;
+
+mod histogram;
+mod load;
+mod target;
+mod workload;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::histogram::Histogram;
+    #[pymodule_export]
+    use crate::load::{start, Load, MixSpec};
+    #[pymodule_export]
+    use crate::target::{consent_document, Target};
+    #[pymodule_export]
+    use crate::workload::{tree_check, tree_facts, tree_write, workload_paths};
+
+    use pyo3::prelude::*;
+    use pyo3::types::PyDict;
+
+    /// What this module was built as.
+    #[pyfunction]
+    fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+        let info = PyDict::new(py);
+        info.set_item("version", env!("CARGO_PKG_VERSION"))?;
+        info.set_item("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+        info.set_item("target", std::env::consts::ARCH)?;
+        Ok(info)
+    }
+}

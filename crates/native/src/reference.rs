@@ -1,0 +1,1 @@
+//! The reference server on threads of this process.

@@ -1,0 +1,58 @@
+//! Destinations: the consent that `dyno-http` demands, as Python errors.
+
+use dyno_http::TargetError;
+use pyo3::exceptions::{PyPermissionError, PyValueError};
+use pyo3::prelude::*;
+
+/// A destination that load may go to.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct Target {
+    pub(crate) inner: dyno_http::Target,
+    url: String,
+}
+
+#[pymethods]
+impl Target {
+    #[staticmethod]
+    #[pyo3(signature = (url, consent_token=None))]
+    fn open(py: Python<'_>, url: String, consent_token: Option<String>) -> PyResult<Self> {
+        let opened = py.detach(|| dyno_http::Target::open(&url, consent_token.as_deref()));
+        let inner = opened.map_err(|error| match error {
+            TargetError::Url(why) => PyValueError::new_err(why),
+            TargetError::Io(error) => PyErr::from(error),
+            TargetError::Consent(how) => PyPermissionError::new_err(how),
+        })?;
+        Ok(Self { inner, url })
+    }
+
+    #[getter]
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    #[getter]
+    fn address(&self) -> String {
+        self.inner.address().to_string()
+    }
+
+    #[getter]
+    fn host(&self) -> &str {
+        self.inner.host()
+    }
+
+    #[getter]
+    fn path(&self) -> &str {
+        self.inner.path()
+    }
+
+    #[getter]
+    fn loopback(&self) -> bool {
+        self.inner.is_loopback()
+    }
+}
+
+/// What the token file on `authority` must contain.
+#[pyfunction]
+pub fn consent_document(authority: &str, token: &str) -> String {
+    dyno_http::consent_document(authority, token)
+}

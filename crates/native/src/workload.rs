@@ -1,0 +1,53 @@
+//! The WebBench tree and its requests, for those who write documents or look at a workload.
+
+use dyno_workload::{Catalogue, Op, Outcome, Tree, WebbenchStatic, Workload};
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::path::PathBuf;
+
+#[pyfunction]
+pub fn tree_facts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let tree = Tree::load();
+    let digest = py.detach(|| tree.digest().to_owned());
+    let classes = PyList::empty(py);
+    for class in tree.classes() {
+        let row = PyDict::new(py);
+        row.set_item("name", &class.name)?;
+        row.set_item("files", class.files())?;
+        row.set_item("bytes", class.bytes())?;
+        row.set_item("weight", class.weight.value)?;
+        row.set_item("missing", class.contents.missing())?;
+        classes.append(row)?;
+    }
+    let facts = PyDict::new(py);
+    facts.set_item("files", tree.files().len())?;
+    facts.set_item("bytes", tree.bytes())?;
+    facts.set_item("digest", digest)?;
+    facts.set_item("classes", classes)?;
+    Ok(facts)
+}
+
+#[pyfunction]
+pub fn tree_write(py: Python<'_>, directory: PathBuf) -> PyResult<()> {
+    py.detach(|| dyno_workload::write_tree(&Tree::load(), &directory))
+        .map_err(|error| PyOSError::new_err(error.to_string()))
+}
+
+#[pyfunction]
+pub fn tree_check(py: Python<'_>, directory: PathBuf) -> Vec<String> {
+    py.detach(|| dyno_workload::check_tree(&Tree::load(), &directory))
+}
+
+#[pyfunction]
+pub fn workload_paths(seed: u64, client: u32, thread: u32, count: usize) -> Vec<String> {
+    let tree = Tree::load();
+    let catalogue = Catalogue::webbench_static(&tree);
+    let mut workload = WebbenchStatic::new(tree, seed, client, thread);
+    (0..count)
+        .map(|_| {
+            let Op::Get(get) = workload.next(&Outcome::START);
+            catalogue.entries[get.path as usize].path.clone()
+        })
+        .collect()
+}

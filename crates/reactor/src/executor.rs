@@ -1,0 +1,346 @@
+//! Tasks and timers over one epoll instance.
+
+use dyno_measure::{monotonic_ns, Histogram, NS_PER_S};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::time::Timespec;
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::future::{poll_fn, Future};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// How often deadlines and the stop condition are looked at: a timeout is noticed at most this much late.
+const SWEEP_NS: u64 = 20_000_000;
+const EVENTS_AT_ONCE: usize = 1024;
+const NO_DEADLINE: u64 = u64::MAX;
+/// In the place of a deadline that has passed.
+const PASSED: u64 = 0;
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A handle to the loop of this thread, cheap to clone; tasks and sockets hold one.
+#[derive(Clone)]
+pub struct Executor {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    epoll: OwnedFd,
+    current: Cell<usize>,
+    /// What the kernel reported that the current task is polled for; empty where it was a timer or a deadline.
+    reported: Cell<epoll::EventFlags>,
+    /// By task. A sweep polls the tasks whose deadline has passed; cheaper than a timer for every operation.
+    deadlines_ns: RefCell<Vec<u64>>,
+    timers: RefCell<BinaryHeap<Reverse<(u64, usize)>>>,
+    spawned: RefCell<Vec<Task>>,
+    lag: RefCell<Option<Histogram>>,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Executor(task {})", self.shared.current.get())
+    }
+}
+
+impl Executor {
+    /// A loop without tasks.
+    ///
+    /// # Errors
+    /// Where the kernel gives no epoll instance (out of file descriptors).
+    pub fn new() -> Result<Self, Errno> {
+        Ok(Self {
+            shared: Rc::new(Shared {
+                epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+                current: Cell::new(0),
+                reported: Cell::new(epoll::EventFlags::empty()),
+                deadlines_ns: RefCell::default(),
+                timers: RefCell::default(),
+                spawned: RefCell::default(),
+                lag: RefCell::default(),
+            }),
+        })
+    }
+
+    /// Adds a task; it is first polled when the loop comes round.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.shared.spawned.borrow_mut().push(Box::pin(task));
+    }
+
+    /// From here on every turn of the loop is a sample: how long the last of a batch of events had waited.
+    pub fn start_lag(&self) {
+        *self.shared.lag.borrow_mut() = Some(Histogram::new());
+    }
+
+    /// Ends what `start_lag` began, and gives its samples, ns.
+    #[must_use]
+    pub fn take_lag(&self) -> Histogram {
+        self.shared.lag.borrow_mut().take().unwrap_or_default()
+    }
+
+    /// Ends once `monotonic_ns` has reached `due_ns`.
+    pub async fn sleep_until(&self, due_ns: u64) {
+        let mut armed = false;
+        poll_fn(|_| {
+            if monotonic_ns() >= due_ns {
+                return Poll::Ready(());
+            }
+            if !armed {
+                armed = true;
+                let timer = Reverse((due_ns, self.shared.current.get()));
+                self.shared.timers.borrow_mut().push(timer);
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// From now on the current task is polled once `deadline_ns` has passed, whatever it waits for.
+    pub fn set_deadline(&self, deadline_ns: u64) {
+        self.shared.deadlines_ns.borrow_mut()[self.shared.current.get()] = deadline_ns;
+    }
+
+    /// Whether the deadline of the current task has passed, as of the last sweep.
+    #[must_use]
+    pub fn deadline_passed(&self) -> bool {
+        self.shared.deadlines_ns.borrow()[self.shared.current.get()] == PASSED
+    }
+
+    /// Gives way once: ends at the task's next poll, that is when a socket, a timer or its deadline calls.
+    pub(crate) async fn next_poll(&self) {
+        let mut waited = false;
+        poll_fn(|_| {
+            if waited {
+                return Poll::Ready(());
+            }
+            waited = true;
+            Poll::Pending
+        })
+        .await;
+    }
+
+    pub(crate) fn epoll(&self) -> &OwnedFd {
+        &self.shared.epoll
+    }
+
+    /// What the kernel reported in the poll under way.
+    pub(crate) fn reported(&self) -> epoll::EventFlags {
+        self.shared.reported.get()
+    }
+
+    /// The event data under which a socket of the current task is registered.
+    pub(crate) fn current_task(&self) -> epoll::EventData {
+        epoll::EventData::new_u64(self.shared.current.get() as u64)
+    }
+
+    /// Runs until no task is left, or `stop` says so (asked every 20 ms); tasks left then are dropped where they wait.
+    ///
+    /// # Errors
+    /// Where waiting for events fails, which the kernel does not do for a valid instance.
+    pub fn run(&self, stop: impl Fn() -> bool) -> Result<(), Errno> {
+        let mut slots = Slots::default();
+        let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
+        let mut swept_ns = monotonic_ns();
+        loop {
+            self.adopt(&mut slots);
+            if slots.live == 0 {
+                return Ok(());
+            }
+            self.wait_for_events(&mut events)?;
+            let woke_ns = monotonic_ns();
+            for event in &events {
+                let data = event.data;
+                self.shared.reported.set(event.flags);
+                slots.poll(&self.shared, usize::try_from(data.u64()).unwrap_or(usize::MAX));
+            }
+            self.shared.reported.set(epoll::EventFlags::empty());
+            self.fire_timers(&mut slots, woke_ns);
+            if woke_ns - swept_ns >= SWEEP_NS {
+                swept_ns = woke_ns;
+                self.fire_deadlines(&mut slots, woke_ns);
+                if stop() {
+                    // Tasks hold this executor: what was spawned and never adopted would keep itself alive.
+                    drop(self.shared.spawned.take());
+                    return Ok(());
+                }
+            }
+            if let Some(lag) = self.shared.lag.borrow_mut().as_mut() {
+                lag.record(monotonic_ns() - woke_ns);
+            }
+        }
+    }
+
+    fn adopt(&self, slots: &mut Slots) {
+        while !self.shared.spawned.borrow().is_empty() {
+            for task in self.shared.spawned.take() {
+                let slot = slots.insert(task);
+                let mut deadlines = self.shared.deadlines_ns.borrow_mut();
+                let length = deadlines.len().max(slot + 1);
+                deadlines.resize(length, NO_DEADLINE);
+                deadlines[slot] = NO_DEADLINE;
+                drop(deadlines);
+                slots.poll(&self.shared, slot);
+            }
+        }
+    }
+
+    fn wait_for_events(&self, events: &mut Vec<epoll::Event>) -> Result<(), Errno> {
+        let next_timer_ns = self.shared.timers.borrow().peek().map(|timer| timer.0 .0);
+        let wait_ns = next_timer_ns.map_or(SWEEP_NS, |due| due.saturating_sub(monotonic_ns()).min(SWEEP_NS));
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: (wait_ns % NS_PER_S).cast_signed() as _,
+        };
+        events.clear();
+        match epoll::wait(&self.shared.epoll, spare_capacity(events), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn fire_timers(&self, slots: &mut Slots, now_ns: u64) {
+        loop {
+            let mut timers = self.shared.timers.borrow_mut();
+            match timers.peek() {
+                Some(Reverse((due_ns, _))) if *due_ns <= now_ns => {}
+                _ => return,
+            }
+            let Some(Reverse((_, slot))) = timers.pop() else {
+                return;
+            };
+            drop(timers);
+            slots.poll(&self.shared, slot);
+        }
+    }
+
+    fn fire_deadlines(&self, slots: &mut Slots, now_ns: u64) {
+        for slot in 0..slots.tasks.len() {
+            let deadline_ns = self.shared.deadlines_ns.borrow()[slot];
+            if deadline_ns <= now_ns && deadline_ns != PASSED {
+                self.shared.deadlines_ns.borrow_mut()[slot] = PASSED;
+                slots.poll(&self.shared, slot);
+            }
+        }
+    }
+}
+
+/// The tasks by number. A number is used again once its task has ended; an event that was meant for the old one then
+/// polls the new one, which tries, finds nothing and waits on.
+#[derive(Default)]
+struct Slots {
+    tasks: Vec<Option<Task>>,
+    free: Vec<usize>,
+    live: usize,
+}
+
+impl Slots {
+    fn insert(&mut self, task: Task) -> usize {
+        self.live += 1;
+        if let Some(slot) = self.free.pop() {
+            self.tasks[slot] = Some(task);
+            return slot;
+        }
+        self.tasks.push(Some(task));
+        self.tasks.len() - 1
+    }
+
+    fn poll(&mut self, shared: &Shared, slot: usize) {
+        let Some(Some(task)) = self.tasks.get_mut(slot) else {
+            return;
+        };
+        shared.current.set(slot);
+        if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            self.tasks[slot] = None;
+            self.free.push(slot);
+            self.live -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn executor() -> Executor {
+        Executor::new().expect("an epoll instance")
+    }
+
+    #[test]
+    fn it_ends_when_the_last_task_does_and_a_task_may_spawn_another() {
+        let executor = executor();
+        let done = Rc::new(Cell::new(0));
+        let (inner, counted) = (executor.clone(), done.clone());
+        executor.spawn(async move {
+            let again = counted.clone();
+            inner.spawn(async move { again.set(again.get() + 1) });
+            counted.set(counted.get() + 1);
+        });
+        executor.run(|| false).expect("the loop runs");
+        assert_eq!(done.get(), 2);
+    }
+
+    #[test]
+    fn sleeping_tasks_wake_in_the_order_of_their_times_and_not_early() {
+        let executor = executor();
+        let woken = Rc::new(RefCell::new(Vec::new()));
+        let start_ns = monotonic_ns();
+        for wait_ns in [3_000_000, 1_000_000, 2_000_000] {
+            let (handle, woken) = (executor.clone(), woken.clone());
+            executor.spawn(async move {
+                handle.sleep_until(start_ns + wait_ns).await;
+                assert!(monotonic_ns() >= start_ns + wait_ns);
+                woken.borrow_mut().push(wait_ns);
+            });
+        }
+        executor.run(|| false).expect("the loop runs");
+        assert_eq!(*woken.borrow(), [1_000_000, 2_000_000, 3_000_000]);
+    }
+
+    #[test]
+    fn a_deadline_wakes_a_task_that_nothing_else_would() {
+        let executor = executor();
+        let handle = executor.clone();
+        executor.spawn(async move {
+            handle.set_deadline(monotonic_ns() + 1_000_000);
+            while !handle.deadline_passed() {
+                handle.next_poll().await;
+            }
+        });
+        executor.run(|| false).expect("the loop runs");
+    }
+
+    #[test]
+    fn a_stop_drops_the_tasks_that_wait() {
+        let executor = executor();
+        let kept = Rc::new(());
+        let (handle, held) = (executor.clone(), kept.clone());
+        executor.spawn(async move {
+            let _held = held;
+            handle.sleep_until(u64::MAX).await;
+        });
+        executor.run(|| true).expect("the loop runs");
+        assert_eq!(Rc::strong_count(&kept), 1);
+    }
+
+    #[test]
+    fn a_stop_drops_a_task_that_was_spawned_and_never_polled() {
+        let executor = executor();
+        let kept = Rc::new(());
+        let (handle, held) = (executor.clone(), kept.clone());
+        executor.spawn(async move {
+            handle.sleep_until(monotonic_ns() + SWEEP_NS).await;
+            let inner = handle.clone();
+            handle.spawn(async move {
+                let _held = held;
+                inner.sleep_until(u64::MAX).await;
+            });
+            handle.sleep_until(u64::MAX).await;
+        });
+        executor.run(|| true).expect("the loop runs");
+        assert_eq!(Rc::strong_count(&kept), 1);
+    }
+}

@@ -1,0 +1,298 @@
+//! TCP sockets of one task: dial, send, receive, accept.
+
+use crate::executor::Executor;
+use dyno_measure::{Detail, Failure, Fault};
+use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
+use rustix::event::epoll::{self, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{self, sockopt, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType};
+use std::cell::Cell;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// Loopback source addresses that one dialer may fall back on: each brings another range of local ports.
+const MAX_SOURCE_ADDRESSES: u32 = 250;
+/// Addresses tried for one connection before it counts as our own fault.
+const SOURCES_PER_DIAL: u32 = 4;
+
+const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+const READ_WRITE: EventFlags = READ.union(EventFlags::OUT);
+
+/// A connected, non-blocking TCP socket. Dropping it is an ordinary close.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    executor: Executor,
+    registered: Cell<Option<EventFlags>>,
+    end_reported: Cell<bool>,
+}
+
+impl Socket {
+    fn new(fd: OwnedFd, executor: Executor) -> Self {
+        Self {
+            fd,
+            executor,
+            registered: Cell::new(None),
+            end_reported: Cell::new(false),
+        }
+    }
+
+    /// Edge-triggered, and registered once for the life of most sockets: no `epoll_ctl` between two requests.
+    fn register(&self, wanted: EventFlags) -> Result<(), Errno> {
+        let data = self.executor.current_task();
+        match self.registered.get() {
+            Some(flags) if flags.contains(wanted) => return Ok(()),
+            Some(_) => epoll::modify(self.executor.epoll(), &self.fd, data, wanted)?,
+            None => epoll::add(self.executor.epoll(), &self.fd, data, wanted)?,
+        }
+        self.registered.set(Some(wanted));
+        Ok(())
+    }
+
+    /// Waits until the kernel reports something of this socket, or until something else calls the task.
+    ///
+    /// # Errors
+    /// `late` once the task's deadline has passed.
+    pub async fn readable(&self, late: Fault) -> Result<(), Failure> {
+        self.wait(READ, late).await
+    }
+
+    async fn wait(&self, wanted: EventFlags, late: Fault) -> Result<(), Failure> {
+        self.register(wanted).map_err(failure)?;
+        if self.executor.deadline_passed() {
+            return Err(late.into());
+        }
+        self.executor.next_poll().await;
+        if self.executor.reported().intersects(END) {
+            self.end_reported.set(true);
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel has reported that the peer will send nothing more. It reports each arrival once: who stops
+    /// receiving before `None` or `Some(0)`, to spare a call, must ask this before waiting again.
+    #[must_use]
+    pub fn end_reported(&self) -> bool {
+        self.end_reported.get()
+    }
+
+    /// Sends all of `bytes`.
+    ///
+    /// # Errors
+    /// What the connection came to, or `late` once the task's deadline has passed.
+    pub async fn send_all(&self, bytes: &[u8], late: Fault) -> Result<(), Failure> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match net::send(&self.fd, rest, SendFlags::NOSIGNAL) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(Errno::AGAIN) => self.wait(READ_WRITE, late).await?,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(failure(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends all of `first` and then `second`, in one call where the kernel has room for both.
+    ///
+    /// # Errors
+    /// As `send_all`.
+    pub async fn send_pair(&self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
+        let parts = [IoSlice::new(first), IoSlice::new(second)];
+        let sent = match net::sendmsg(&self.fd, &parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+            Ok(sent) => sent,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(error) => return Err(failure(error)),
+        };
+        if sent < first.len() {
+            self.send_all(&first[sent..], late).await?;
+        }
+        self.send_all(&second[sent.saturating_sub(first.len())..], late).await
+    }
+
+    /// What has arrived: `Some(0)` at the end of the stream, `None` where nothing is there yet.
+    ///
+    /// # Errors
+    /// What the connection came to.
+    pub fn try_receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
+        match net::recv(&self.fd, buffer, RecvFlags::empty()) {
+            Ok((received, _)) => Ok(Some(received)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(failure(error)),
+        }
+    }
+
+    /// Makes the coming close a reset: no `TIME_WAIT`, and not what an ordinary client does.
+    ///
+    /// # Errors
+    /// Where the socket is gone.
+    pub fn reset_on_close(&self) -> Result<(), Failure> {
+        sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO)).map_err(failure)
+    }
+
+    async fn connected(&self) -> Result<(), Failure> {
+        self.wait(READ_WRITE, Fault::ConnectTimeout).await?;
+        loop {
+            sockopt::socket_error(&self.fd).map_err(failure)?.map_err(failure)?;
+            match net::getpeername(&self.fd) {
+                Ok(_) => return Ok(()),
+                Err(Errno::NOTCONN) => self.wait(READ_WRITE, Fault::ConnectTimeout).await?,
+                Err(error) => return Err(failure(error)),
+            }
+        }
+    }
+}
+
+/// Makes connections to one address; on loopback from further source addresses when the local ports of one run out.
+#[derive(Debug)]
+pub struct Dialer {
+    executor: Executor,
+    target: SocketAddr,
+    /// Which dialer of the process this is: dialers take their source addresses from different ranges.
+    number: u8,
+    source: Cell<u32>,
+    highest_source: Cell<u32>,
+}
+
+impl Dialer {
+    /// One for `target`; `number` differs between the dialers of a process.
+    #[must_use]
+    pub fn new(executor: Executor, target: SocketAddr, number: u8) -> Self {
+        Self {
+            executor,
+            target,
+            number,
+            source: Cell::new(0),
+            highest_source: Cell::new(0),
+        }
+    }
+
+    /// How many local addresses were used.
+    #[must_use]
+    pub fn source_addresses(&self) -> u32 {
+        self.highest_source.get() + 1
+    }
+
+    /// Connects. On loopback the kernel has made the connection by the time `connect` returns.
+    ///
+    /// # Errors
+    /// What became of it; `Fault::NoPorts` only when further source addresses have not helped.
+    pub async fn dial(&self) -> Result<Socket, Failure> {
+        for _ in 0..SOURCES_PER_DIAL {
+            match self.try_dial().await {
+                Err(failure) if failure.fault == Fault::NoPorts && self.next_source() => {}
+                result => return result,
+            }
+        }
+        Err(Fault::NoPorts.into())
+    }
+
+    async fn try_dial(&self) -> Result<Socket, Failure> {
+        let family = if self.target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = net::socket_with(family, SocketType::STREAM, flags, None).map_err(failure)?;
+        if let Some(source) = self.source_address() {
+            // The port is chosen at `connect`, where only the four addresses together must be free.
+            setsockopt(&fd, IpBindAddressNoPort, &true)
+                .map_err(|error| failure(Errno::from_raw_os_error(error as i32)))?;
+            net::bind(&fd, &SocketAddr::new(IpAddr::V4(source), 0)).map_err(failure)?;
+        }
+        let connected = net::connect(&fd, &self.target);
+        let socket = Socket::new(fd, self.executor.clone());
+        match connected {
+            Ok(()) => Ok(socket),
+            Err(Errno::INPROGRESS | Errno::INTR) => {
+                socket.connected().await?;
+                Ok(socket)
+            }
+            Err(error) => Err(failure(error)),
+        }
+    }
+
+    /// None for the kernel's own choice, which is enough until its ports run out.
+    fn source_address(&self) -> Option<Ipv4Addr> {
+        let source = u8::try_from(self.source.get()).ok().filter(|source| *source > 0)?;
+        Some(Ipv4Addr::new(127, 77, self.number, source))
+    }
+
+    fn next_source(&self) -> bool {
+        let more = self.target.is_ipv4() && self.target.ip().is_loopback();
+        if more {
+            self.source.set((self.source.get() + 1) % MAX_SOURCE_ADDRESSES);
+            self.highest_source.set(self.highest_source.get().max(self.source.get()));
+        }
+        more
+    }
+}
+
+/// Accepts connections; for the reference servers.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Socket,
+}
+
+impl Listener {
+    /// Listens on `address`; several listeners of one process may share a port.
+    ///
+    /// # Errors
+    /// Where the address can't be had.
+    pub fn bind(executor: &Executor, address: SocketAddr, share_port: bool) -> Result<Self, Errno> {
+        const BACKLOG: i32 = 4096;
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&fd, true)?;
+        sockopt::set_socket_reuseport(&fd, share_port)?;
+        // Accepted sockets inherit it: the last part of a long answer must not wait for an acknowledgement.
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        net::bind(&fd, &address)?;
+        net::listen(&fd, BACKLOG)?;
+        Ok(Self {
+            socket: Socket::new(fd, executor.clone()),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// Where the socket is gone.
+    pub fn address(&self) -> Result<SocketAddr, Errno> {
+        SocketAddr::try_from(net::getsockname(&self.socket.fd)?)
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// Where this process is out of file descriptors or memory.
+    pub async fn accept(&self) -> Result<Socket, Failure> {
+        loop {
+            match net::accept_with(&self.socket.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok(fd) => return Ok(Socket::new(fd, self.socket.executor.clone())),
+                Err(Errno::AGAIN) => self.socket.readable(Fault::ConnectTimeout).await?,
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(error) => return Err(failure(error)),
+            }
+        }
+    }
+}
+
+/// Which fault an error of a socket call is.
+fn failure(error: Errno) -> Failure {
+    let fault = match error {
+        Errno::CONNREFUSED => Fault::ConnectionRefused,
+        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Fault::ConnectionReset,
+        Errno::TIMEDOUT => Fault::ConnectTimeout,
+        Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN | Errno::HOSTDOWN => Fault::Unreachable,
+        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Fault::NoPorts,
+        Errno::MFILE | Errno::NFILE => Fault::NoFiles,
+        Errno::NOBUFS | Errno::NOMEM => Fault::NoMemory,
+        _ => Fault::OtherIo,
+    };
+    Failure {
+        fault,
+        detail: Detail::Errno(error.raw_os_error()),
+    }
+}

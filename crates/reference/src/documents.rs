@@ -1,0 +1,144 @@
+//! What the server can answer, made before the first request: every body in memory behind the end of its head.
+//!
+//! Not for: the beginning of a head, which depends on the second and on the connection (`opening.rs`).
+
+use crate::opening::Status;
+use dyno_workload::Tree;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Where every thread's answers so far are told, added up, as decimal text.
+pub const REQUEST_COUNT_PATH: &str = "/.serverdyno/requests";
+
+const HTML: &str = "text/html; charset=iso-8859-1";
+const TEXT: &str = "text/plain; charset=utf-8";
+const BYTES: &str = "application/octet-stream";
+
+/// What a reference server serves.
+#[derive(Debug, Clone)]
+pub enum Documents {
+    /// The files of a tree at their paths, and 404 for any other path.
+    Tree(Arc<Tree>),
+    /// This many incompressible bytes, always the same ones, for every path.
+    Fixed(usize),
+}
+
+/// A body, and the part of its head that never changes.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) status: Status,
+    pub(crate) content_type: &'static str,
+    /// From the first field that belongs to the document to the end of its body: one buffer, sent in one call.
+    bytes: Box<[u8]>,
+    body_at: usize,
+}
+
+impl Document {
+    pub(crate) fn new(status: Status, content_type: &'static str, body: &[u8]) -> Self {
+        // RFC 9110, section 15.5.6: a 405 says which methods there are.
+        let allow = if status == Status::MethodNotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
+        let length = body.len();
+        let head = format!("{allow}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
+        Self {
+            status,
+            content_type,
+            bytes: [head.as_bytes(), body].concat().into(),
+            body_at: head.len(),
+        }
+    }
+
+    /// An answer whose body only repeats its status.
+    fn of_status(status: Status) -> Self {
+        Self::new(status, TEXT, format!("{}\n", status.line()).as_bytes())
+    }
+
+    pub(crate) fn text(text: &str) -> Self {
+        Self::new(Status::Ok, TEXT, text.as_bytes())
+    }
+
+    pub(crate) fn whole(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.bytes[..self.body_at]
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.bytes[self.body_at..]
+    }
+}
+
+/// What is at a path.
+#[derive(Debug)]
+pub(crate) enum Resource {
+    /// What load asks for: the only thing that a fault touches.
+    Document(Document),
+    /// What the tool asks for: ownership, consent.
+    Extra(Document),
+    RequestCount,
+}
+
+/// Everything that one server can answer; the same for all its threads.
+#[derive(Debug)]
+pub(crate) struct Site {
+    resources: HashMap<Box<[u8]>, Resource>,
+    elsewhere: Resource,
+    refusals: Vec<Document>,
+}
+
+impl Site {
+    pub(crate) fn new(documents: &Documents, extra: &[(String, Vec<u8>)]) -> Self {
+        let mut resources = HashMap::new();
+        let elsewhere = match documents {
+            Documents::Fixed(bytes) => Document::new(Status::Ok, BYTES, &incompressible(*bytes)),
+            Documents::Tree(tree) => {
+                resources.extend(tree.files().iter().map(|file| {
+                    let document = Document::new(Status::Ok, content_type(&file.path), &file.content());
+                    (key(&file.path), Resource::Document(document))
+                }));
+                Document::of_status(Status::NotFound)
+            }
+        };
+        resources.extend(extra.iter().map(|(path, body)| {
+            let document = Document::new(Status::Ok, content_type(path), body);
+            (key(path), Resource::Extra(document))
+        }));
+        resources.insert(key(REQUEST_COUNT_PATH), Resource::RequestCount);
+        Self {
+            resources,
+            elsewhere: Resource::Document(elsewhere),
+            refusals: Status::ALL.iter().map(|status| Document::of_status(*status)).collect(),
+        }
+    }
+
+    pub(crate) fn at(&self, path: &[u8]) -> &Resource {
+        self.resources.get(path).unwrap_or(&self.elsewhere)
+    }
+
+    /// The answer that says nothing but `status`.
+    pub(crate) fn refusal(&self, status: Status) -> &Document {
+        &self.refusals[status as usize]
+    }
+}
+
+fn key(path: &str) -> Box<[u8]> {
+    path.as_bytes().into()
+}
+
+fn content_type(path: &str) -> &'static str {
+    match path.rsplit_once('.') {
+        Some((_, "gif")) => "image/gif",
+        Some((_, "htm" | "html")) => HTML,
+        _ => BYTES,
+    }
+}
+
+/// The same bytes for the same length, on every machine.
+pub(crate) fn incompressible(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    Xoshiro256PlusPlus::seed_from_u64(0).fill_bytes(&mut bytes);
+    bytes
+}

@@ -1,0 +1,77 @@
+//! How every response begins: status line, `Date`, `Server`, `Connection`. Made once a second, not once a request.
+//!
+//! `Date` is not optional for a server that has a clock (RFC 9110, section 6.6.1), and a ruler that left it out
+//! would do less than the servers it stands beside.
+
+use std::rc::Rc;
+use std::time::SystemTime;
+
+macro_rules! statuses {
+    ($($variant:ident $line:literal)*) => {
+        /// The statuses that this server answers with.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Status { $($variant),* }
+
+        impl Status {
+            /// All of them, in the order of their discriminants.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Code and reason.
+            pub(crate) fn line(self) -> &'static str { match self { $(Self::$variant => $line),* } }
+        }
+    };
+}
+
+statuses! {
+    Ok "200 OK"
+    BadRequest "400 Bad Request"
+    NotFound "404 Not Found"
+    MethodNotAllowed "405 Method Not Allowed"
+    ContentTooLarge "413 Content Too Large"
+    HeadTooLarge "431 Request Header Fields Too Large"
+    InternalServerError "500 Internal Server Error"
+    VersionNotSupported "505 HTTP Version Not Supported"
+}
+
+/// What becomes of the connection after a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Connection {
+    /// HTTP/1.0 needs it said (RFC 9112, appendix C.2.2); to HTTP/1.1 it says nothing new.
+    KeepAlive,
+    Close,
+}
+
+impl Connection {
+    fn option(self) -> &'static str {
+        match self {
+            Self::KeepAlive => "keep-alive",
+            Self::Close => "close",
+        }
+    }
+}
+
+/// Every beginning of this second.
+#[derive(Debug)]
+pub(crate) struct Openings {
+    by_status: Vec<[Rc<[u8]>; 2]>,
+}
+
+impl Openings {
+    pub(crate) fn at(now: SystemTime) -> Self {
+        let date = httpdate::fmt_http_date(now);
+        let opening = |status: Status, connection: Connection| {
+            let (line, option) = (status.line(), connection.option());
+            let server = concat!("serverdyno-reference/", env!("CARGO_PKG_VERSION"));
+            let text = format!("HTTP/1.1 {line}\r\nDate: {date}\r\nServer: {server}\r\nConnection: {option}\r\n");
+            Rc::from(text.into_bytes())
+        };
+        let both = |status: &Status| [Connection::KeepAlive, Connection::Close].map(|after| opening(*status, after));
+        Self {
+            by_status: Status::ALL.iter().map(both).collect(),
+        }
+    }
+
+    pub(crate) fn get(&self, status: Status, connection: Connection) -> Rc<[u8]> {
+        self.by_status[status as usize][connection as usize].clone()
+    }
+}

@@ -1,0 +1,195 @@
+//! Request heads: is one whole, what does it ask for, and may the connection be used again.
+//!
+//! Not for: what is at the path (`documents.rs`). Percent-encoding is not decoded: no document has such a path.
+
+use crate::opening::{Connection, Status};
+use httparse::{Error, Header};
+use std::mem::MaybeUninit;
+
+/// A head may be this long, its empty line included.
+pub(crate) const MAX_HEAD_BYTES: usize = 8192;
+const MAX_FIELDS: usize = 64;
+
+/// A request that can be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Request<'a> {
+    /// Without the query.
+    pub(crate) path: &'a [u8],
+    pub(crate) ask: Ask,
+}
+
+/// What a request asks for beside its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ask {
+    /// HEAD: an answer without its body.
+    pub(crate) head_only: bool,
+    /// HTTP/1.1, so that interim responses and the chunked coding are understood.
+    pub(crate) modern: bool,
+    pub(crate) after: Connection,
+}
+
+/// What a connection's bytes come to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parsed<'a> {
+    /// The head has no end yet.
+    Partial,
+    /// A head of `length` bytes, and there is no body.
+    Whole { request: Request<'a>, length: usize },
+    /// To be answered with this, and the connection closed: what follows can't be told apart from a body.
+    Refused(Status),
+}
+
+/// Reads the first head in `bytes`.
+pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
+    let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_FIELDS];
+    let mut head = httparse::Request::new(&mut []);
+    match head.parse_with_uninit_headers(bytes, &mut fields) {
+        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD_BYTES => match judge(&head) {
+            Ok(request) => Parsed::Whole { request, length },
+            Err(status) => Parsed::Refused(status),
+        },
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD_BYTES => Parsed::Partial,
+        Ok(_) | Err(Error::TooManyHeaders) => Parsed::Refused(Status::HeadTooLarge),
+        Err(Error::Version) => Parsed::Refused(Status::VersionNotSupported),
+        Err(_) => Parsed::Refused(Status::BadRequest),
+    }
+}
+
+fn judge<'a>(head: &httparse::Request<'_, 'a>) -> Result<Request<'a>, Status> {
+    let head_only = match head.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        _ => return Err(Status::MethodNotAllowed),
+    };
+    let modern = head.version == Some(1);
+    let fields = Fields::of(head.headers);
+    if fields.body {
+        return Err(Status::ContentTooLarge);
+    }
+    // RFC 9112, section 3.2: HTTP/1.1 without Host, and any request with two, is refused.
+    if fields.hosts > 1 || (modern && fields.hosts == 0) {
+        return Err(Status::BadRequest);
+    }
+    // RFC 9112, section 9.3.
+    let kept = !fields.close && (modern || fields.keep_alive);
+    Ok(Request {
+        path: path(head.path.unwrap_or_default().as_bytes()),
+        ask: Ask {
+            head_only,
+            modern,
+            after: if kept { Connection::KeepAlive } else { Connection::Close },
+        },
+    })
+}
+
+#[derive(Default)]
+struct Fields {
+    hosts: u32,
+    close: bool,
+    keep_alive: bool,
+    body: bool,
+}
+
+impl Fields {
+    fn of(headers: &[Header<'_>]) -> Self {
+        let mut fields = Self::default();
+        for header in headers {
+            if header.name.eq_ignore_ascii_case("host") {
+                fields.hosts += 1;
+            } else if header.name.eq_ignore_ascii_case("connection") {
+                for option in header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                    fields.close |= option.eq_ignore_ascii_case(b"close");
+                    fields.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            } else if header.name.eq_ignore_ascii_case("content-length") {
+                fields.body |= header.value != b"0";
+            } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+                fields.body = true;
+            }
+        }
+        fields
+    }
+}
+
+/// The path of a target in origin form, or in absolute form, which a server has to accept (RFC 9112, section 3.2.2).
+fn path(target: &[u8]) -> &[u8] {
+    let without_query = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let scheme_end = without_query.windows(3).position(|three| three == b"://");
+    match scheme_end {
+        Some(end) if !without_query.starts_with(b"/") => {
+            let authority = &without_query[end + 3..];
+            let path_at = authority.iter().position(|byte| *byte == b'/');
+            path_at.map_or(b"/", |at| &authority[at..])
+        }
+        _ => without_query,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(head: &str) -> Request<'_> {
+        match parse(head.as_bytes()) {
+            Parsed::Whole { request, length } => {
+                assert_eq!(length, head.len());
+                request
+            }
+            other => panic!("{head:?} came to {other:?}"),
+        }
+    }
+
+    fn refused(head: &str) -> Status {
+        match parse(head.as_bytes()) {
+            Parsed::Refused(status) => status,
+            other => panic!("{head:?} came to {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_connection_is_kept_by_default_in_1_1_and_on_demand_in_1_0() {
+        let after = |head: &str| whole(head).ask.after;
+        assert_eq!(after("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Connection::KeepAlive);
+        assert_eq!(after("GET / HTTP/1.1\r\nHost: h\r\nConnection: x, Close\r\n\r\n"), Connection::Close);
+        assert_eq!(after("GET / HTTP/1.0\r\n\r\n"), Connection::Close);
+        assert_eq!(after("GET / HTTP/1.0\r\nconnection: Keep-Alive\r\n\r\n"), Connection::KeepAlive);
+        let both = "GET / HTTP/1.0\r\nConnection: keep-alive\r\nConnection: close\r\n\r\n";
+        assert_eq!(after(both), Connection::Close);
+    }
+
+    #[test]
+    fn the_path_is_found_in_every_form_of_target() {
+        let of = |target: &str| whole(&format!("GET {target} HTTP/1.0\r\n\r\n")).path == b"/a/b.gif";
+        for target in ["/a/b.gif", "/a/b.gif?c=/d", "http://host:80/a/b.gif", "HTTP://host/a/b.gif?http://x/y"] {
+            assert!(of(target), "{target}");
+        }
+        assert_eq!(whole("GET http://host HTTP/1.0\r\n\r\n").path, b"/");
+        assert_eq!(whole("GET /to/http://host/x HTTP/1.0\r\n\r\n").path, b"/to/http://host/x");
+    }
+
+    #[test]
+    fn what_cannot_be_answered_is_refused_with_its_own_status() {
+        assert_eq!(refused("POST / HTTP/1.1\r\nHost: h\r\n\r\n"), Status::MethodNotAllowed);
+        assert_eq!(refused("GET / HTTP/1.1\r\n\r\n"), Status::BadRequest);
+        assert_eq!(refused("GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n"), Status::BadRequest);
+        assert_eq!(refused("GET / HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc"), Status::ContentTooLarge);
+        assert_eq!(refused("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), Status::ContentTooLarge);
+        assert_eq!(refused("GET / HTTP/2.0\r\n\r\n"), Status::VersionNotSupported);
+        assert_eq!(refused("GET /\0 HTTP/1.0\r\n\r\n"), Status::BadRequest);
+        let fields = "a: b\r\n".repeat(MAX_FIELDS + 1);
+        assert_eq!(refused(&format!("GET / HTTP/1.0\r\n{fields}\r\n")), Status::HeadTooLarge);
+    }
+
+    #[test]
+    fn a_head_is_partial_until_its_end_and_refused_at_the_bound() {
+        let head = format!("GET / HTTP/1.0\r\na: {}\r\n\r\n", "b".repeat(MAX_HEAD_BYTES - 23));
+        assert_eq!(head.len(), MAX_HEAD_BYTES);
+        for length in [0, 1, 16, MAX_HEAD_BYTES - 1] {
+            assert_eq!(parse(&head.as_bytes()[..length]), Parsed::Partial, "{length}");
+        }
+        whole(&head);
+        let longer = head.replace("a: ", "a: b");
+        assert_eq!(refused(&longer), Status::HeadTooLarge);
+        assert_eq!(refused(&longer[..MAX_HEAD_BYTES]), Status::HeadTooLarge);
+    }
+}

@@ -1,0 +1,178 @@
+//! Starting and stopping: one thread a CPU, each with a listener and an event loop of its own.
+
+use crate::documents::{Documents, Site};
+use crate::fault::Fault;
+use crate::worker::{accept_connections, keep_time, Shared, Worker};
+use dyno_reactor::{Executor, Listener};
+use rustix::thread::{sched_setaffinity, CpuSet};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{mpsc, Arc};
+use std::thread::{Builder, JoinHandle};
+
+/// What a server is to be.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where it listens; port 0 for any that is free.
+    pub bind: SocketAddr,
+    /// At least one.
+    pub threads: usize,
+    /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
+    pub cpus: Vec<usize>,
+    /// What load asks for.
+    pub documents: Documents,
+    /// Further documents by path, which win over the others and which no fault touches: proofs of ownership and consent.
+    pub extra_documents: Vec<(String, Vec<u8>)>,
+    /// What it does wrong.
+    pub fault: Option<Fault>,
+}
+
+impl Options {
+    /// One thread on a free port of 127.0.0.1, without extra documents or faults.
+    #[must_use]
+    pub fn on_loopback(documents: Documents) -> Self {
+        Self {
+            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            threads: 1,
+            cpus: Vec::new(),
+            documents,
+            extra_documents: Vec::new(),
+            fault: None,
+        }
+    }
+}
+
+/// A running server; it stops when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts the threads. Once this returns, connections are accepted.
+    ///
+    /// # Errors
+    /// Where there is no thread, the address can't be had, or a CPU does not exist or is not ours.
+    pub fn start(options: &Options) -> io::Result<Self> {
+        if options.threads == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a server needs at least one thread"));
+        }
+        let mut server = Self {
+            address: options.bind,
+            shared: Arc::new(Shared {
+                site: Site::new(&options.documents, &options.extra_documents),
+                fault: options.fault,
+                counters: (0..options.threads).map(|_| Default::default()).collect(),
+                stopping: AtomicBool::new(false),
+            }),
+            threads: Vec::new(),
+        };
+        for number in 0..options.threads {
+            let cpu = options.cpus.get(number % options.cpus.len().max(1)).copied();
+            server.start_thread(number, cpu, options.threads > 1)?;
+        }
+        Ok(server)
+    }
+
+    /// Ends when the thread listens; from the first on, all listen on the port that it got.
+    fn start_thread(&mut self, number: usize, cpu: Option<usize>, share_port: bool) -> io::Result<()> {
+        let (address, shared) = (self.address, self.shared.clone());
+        let (report, started) = mpsc::sync_channel(1);
+        let thread = Builder::new().name(format!("reference-{number}")).spawn(move || {
+            match Thread::set_up(address, cpu, share_port, shared, number) {
+                Ok(thread) => {
+                    let _ = report.send(thread.listener.address().map_err(io::Error::from));
+                    thread.run();
+                }
+                Err(error) => {
+                    let _ = report.send(Err(error));
+                }
+            }
+        })?;
+        self.threads.push(thread);
+        self.address = started.recv().map_err(io::Error::other)??;
+        Ok(())
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The port of its address.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Answers so far, of every status. An answer counts from the moment its sending begins, and no longer does once
+    /// that has failed; what `fault` says of unanswered requests is in `faults`.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.shared.requests()
+    }
+
+    /// Ends every thread and closes every connection. Takes about 20 ms; does nothing the second time.
+    pub fn stop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so on standard error, and is as gone as the others.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What one thread has in hand before its loop begins.
+struct Thread {
+    worker: Worker,
+    listener: Listener,
+}
+
+impl Thread {
+    fn set_up(
+        address: SocketAddr,
+        cpu: Option<usize>,
+        share_port: bool,
+        shared: Arc<Shared>,
+        number: usize,
+    ) -> io::Result<Self> {
+        if let Some(cpu) = cpu {
+            pin_to(cpu)?;
+        }
+        let executor = Executor::new()?;
+        let listener = Listener::bind(&executor, address, share_port)?;
+        Ok(Self {
+            worker: Worker::new(executor, shared, number),
+            listener,
+        })
+    }
+
+    fn run(self) {
+        let worker = Rc::new(self.worker);
+        let (executor, shared) = (worker.executor.clone(), worker.shared.clone());
+        executor.spawn(keep_time(worker.clone()));
+        executor.spawn(accept_connections(self.listener, worker));
+        let ended = executor.run(|| shared.stopping.load(Ordering::Relaxed));
+        ended.expect("waiting on a valid epoll instance does not fail");
+    }
+}
+
+fn pin_to(cpu: usize) -> io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu}")));
+    }
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    Ok(sched_setaffinity(None, &cpus)?)
+}

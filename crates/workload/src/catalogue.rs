@@ -1,0 +1,84 @@
+//! Everything that a workload can ask for, listed beforehand, so that requests can be built before load starts.
+//!
+//! Not for: choosing what to ask for next; that is the workload's part.
+
+use crate::{ClassId, Tree};
+
+/// The right answer to a request for one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// The file exists.
+    Found {
+        /// Its size.
+        bytes: u64,
+        /// XXH3-64 of its content, seed 0.
+        digest: u64,
+    },
+    /// The file must not exist; the answer that says so is a success.
+    Missing,
+    /// Nothing is known of it; every complete answer that says success is right.
+    Unknown,
+}
+
+/// One path that a workload can ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Absolute path on the server, beginning with a slash.
+    pub path: String,
+    /// The class that requests for it are counted under.
+    pub class: ClassId,
+    /// The right answer.
+    pub expect: Expect,
+}
+
+/// The paths and classes of one workload. [`crate::Get::path`] and [`ClassId`] are indices into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Catalogue {
+    /// Names of the classes, in the order of their ids: "223.gif".
+    pub classes: Vec<String>,
+    /// Every path, in the order of their indices.
+    pub entries: Vec<Entry>,
+}
+
+impl Catalogue {
+    /// The catalogue of [`crate::WebbenchStatic`]: first the files of `tree` in its order, then the missing ones.
+    ///
+    /// Computes the content digests of `tree` where that has not been done.
+    #[must_use]
+    pub fn webbench_static(tree: &Tree) -> Self {
+        let found = tree
+            .files()
+            .iter()
+            .zip(tree.content_digests())
+            .map(|(file, &digest)| Entry {
+                path: file.path.clone(),
+                class: file.class,
+                expect: Expect::Found {
+                    bytes: file.bytes,
+                    digest,
+                },
+            });
+        let missing = tree.missing().iter().map(|(class, path)| Entry {
+            path: path.clone(),
+            class: *class,
+            expect: Expect::Missing,
+        });
+        Self {
+            classes: tree.classes().iter().map(|class| class.name.clone()).collect(),
+            entries: found.chain(missing).collect(),
+        }
+    }
+
+    /// The catalogue of [`crate::SingleUrl`]: one path, of which nothing is known.
+    #[must_use]
+    pub fn single_url(path: &str) -> Self {
+        Self {
+            classes: vec!["url".to_owned()],
+            entries: vec![Entry {
+                path: path.to_owned(),
+                class: ClassId(0),
+                expect: Expect::Unknown,
+            }],
+        }
+    }
+}

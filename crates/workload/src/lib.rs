@@ -1,0 +1,68 @@
+//! What a client does: pure, seeded generators of operations, and the tree of files that they ask for.
+//!
+//! The same seed gives the same operations on every machine, in every version and whatever the protocol;
+//! golden digests in the tests hold that. Re-created from published parameters, not the original programs.
+//!
+//! Not for: sockets, time, counting. Nothing here waits, measures or knows how an operation is carried out.
+
+mod catalogue;
+mod content;
+mod random;
+mod table;
+mod tree;
+mod tree_on_disk;
+mod url;
+mod webbench;
+
+pub use catalogue::{Catalogue, Entry, Expect};
+pub use table::{Class, ClassTable, Contents, Extension, Known, Number, TableError};
+pub use tree::{File, Tree};
+pub use tree_on_disk::{check_tree, write_tree, WriteError, MOST_PROBLEMS_REPORTED};
+pub use url::SingleUrl;
+pub use webbench::WebbenchStatic;
+
+/// Index of an operation class among the classes of its [`Catalogue`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClassId(pub u8);
+
+/// One operation of a client thread, whatever the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Fetch one file whole.
+    Get(Get),
+}
+
+/// A request for one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Get {
+    /// The class that the operation is counted under.
+    pub class: ClassId,
+    /// Index into [`Catalogue::entries`].
+    pub path: u32,
+}
+
+/// What a workload may know of how its last operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The operation ended as a success. The right answer to a missing file is a success.
+    pub ok: bool,
+    /// Application bytes that came back.
+    pub bytes_body: u64,
+}
+
+impl Outcome {
+    /// What a client thread hands in before its first operation.
+    pub const START: Self = Self {
+        ok: true,
+        bytes_body: 0,
+    };
+}
+
+/// The operations of one client thread, without end.
+///
+/// An implementation is pure: what it returns depends on its seed and on the outcomes handed in, on nothing else.
+/// It is called once an operation, so it allocates nothing.
+pub trait Workload: Send {
+    /// The next operation; `last` is how the one before it ended ([`Outcome::START`] at first).
+    fn next(&mut self, last: &Outcome) -> Op;
+}

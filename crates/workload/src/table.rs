@@ -1,0 +1,364 @@
+//! The class table of the static workload: reading and checking the data file.
+//!
+//! Not for: the files themselves, which `tree.rs` makes of the table.
+
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::content;
+
+/// The format of the data file that this version reads.
+const FORMAT: u32 = 1;
+/// What the weights of all classes add up to: they are percentages.
+pub(crate) const WEIGHTS_TOTAL: u32 = 100;
+/// Names carry four digits.
+const MOST_FILES_OF_A_CLASS: u32 = 10_000;
+/// A whole tree is held in memory by the reference server, and each file while it is written.
+const LARGEST_FILE_BYTES: u64 = 1 << 30;
+
+/// How well a number is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Known {
+    /// A source that can be read today says so.
+    Seen,
+    /// Arithmetic on numbers that were seen.
+    Derived,
+    /// Remembered, and confirmed by no source that could be read.
+    Memory,
+    /// Ours.
+    Choice,
+}
+
+/// A number of the data file, and how it is known.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Number<T> {
+    /// The number.
+    pub value: T,
+    /// How well it is known.
+    pub known: Known,
+    /// Key of its source in [`ClassTable::sources`].
+    pub source: String,
+}
+
+/// What kind of file a class has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Extension {
+    /// A GIF image.
+    Gif,
+    /// An HTML page in ISO-8859-1.
+    Htm,
+}
+
+impl Extension {
+    /// The extension without its dot.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gif => "gif",
+            Self::Htm => "htm",
+        }
+    }
+}
+
+/// How many files a class has, and how large they are.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Contents {
+    /// All files have one size.
+    Fixed {
+        /// Number of files.
+        files: Number<u32>,
+        /// Size of each.
+        bytes: Number<u64>,
+    },
+    /// Sizes are quantiles of a bounded Pareto distribution.
+    BoundedPareto {
+        /// Number of files.
+        files: Number<u32>,
+        /// Shape of the tail.
+        alpha: Number<f64>,
+        /// Lower bound of the distribution.
+        minimum_bytes: Number<u64>,
+        /// Upper bound of the distribution.
+        maximum_bytes: Number<u64>,
+    },
+    /// The files must not exist.
+    Missing {
+        /// How many different ones are asked for.
+        names: Number<u32>,
+    },
+}
+
+impl Contents {
+    /// Sizes of the files in the order of their numbers; none for the missing class.
+    #[must_use]
+    pub fn sizes_bytes(&self) -> Vec<u64> {
+        match self {
+            Self::Fixed { files, bytes } => vec![bytes.value; files.value as usize],
+            Self::BoundedPareto {
+                files,
+                alpha,
+                minimum_bytes,
+                maximum_bytes,
+            } => (0..files.value)
+                .map(|number| {
+                    let quantile = (f64::from(number) + 0.5) / f64::from(files.value);
+                    let (low, high) = (minimum_bytes.value as f64, maximum_bytes.value as f64);
+                    bounded_pareto(quantile, alpha.value, low, high) as u64
+                })
+                .collect(),
+            Self::Missing { .. } => Vec::new(),
+        }
+    }
+
+    /// Number of different paths of the class, whether their files exist or must not.
+    #[must_use]
+    pub fn paths(&self) -> u32 {
+        match self {
+            Self::Fixed { files, .. } | Self::BoundedPareto { files, .. } => files.value,
+            Self::Missing { names } => names.value,
+        }
+    }
+
+    /// Whether the files must not exist.
+    #[must_use]
+    pub fn missing(&self) -> bool {
+        matches!(self, Self::Missing { .. })
+    }
+
+    fn sources(&self) -> Vec<&str> {
+        match self {
+            Self::Fixed { files, bytes } => vec![&files.source, &bytes.source],
+            Self::BoundedPareto {
+                files,
+                alpha,
+                minimum_bytes,
+                maximum_bytes,
+            } => vec![
+                &files.source,
+                &alpha.source,
+                &minimum_bytes.source,
+                &maximum_bytes.source,
+            ],
+            Self::Missing { names } => vec![&names.source],
+        }
+    }
+}
+
+/// The value below which the share `quantile` of a Pareto distribution bounded to `low` .. `high` lies.
+fn bounded_pareto(quantile: f64, alpha: f64, low: f64, high: f64) -> f64 {
+    let share = 1.0 - (low / high).powf(alpha);
+    low * (1.0 - quantile * share).powf(-1.0 / alpha)
+}
+
+/// One class of requests.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// The name that figures are reported under: "223.gif".
+    pub name: String,
+    /// Directory, and beginning of every file name.
+    pub stem: String,
+    /// Kind of file.
+    pub extension: Extension,
+    /// Percentage of requests.
+    pub weight: Number<u32>,
+    /// Files and sizes.
+    pub contents: Contents,
+}
+
+impl Class {
+    /// Bytes of all files of the class.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.contents.sizes_bytes().iter().sum()
+    }
+
+    /// Number of files of the class that exist.
+    #[must_use]
+    pub fn files(&self) -> u32 {
+        if self.contents.missing() {
+            0
+        } else {
+            self.contents.paths()
+        }
+    }
+}
+
+/// The data file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassTable {
+    /// Version of the file's format.
+    pub format: u32,
+    /// Name of the workload.
+    pub name: String,
+    /// The directory above all files.
+    pub root: String,
+    /// Number of all files, which the classes must agree with.
+    pub files: Number<u32>,
+    /// Bytes of all files, which the classes must agree with.
+    pub bytes: Number<u64>,
+    /// The classes, in the order of their ids.
+    #[serde(rename = "class")]
+    pub classes: Vec<Class>,
+    /// What each source says, by the key that [`Number::source`] names.
+    pub sources: BTreeMap<String, String>,
+}
+
+/// Why a data file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// It is not TOML, or not of this shape.
+    #[error("the class table cannot be read: {0}")]
+    Shape(#[from] toml::de::Error),
+    /// Its numbers contradict each other or cannot be built; every problem is listed.
+    #[error("the class table is wrong: {}", .0.join("; "))]
+    Problems(Vec<String>),
+}
+
+impl ClassTable {
+    /// Reads and checks a data file.
+    ///
+    /// # Errors
+    /// The text is not a class table, or its numbers contradict each other; all contradictions at once.
+    pub fn parse(text: &str) -> Result<Self, TableError> {
+        let table: Self = toml::from_str(text)?;
+        let mut problems = table.shape_problems();
+        if problems.is_empty() {
+            // Only now are the numbers small enough to build sizes from.
+            problems = table.total_problems();
+        }
+        if problems.is_empty() {
+            Ok(table)
+        } else {
+            Err(TableError::Problems(problems))
+        }
+    }
+
+    /// Problems of single entries.
+    fn shape_problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.format != FORMAT {
+            problems.push(format!("format {} is not {FORMAT}", self.format));
+        }
+        if !is_plain_name(&self.root) {
+            problems.push(format!("root {:?} is not a plain name", self.root));
+        }
+        if self.classes.len() > usize::from(u8::MAX) {
+            problems.push(format!(
+                "{} classes are more than an id can name",
+                self.classes.len()
+            ));
+        }
+        for class in &self.classes {
+            let of_class = class.contents.problems(class.extension).into_iter();
+            problems.extend(of_class.map(|problem| format!("class {:?}: {problem}", class.name)));
+            if !is_plain_name(&class.stem) {
+                problems.push(format!(
+                    "class {:?}: stem {:?} is not a plain name",
+                    class.name, class.stem
+                ));
+            }
+        }
+        problems.extend(repeated("name", self.classes.iter().map(|class| &class.name)));
+        problems.extend(repeated("stem", self.classes.iter().map(|class| &class.stem)));
+        let named = self.sources_named().into_iter();
+        problems.extend(
+            named
+                .filter(|&source| !self.sources.contains_key(source))
+                .map(|source| format!("source {source:?} is not in [sources]")),
+        );
+        problems
+    }
+
+    /// Sums that do not come out as the table itself says.
+    fn total_problems(&self) -> Vec<String> {
+        let weights: u64 = self
+            .classes
+            .iter()
+            .map(|class| u64::from(class.weight.value))
+            .sum();
+        let files: u64 = self.classes.iter().map(|class| u64::from(class.files())).sum();
+        let bytes: u64 = self.classes.iter().map(Class::bytes).sum();
+        [
+            ("weights", weights, u64::from(WEIGHTS_TOTAL)),
+            ("files", files, u64::from(self.files.value)),
+            ("bytes", bytes, self.bytes.value),
+        ]
+        .into_iter()
+        .filter(|(_, sum, expected)| sum != expected)
+        .map(|(what, sum, expected)| format!("{what} add up to {sum}, not {expected}"))
+        .collect()
+    }
+
+    fn sources_named(&self) -> BTreeSet<&str> {
+        let of_classes = self.classes.iter().flat_map(|class| {
+            let mut sources = class.contents.sources();
+            sources.push(&class.weight.source);
+            sources
+        });
+        of_classes
+            .chain([self.files.source.as_str(), self.bytes.source.as_str()])
+            .collect()
+    }
+}
+
+impl Contents {
+    fn problems(&self, extension: Extension) -> Vec<String> {
+        let mut problems = Vec::new();
+        if !(1..=MOST_FILES_OF_A_CLASS).contains(&self.paths()) {
+            problems.push(format!(
+                "{} files are not 1 to {MOST_FILES_OF_A_CLASS}",
+                self.paths()
+            ));
+        }
+        let (smallest, largest) = match self {
+            Self::Fixed { bytes, .. } => (bytes.value, bytes.value),
+            Self::BoundedPareto {
+                alpha,
+                minimum_bytes,
+                maximum_bytes,
+                ..
+            } => {
+                if !(alpha.value.is_finite() && alpha.value > 0.0) {
+                    problems.push(format!("alpha {} is not a positive number", alpha.value));
+                }
+                (minimum_bytes.value, maximum_bytes.value)
+            }
+            Self::Missing { .. } => return problems,
+        };
+        let least = content::least_bytes(extension);
+        if smallest < least {
+            problems.push(format!(
+                "{smallest} bytes are too few: a {} needs {least}",
+                extension.as_str()
+            ));
+        }
+        if largest < smallest || largest > LARGEST_FILE_BYTES {
+            problems.push(format!(
+                "largest size {largest} is not {smallest} to {LARGEST_FILE_BYTES} bytes"
+            ));
+        }
+        problems
+    }
+}
+
+/// Letters, digits and hyphens: safe as one part of a path and of a URL.
+fn is_plain_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+fn repeated<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut met = BTreeSet::new();
+    names
+        .filter(|&name| !met.insert(name))
+        .map(|name| format!("{what} {name:?} is used twice"))
+        .collect()
+}

@@ -1,0 +1,192 @@
+//! The document tree of the static workload, in memory: which files there are, and what is in them.
+//!
+//! Not for: disks (`tree_on_disk.rs`), nor for the order of requests (`webbench.rs`).
+
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
+
+use crate::content::content;
+use crate::{Class, ClassId, ClassTable, Extension};
+
+const WEBBENCH_STATIC: &str = include_str!("../data/webbench-static.toml");
+
+/// One file of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Absolute path on the server: "/wbtree/223/223_0000.gif".
+    pub path: String,
+    /// The class that it belongs to.
+    pub class: ClassId,
+    /// Its size.
+    pub bytes: u64,
+    extension: Extension,
+}
+
+impl File {
+    /// The file's content, made anew: deterministic, and `bytes` long.
+    #[must_use]
+    pub fn content(&self) -> Vec<u8> {
+        let bytes = usize::try_from(self.bytes).expect("the table allows no file larger than memory");
+        content(&self.path, self.extension, bytes)
+    }
+}
+
+/// The paths of one class, as a stretch of the catalogue's entries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) class: ClassId,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+#[derive(Debug)]
+struct Digests {
+    contents: Vec<u64>,
+    tree: String,
+}
+
+/// The files and the missing paths of the WebBench static workload.
+#[derive(Debug)]
+pub struct Tree {
+    table: ClassTable,
+    files: Vec<File>,
+    missing: Vec<(ClassId, String)>,
+    percents: Vec<Stretch>,
+    digests: OnceLock<Digests>,
+}
+
+impl Tree {
+    /// The tree of the embedded class table, the same one at every call.
+    ///
+    /// Contents are made when they are asked for, and digests on their first use.
+    ///
+    /// # Panics
+    /// The embedded table contradicts itself, which the tests of this crate rule out.
+    #[must_use]
+    pub fn load() -> Arc<Self> {
+        static TREE: LazyLock<Arc<Tree>> = LazyLock::new(|| {
+            let table = ClassTable::parse(WEBBENCH_STATIC).expect("the embedded class table is whole");
+            Arc::new(Tree::of_table(table))
+        });
+        Arc::clone(&TREE)
+    }
+
+    fn of_table(table: ClassTable) -> Self {
+        let (mut files, mut missing) = (Vec::new(), Vec::new());
+        for (id, class) in (0..).map(ClassId).zip(&table.classes) {
+            let sizes = class.contents.sizes_bytes();
+            files.extend((0..).zip(sizes).map(|(number, bytes)| File {
+                path: path(&table.root, class, number),
+                class: id,
+                bytes,
+                extension: class.extension,
+            }));
+            if class.contents.missing() {
+                let numbers = 0..class.contents.paths();
+                missing.extend(numbers.map(|number| (id, path(&table.root, class, number))));
+            }
+        }
+        let percents = percents(&table.classes);
+        Self {
+            table,
+            files,
+            missing,
+            percents,
+            digests: OnceLock::new(),
+        }
+    }
+
+    /// The class table that the tree was made of, with the mark and the source of each number.
+    #[must_use]
+    pub fn table(&self) -> &ClassTable {
+        &self.table
+    }
+
+    /// The classes in the order of their ids.
+    #[must_use]
+    pub fn classes(&self) -> &[Class] {
+        &self.table.classes
+    }
+
+    /// Every file, class by class.
+    #[must_use]
+    pub fn files(&self) -> &[File] {
+        &self.files
+    }
+
+    /// Every path that is asked for and must not exist.
+    #[must_use]
+    pub fn missing(&self) -> &[(ClassId, String)] {
+        &self.missing
+    }
+
+    /// Size of all files together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// XXH3-64 (seed 0) of each file's content, in the order of [`Tree::files`].
+    #[must_use]
+    pub fn content_digests(&self) -> &[u64] {
+        &self.digests().contents
+    }
+
+    /// XXH3-128 in hexadecimal over every file's path, a zero byte, its size (8 bytes, little endian) and its content.
+    ///
+    /// Proves that two trees are the same by design and by version; it is no defence against forgery.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digests().tree
+    }
+
+    /// One entry for each percent of the requests: where the paths of its class are in the catalogue.
+    pub(crate) fn percents(&self) -> &[Stretch] {
+        &self.percents
+    }
+
+    /// Made on first use: all contents have to be generated for it.
+    fn digests(&self) -> &Digests {
+        self.digests.get_or_init(|| {
+            let mut whole = Xxh3Default::new();
+            let mut contents = Vec::with_capacity(self.files.len());
+            for file in &self.files {
+                let content = file.content();
+                contents.push(xxh3_64(&content));
+                whole.update(file.path.as_bytes());
+                whole.update(&[0]);
+                whole.update(&file.bytes.to_le_bytes());
+                whole.update(&content);
+            }
+            Digests {
+                contents,
+                tree: format!("{:032x}", whole.digest128()),
+            }
+        })
+    }
+}
+
+fn path(root: &str, class: &Class, number: u32) -> String {
+    let (stem, extension) = (&class.stem, class.extension.as_str());
+    format!("/{root}/{stem}/{stem}_{number:04}.{extension}")
+}
+
+/// Files come first in the catalogue and missing paths after them, both class by class.
+fn percents(classes: &[Class]) -> Vec<Stretch> {
+    let mut next_file = 0;
+    let mut next_missing = classes.iter().map(Class::files).sum();
+    let mut percents = Vec::new();
+    for (class, facts) in (0..).map(ClassId).zip(classes) {
+        let next = if facts.contents.missing() {
+            &mut next_missing
+        } else {
+            &mut next_file
+        };
+        let (first, count) = (*next, facts.contents.paths());
+        *next += count;
+        let stretch = Stretch { class, first, count };
+        percents.extend(std::iter::repeat_n(stretch, facts.weight.value as usize));
+    }
+    percents
+}

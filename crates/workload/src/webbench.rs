@@ -1,0 +1,39 @@
+//! The WebBench static workload: which file a client thread asks for next.
+//!
+//! Each request draws a class by its weight, then a file of that class, each with the same probability. That the
+//! original chose so within a class is remembered, not confirmed. Not for: the tree itself, nor for pacing.
+
+use std::sync::Arc;
+
+use crate::random::RandomStream;
+use crate::{Get, Op, Outcome, Tree, Workload};
+
+/// The requests of one client thread.
+#[derive(Clone, Debug)]
+pub struct WebbenchStatic {
+    tree: Arc<Tree>,
+    random: RandomStream,
+}
+
+impl WebbenchStatic {
+    /// The stream of one thread of one client. Each (seed, client, thread) has its own.
+    #[must_use]
+    pub fn new(tree: Arc<Tree>, seed: u64, client: u32, thread: u32) -> Self {
+        Self {
+            tree,
+            random: RandomStream::of_thread(seed, client, thread),
+        }
+    }
+}
+
+impl Workload for WebbenchStatic {
+    fn next(&mut self, _last: &Outcome) -> Op {
+        let percents = self.tree.percents();
+        let drawn = self.random.below(percents.len() as u32);
+        let stretch = percents[drawn as usize];
+        Op::Get(Get {
+            class: stretch.class,
+            path: stretch.first + self.random.below(stretch.count),
+        })
+    }
+}

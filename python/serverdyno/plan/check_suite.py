@@ -1,0 +1,82 @@
+"""What makes a suite sensible, beyond the type of each field: its times fit together and its load grows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from serverdyno.errors import PlanError
+from serverdyno.plan.document import Problem, sentence
+from serverdyno.plan.expand import mixes
+from serverdyno.plan.model import MAX_CLIENTS, Suite
+
+# Shorter windows say more about one moment of the machine than about the server.
+MIN_WINDOW_S = 1.0
+
+
+def check_suite(suite: Suite, scale: float, source: str) -> None:
+    """Raises PlanError with everything that is wrong with a suite, or with shortening it to `scale`."""
+    problems = suite_problems(suite)
+    if not problems:
+        problems = scale_problems(suite, scale)
+    if problems:
+        raise PlanError(source, [sentence(problem) for problem in problems])
+
+
+def suite_problems(suite: Suite) -> list[Problem]:
+    """Everything that doesn't fit together in a suite at its full length."""
+    return [*_time_problems(suite), *_load_problems(suite)]
+
+
+def scale_problems(suite: Suite, scale: float) -> list[Problem]:
+    """A window that shortening makes too short to measure anything in."""
+    window_s = mixes(suite, scale)[0].window_s
+    if window_s >= MIN_WINDOW_S:
+        return []
+    full_window_s = suite.length_s - suite.ramp_up_s - suite.ramp_down_s
+    least = MIN_WINDOW_S / full_window_s
+    advice = f"use at least {least:.4f}" if least <= 1 else "the suite itself is too short"
+    return [Problem(("scale",), f"leaves a window of {window_s:g} s, less than {MIN_WINDOW_S:g} s; {advice}")]
+
+
+def _time_problems(suite: Suite) -> list[Problem]:
+    ramps_s = suite.ramp_up_s + suite.ramp_down_s
+    window_s = suite.length_s - ramps_s
+    if window_s <= 0:
+        message = (
+            f"{suite.length_s:g} s includes both ramps, which take {ramps_s:g} s: nothing is left to measure"
+        )
+        return [Problem(("length_s",), message)]
+    problems = []
+    if suite.delay_s > suite.ramp_up_s:
+        message = f"clients may start {suite.delay_s:g} s late, after the ramp up of {suite.ramp_up_s:g} s"
+        problems.append(
+            Problem(("delay_s",), f"{message}: the window would begin with fewer clients than planned")
+        )
+    if suite.think_time_s >= window_s:
+        message = f"{suite.think_time_s:g} s is no shorter than the window of {window_s:g} s"
+        problems.append(Problem(("think_time_s",), message))
+    return problems
+
+
+def _load_problems(suite: Suite) -> list[Problem]:
+    problems = [
+        Problem(("clients", index), f"{after} clients after {before}: the load must grow from mix to mix")
+        for index, (before, after) in enumerate(pairwise(suite.clients), start=1)
+        if after <= before
+    ]
+    problems += [
+        Problem(
+            ("threads_from", index, "clients"), f"{after.clients} after {before.clients}: steps must grow"
+        )
+        for index, (before, after) in enumerate(pairwise(suite.threads_from), start=1)
+        if after.clients <= before.clients
+    ]
+    problems += [
+        Problem(("threads_from", index, "clients"), f"no mix has {step.clients} clients or more")
+        for index, step in enumerate(suite.threads_from)
+        if step.clients > max(suite.clients)
+    ]
+    most = max(mix.clients * mix.threads for mix in mixes(suite))
+    if most > MAX_CLIENTS:
+        problems.append(Problem(("threads",), f"{most} connections at once, more than {MAX_CLIENTS}"))
+    return problems

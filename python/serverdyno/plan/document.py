@@ -1,0 +1,111 @@
+"""From TOML text to a checked model, with every problem said in words and with its place.
+
+Knows models in general, not what makes a plan or a suite sensible: see `validate.py` and `check_suite.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from serverdyno.errors import PlanError, UserError
+from serverdyno.plan.locate import KeyPath, key_lines, line_of
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a document. The path `("servers", 1, "cpus")` is said as `servers[1].cpus`."""
+
+    path: KeyPath
+    message: str
+
+
+def read_text(path: Path) -> str:
+    """The text of a document. Raises UserError where there is none to read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text, which TOML must be") from error
+    except OSError as error:
+        raise UserError(f"can't read {path}: {error.strerror}") from error
+
+
+def parse_toml(text: str, source: str) -> dict[str, Any]:
+    """The document as TOML. Raises PlanError with the line of the first mistake: reading ends there."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(source, [f"not valid TOML: {error}"]) from error
+
+
+def check_model(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
+    """`data` as `model`, or None and everything that keeps it from being one."""
+    try:
+        return model.model_validate(data), []
+    except ValidationError as error:
+        return None, [
+            Problem(found["loc"], explain(found, model)) for found in error.errors(include_url=False)
+        ]
+
+
+def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
+    """One finding of pydantic in words, with the value that was refused or the names that would be known."""
+    if error["type"] == "extra_forbidden":
+        return f"not known here{_suggestion(str(error['loc'][-1]), _fields_at(model, error['loc'][:-1]))}"
+    if error["type"] == "missing":
+        return "missing"
+    if error["type"] == "value_error":  # a validator of the model's own, which says all there is to say
+        return error["msg"].removeprefix("Value error, ")
+    message = error["msg"].removeprefix("Input ")
+    return f"{message}, not {reprlib.repr(error['input'])}"
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """`no suite "quik": did you mean ...? Known: ...`."""
+    return f'no {kind} "{name}"{_suggestion(name, sorted(known))}'
+
+
+def described(problems: Iterable[Problem], text: str) -> list[str]:
+    """Problems for people, in the order of the text: `line 7: servers[0].cpus: ...`."""
+    lines = key_lines(text)
+    placed = sorted(
+        ((line_of(lines, problem.path) or 0, problem) for problem in problems), key=lambda pair: pair[0]
+    )
+    return [(f"line {line}: " if line else "") + sentence(problem) for line, problem in placed]
+
+
+def sentence(problem: Problem) -> str:
+    """`servers[0].cpus: ...`."""
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem.path).lstrip(".")
+    return f"{where}: {problem.message}" if where else problem.message
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=3)
+    meant = f"; did you mean {' or '.join(close)}?" if close else "."
+    return f"{meant} Known: {', '.join(known)}" if known else ""
+
+
+def _fields_at(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """The field names of the model that stands at `path` inside `model`."""
+    for part in path:
+        if isinstance(part, str) and part in model.model_fields:
+            model = _model_inside(model.model_fields[part].annotation) or model
+    return list(model.model_fields)
+
+
+def _model_inside(annotation: Any) -> type[BaseModel] | None:
+    """The model that an annotation such as `list[Model]` or `Model | None` is about."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for argument in get_args(annotation) if (found := _model_inside(argument))), None)

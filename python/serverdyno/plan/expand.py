@@ -1,0 +1,92 @@
+"""From a plan to its configurations, and from a suite to its mixes. Assumes that both were checked."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from serverdyno.plan.model import Configuration, Mix, Plan, ServerPlan, Suite
+
+
+def configurations(plan: Plan) -> list[Configuration]:
+    """Every combination of levels of every server, as in the document; the last factor varies fastest."""
+    return [
+        Configuration(
+            name=configuration_name(server, levels),
+            server=server.server,
+            settings={**server.settings, **levels},
+            cpus=tuple(server.cpus),
+            url=server.url,
+            bounds=server.bounds,
+        )
+        for server in plan.servers
+        for levels in combinations(server)
+    ]
+
+
+def combinations(server: ServerPlan) -> Iterator[dict[str, Any]]:
+    """One level of each factor, in every way. One empty combination where nothing varies."""
+    for levels in itertools.product(*server.factors.values()):
+        yield dict(zip(server.factors, levels, strict=True))
+
+
+def configuration_name(server: ServerPlan, levels: dict[str, Any]) -> str:
+    """`apache-access-log-off-mpm-event`: [a-z0-9.-] only, since it names folders and stands in figures."""
+    parts = [
+        server.name or server.server,
+        *(f"{factor}-{_spoken(level)}" for factor, level in levels.items()),
+    ]
+    return "-".join(filter(None, map(_normalised, parts)))
+
+
+def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
+    """The mixes of a suite, with every time that belongs to the length multiplied by `scale`.
+
+    Length, both ramps and the start delay are shortened alike, so that the same share of a mix is measured.
+    Clients, threads and think time stay: they are the load, and this is a shorter look at the same load.
+    """
+    return [
+        Mix(
+            index=index,
+            name=f"{clients}_client",
+            clients=clients,
+            threads=threads_at(suite, clients),
+            length_s=_scaled(suite.length_s, scale),
+            ramp_up_s=_scaled(suite.ramp_up_s, scale),
+            ramp_down_s=_scaled(suite.ramp_down_s, scale),
+            delay_s=_scaled(suite.delay_s, scale),
+            think_time_s=suite.think_time_s,
+        )
+        for index, clients in enumerate(suite.clients, start=1)
+    ]
+
+
+def threads_at(suite: Suite, clients: int) -> int:
+    """Threads a client in the mix of that many clients."""
+    reached = [step.threads for step in suite.threads_from if step.clients <= clients]
+    return reached[-1] if reached else suite.threads
+
+
+def suite_shortened(scale: float) -> str | None:
+    """`shortened to 2 % of its full length`, for every table and figure; None of a suite at full length.
+
+    It doesn't say "published length", because that of some suites was never published.
+    """
+    return None if scale == 1 else f"shortened to {scale * 100:.4g} % of its full length"
+
+
+def _scaled(seconds: float, scale: float) -> float:
+    # Whole microseconds: 300 s x 0.07 is 21 s, not 21.000000000000004 s.
+    return round(seconds * scale, 6)
+
+
+def _spoken(level: object) -> str:
+    if isinstance(level, bool):
+        return "on" if level else "off"
+    return str(level)
+
+
+def _normalised(part: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", part.lower()).strip("-")

@@ -1,0 +1,37 @@
+"""From a plan file to a checked plan: every problem in one error, each with its key and its line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from serverdyno.errors import PlanError
+from serverdyno.plan.document import described, parse_toml, read_text
+from serverdyno.plan.model import Plan
+from serverdyno.plan.validate import SettingsTypes, check_plan
+
+_SCALE_OPTION = "--scale"
+
+
+def load_plan(path: Path, settings_types: SettingsTypes, scale: float | None = None) -> Plan:
+    """The plan in a file. Raises PlanError with all its problems, UserError for a file that can't be read.
+
+    `settings_types`: the settings model of every server there is, by name. `scale` replaces that of the file.
+    """
+    return parse_plan(read_text(path), str(path), settings_types, scale)
+
+
+def parse_plan(text: str, source: str, settings_types: SettingsTypes, scale: float | None = None) -> Plan:
+    """The plan in a text; `source` is what its problems are said to be of. Otherwise as `load_plan`."""
+    data = parse_toml(text, source)
+    if scale is not None:
+        data["scale"] = scale
+    plan, problems = check_plan(data, settings_types)
+    if scale is not None:
+        # The file isn't wrong where the option is.
+        problems = [
+            replace(found, path=(_SCALE_OPTION,)) if found.path == ("scale",) else found for found in problems
+        ]
+    if plan is None or problems:
+        raise PlanError(source, described(problems, text))
+    return plan

@@ -1,0 +1,217 @@
+"""What makes a plan sensible on this machine, beyond the type of each field.
+
+Works on whatever part of a document is sound, so that one reading names every problem. The servers that exist
+and their settings are handed in: a plan knows no server.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ValidationError
+
+from serverdyno import suites
+from serverdyno.plan.check_suite import scale_problems
+from serverdyno.plan.document import Problem, check_model, explain, unknown_name
+from serverdyno.plan.expand import combinations, configuration_name, mixes
+from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Plan, ServerPlan
+
+EXTERNAL = "external"
+MAX_RUNS = 10_000
+# Names become folder names, whose limit is 255 bytes, and legends, whose limit is the reader's patience.
+MAX_CONFIGURATION_NAME = 100
+
+SettingsTypes = Mapping[str, type[BaseModel]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What a server of a plan is checked against. `mixes` is empty where the suite isn't known."""
+
+    settings_types: SettingsTypes
+    machine_cpus: Collection[int]
+    generator: GeneratorPlan
+    mixes: list[Mix]
+
+
+def check_plan(
+    data: Mapping[str, Any], settings_types: SettingsTypes, machine_cpus: Collection[int] | None = None
+) -> tuple[Plan | None, list[Problem]]:
+    """The plan in a document, or None, and everything that is wrong with it.
+
+    `settings_types`: the settings model of every server there is, by the server's name. `machine_cpus`: the
+    CPUs that may be named; those that this process may use unless told otherwise.
+    """
+    plan, problems = check_model(Plan, data)
+    frame = _frame(data, {problem.path[0] for problem in problems if problem.path})
+    planned_mixes: list[Mix] = []
+    if frame.suite in suites.names():
+        suite = suites.load(frame.suite)
+        planned_mixes = mixes(suite, frame.scale)
+        problems += scale_problems(suite, frame.scale)
+    elif frame.suite == data.get("suite"):
+        problems.append(Problem(("suite",), unknown_name("suite", frame.suite, suites.names())))
+    available = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
+    around = _Surroundings(settings_types, available, frame.generator, planned_mixes)
+    problems += _cpu_problems(("generator", "cpus"), frame.generator.cpus, available)
+    servers = _sound_servers(data)
+    if (too_many := _size_problem(servers, frame.repetitions)) is not None:
+        return None, [*problems, too_many]
+    for index, server in servers.items():
+        problems += _server_problems(("servers", index), server, around)
+    problems += _name_problems(servers)
+    return plan, problems
+
+
+def url_problem(url: str) -> str | None:
+    """What keeps a URL from being a target, in words. That it consents is proven when load starts."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        return f'"{url}" is not a URL: {error}'
+    if parts.username is not None or parts.password is not None:
+        return "must not contain a user name or password: it would be written into the experiment"
+    if parts.scheme != "http":
+        return f'"{url}" must begin with http:// (other protocols can\'t be measured yet)'
+    if not parts.hostname or port == 0:
+        return f'"{url}" names no host, or port 0'
+    return "must not contain a fragment (#...), which is never sent" if parts.fragment else None
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL names loopback by address, or as `localhost`. Any other name counts as elsewhere."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _frame(data: Mapping[str, Any], unsound: Collection[str | int]) -> Plan:
+    """The plan around its servers, with stand-ins for what is missing or unsound."""
+    stand_ins = {"name": "stand-in", "title": "", "suite": "stand-in"}
+    sound = {key: value for key, value in data.items() if key in Plan.model_fields and key not in unsound}
+    return Plan.model_validate({**stand_ins, **sound, "servers": [{"server": ""}]})
+
+
+def _sound_servers(data: Mapping[str, Any]) -> dict[int, ServerPlan]:
+    entries = data.get("servers")
+    if not isinstance(entries, list):
+        return {}
+    checked = {index: check_model(ServerPlan, entry)[0] for index, entry in enumerate(entries)}
+    return {index: server for index, server in checked.items() if server is not None}
+
+
+def _size_problem(servers: Mapping[int, ServerPlan], repetitions: int) -> Problem | None:
+    """A number of runs that nobody means; counted before anything is expanded."""
+    count = sum(math.prod(map(len, server.factors.values())) for server in servers.values()) * repetitions
+    if count <= MAX_RUNS:
+        return None
+    return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: take fewer factors or levels")
+
+
+def _server_problems(path: tuple[str, int], server: ServerPlan, around: _Surroundings) -> Iterator[Problem]:
+    if server.server not in around.settings_types:
+        message = unknown_name("server", server.server, around.settings_types)
+        yield Problem((*path, "server"), message)
+    else:
+        yield from _settings_problems(path, server, around.settings_types[server.server])
+    for factor in server.factors:
+        if factor in server.settings:
+            message = "is also a setting: what varies can't be fixed as well"
+            yield Problem((*path, "factors", factor), message)
+    yield from _cpu_problems((*path, "cpus"), server.cpus, around.machine_cpus)
+    if shared := sorted(set(server.cpus) & set(around.generator.cpus)):
+        message = f"{_listed(shared)} also in generator.cpus: the generator would take time from the server"
+        yield Problem((*path, "cpus"), message)
+    yield from _target_problems(path, server, around.mixes)
+
+
+def _settings_problems(
+    path: tuple[str, int], server: ServerPlan, settings_type: type[BaseModel]
+) -> Iterator[Problem]:
+    """What the server's own model refuses, of every combination; each finding once."""
+    seen: set[Problem] = set()
+    for levels in combinations(server):
+        try:
+            settings_type.model_validate({**server.settings, **levels})
+        except ValidationError as error:
+            for found in error.errors(include_url=False):
+                place = found["loc"]
+                table = "factors" if place and place[0] in levels else "settings"
+                problem = Problem((*path, table, *place), explain(found, settings_type))
+                if problem not in seen:
+                    seen.add(problem)
+                    yield problem
+
+
+def _cpu_problems(
+    path: tuple[str | int, ...], cpus: list[int], machine_cpus: Collection[int]
+) -> Iterator[Problem]:
+    if absent := sorted(set(cpus) - set(machine_cpus)):
+        yield Problem(path, f"{_listed(absent)} not usable here; usable: {_listed(sorted(machine_cpus))}")
+    if len(set(cpus)) < len(cpus):
+        yield Problem(path, "names a CPU twice")
+
+
+def _target_problems(path: tuple[str, int], server: ServerPlan, planned: list[Mix]) -> Iterator[Problem]:
+    if server.server != EXTERNAL:
+        for key in ("url", "bounds"):
+            if getattr(server, key) is not None:
+                message = f'is only for the server "{EXTERNAL}": {server.server} is started here, on loopback'
+                yield Problem((*path, key), message)
+        return
+    if server.cpus:
+        message = f'can\'t be chosen for the server "{EXTERNAL}", which is not started here'
+        yield Problem((*path, "cpus"), message)
+    if server.url is None:
+        yield Problem((*path, "url"), f'missing: the server "{EXTERNAL}" is a URL')
+    elif (wrong := url_problem(server.url)) is not None:
+        yield Problem((*path, "url"), wrong)
+    elif not is_loopback(server.url) and server.bounds is None:
+        message = "missing: a target that is not loopback needs max_clients, max_rate_per_s and max_length_s"
+        yield Problem((*path, "bounds"), message)
+    if server.bounds is not None and planned:
+        yield from _bounds_problems((*path, "bounds"), server.bounds, planned)
+
+
+def _bounds_problems(path: tuple[str | int, ...], bounds: Bounds, planned: list[Mix]) -> Iterator[Problem]:
+    clients = max(mix.clients for mix in planned)
+    if clients > bounds.max_clients:
+        message = f"{bounds.max_clients}, but the suite goes up to {clients} clients"
+        yield Problem((*path, "max_clients"), message)
+    length_s = max(mix.length_s for mix in planned)
+    if length_s > bounds.max_length_s:
+        yield Problem((*path, "max_length_s"), f"{bounds.max_length_s:g} s, but a mix takes {length_s:g} s")
+
+
+def _name_problems(servers: Mapping[int, ServerPlan]) -> Iterator[Problem]:
+    """Names that are too long, and the first name of each server that is taken already."""
+    owner: dict[str, int] = {}
+    for index, server in servers.items():
+        names = [configuration_name(server, levels) for levels in combinations(server)]
+        if too_long := next((name for name in names if len(name) > MAX_CONFIGURATION_NAME), None):
+            message = f'"{too_long}" is longer than {MAX_CONFIGURATION_NAME} characters: use fewer factors'
+            yield Problem(("servers", index), message)
+        for name in names:
+            first = owner.setdefault(name, index)
+            if first != index:
+                message = f'a second configuration called "{name}": give one of the two servers a `name`'
+                yield Problem(("servers", index), message)
+                break
+        if len(set(names)) < len(names):
+            message = (
+                "two combinations of levels have the same name: a level is repeated or differs in signs only"
+            )
+            yield Problem(("servers", index, "factors"), message)
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))

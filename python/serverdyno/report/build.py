@@ -1,0 +1,165 @@
+"""From an experiment to its report: figures first, then tables and figures in order, then the sentences on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from serverdyno.analysis.improvement import Figure, improvement
+from serverdyno.analysis.trust import Mark
+from serverdyno.report import figures, findings, tables, wording
+from serverdyno.report.basis import basis
+from serverdyno.report.disclosure import disclosure
+from serverdyno.report.methodology import methodology
+from serverdyno.report.model import Comparison, Fact, Report, Section
+from serverdyno.report.raw import raw_tables
+from serverdyno.report.results import ConfigurationResult, Results, compute
+from serverdyno.report.source import Source
+
+if TYPE_CHECKING:
+    from serverdyno.store import Experiment
+
+
+def build(experiment: Experiment) -> Report:
+    """The report of a stored experiment, finished or not."""
+    return build_from(
+        Source(head=experiment.head, records=experiment.mixes(), disclosure=experiment.disclosure())
+    )
+
+
+def build_from(source: Source) -> Report:
+    """The report of records at hand."""
+    results = compute(source)
+    comparisons = _comparisons(source, results)
+    line = basis(source, results)
+    summary, *sections = _numbered([_summary(results, line), *_sections(source, results, comparisons, line)])
+    labels = {table.key: table.label for section in (summary, *sections) for table in section.tables}
+    return Report(
+        title=source.head.plan.title,
+        source=source,
+        results=results,
+        particulars=_particulars(source),
+        warnings=findings.warnings(source, results),
+        summary=replace(summary, text=findings.summary(source, results, comparisons)),
+        findings=findings.findings(source, results, comparisons, labels),
+        methodology=methodology(source, results),
+        sections=tuple(sections),
+        disclosure=disclosure(source.disclosure),
+        comparisons=comparisons,
+        raw=raw_tables(results, comparisons),
+    )
+
+
+def compared(base: ConfigurationResult, other: ConfigurationResult, *, paired: bool) -> Comparison:
+    """Peak and overall average of `other` against `base`."""
+    return Comparison(
+        base=base.name,
+        other=other.name,
+        improvements=tuple(improvement(base.runs, other.runs, figure, paired=paired) for figure in Figure),
+        generator_limited=tuple(
+            result.name
+            for result in (base, other)
+            if result.peak is not None and Mark.GENERATOR_LIMITED in result.peak.marks
+        ),
+    )
+
+
+def _comparisons(source: Source, results: Results) -> tuple[Comparison, ...]:
+    base, *others = results.configurations
+    return tuple(compared(base, other, paired=source.paired) for other in others)
+
+
+def _particulars(source: Source) -> tuple[Fact, ...]:
+    head = source.head
+    return (
+        Fact("Experiment", head.plan.name),
+        Fact("Suite", head.suite.name),
+        Fact("Made", f"{head.created}"),
+        Fact("Tool", f"Serverdyno {head.tool_version}"),
+    )
+
+
+def _summary(results: Results, line: str) -> Section:
+    return Section(
+        key="summary",
+        title="Executive summary",
+        figures=tuple(figures.peaks(results, line)),
+        tables=(tables.peaks(results, line),),
+    )
+
+
+def _sections(
+    source: Source, results: Results, comparisons: tuple[Comparison, ...], line: str
+) -> list[Section]:
+    groups = list(figures.groups(results))
+    sections = [
+        Section(
+            key="throughput",
+            title="Throughput",
+            figures=tuple(figures.throughput(results, line)),
+            tables=tuple(
+                replace(table, key=table.key + suffix)
+                for make in (tables.throughput, tables.bit_rate)
+                for suffix, group in groups
+                for table in (make(source, group, line),)
+            ),
+        ),
+        Section(
+            key="response",
+            title="Response times",
+            figures=tuple(figures.response_times(results, line)),
+            tables=(tables.response_times(results, line),),
+        ),
+        Section(
+            key="cpu",
+            title="CPU per request",
+            text=_cpu_text(results),
+            figures=tuple(figures.costs(results, line)),
+            tables=(tables.costs(results, line),),
+        ),
+        Section(key="classes", title="Classes of file", tables=(tables.operations(results, line),)),
+        Section(
+            key="errors",
+            title="Errors and clients that left",
+            text=_error_text(results),
+            tables=(tables.errors(results, line),),
+        ),
+        Section(key="order", title="Order of the runs", tables=(tables.runs(source, results, line),)),
+    ]
+    if comparisons:
+        improvements = tables.improvements(comparisons, line)
+        sections.insert(1, Section(key="improvement", title="Improvement", tables=(improvements,)))
+    return sections
+
+
+def _cpu_text(results: Results) -> tuple[str, ...]:
+    unmeasured = [
+        result.name
+        for result in results.configurations
+        if any(mix is not None and mix.cost.server_cpus_busy is None for mix in result.mixes)
+    ]
+    if not unmeasured:
+        return ()
+    return (f"The server's CPU could not be measured for {wording.listing(unmeasured)}.",)
+
+
+def _error_text(results: Results) -> tuple[str, ...]:
+    if any(mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT} for mix in results.mixes):
+        return ()
+    return ("No request failed and no client left, in the ramps as in the windows, so the table has no rows.",)
+
+
+def _numbered(sections: list[Section]) -> list[Section]:
+    """Numbers tables and figures in the order in which they appear."""
+    table_number = figure_number = 0
+    numbered = []
+    for section in sections:
+        own_tables, own_figures = [], []
+        for table in section.tables:
+            table_number += 1
+            own_tables.append(replace(table, number=table_number))
+        for figure in section.figures:
+            figure_number += 1
+            own_figures.append(replace(figure, number=figure_number))
+        numbered.append(replace(section, tables=tuple(own_tables), figures=tuple(own_figures)))
+    return numbered

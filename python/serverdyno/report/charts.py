@@ -1,0 +1,209 @@
+"""Figures as SVG files that stand alone: title, basis, axes with units, legend. What they show is in `figures`.
+
+Series differ by colour, dash and point shape, so they stay distinct in grey. Colours: M. Okabe, K. Ito, Color
+Universal Design (2008), without yellow, which fades on white. The renderer brings its own Liberation Sans,
+whose letters are as wide as Arial's and Helvetica's: one of the three is nearly everywhere.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from serverdyno.report.model import Figure, Panel, Series
+
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9")
+DASHES = ([1, 0], [8, 3], [2, 3], [8, 3, 2, 3], [14, 4], [4, 2])
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+INK = "#1b2733"
+QUIET = "#5b6875"
+WIDTH = 760
+HEIGHT = 330
+PANEL_GAP = 78
+MOST_TICKS = 16
+VEGA_LITE = "6.4"
+CHARACTER_WIDTH = 6.6
+"""Pixels of an average letter at the legend's size: enough also for wider fonts."""
+
+
+def svg(figure: Figure) -> str:
+    """The SVG text of a figure."""
+    body = _bars(figure) if figure.kind == "bars" else _lines(figure)
+    chart = alt.vconcat(*body, spacing=10).properties(
+        title=alt.TitleParams(
+            figure.title,
+            subtitle=textwrap.wrap(figure.basis, 118),
+            anchor="start",
+            offset=14,
+            fontSize=15,
+            subtitleFontSize=11,
+            subtitleColor=QUIET,
+            subtitlePadding=4,
+        ),
+        padding=12,
+        background="white",
+    )
+    return str(vl_convert.vegalite_to_svg(_styled(chart).to_dict(), vl_version=VEGA_LITE))
+
+
+def _styled(chart: alt.VConcatChart) -> alt.VConcatChart:
+    return (
+        chart.configure(font=FONT)
+        .configure_axis(
+            labelColor=INK, titleColor=INK, labelFontSize=11, titleFontSize=12, gridColor="#e3e7eb", titlePadding=8
+        )
+        .configure_view(stroke=None)
+        .configure_title(color=INK)
+        .configure_concat(spacing=18)
+    )
+
+
+def _lines(figure: Figure) -> list[Any]:
+    names = {line.name: line.style for panel in figure.panels for line in panel.series}
+    alone = len(figure.panels) == 1
+    width = WIDTH if alone else (WIDTH - PANEL_GAP) // 2
+    height = HEIGHT if alone else 210
+    plots = [_plot(panel, figure.x_title, width, height) for panel in figure.panels]
+    rows = [alt.hconcat(*plots[start : start + 2], spacing=24) for start in range(0, len(plots), 2)]
+    return [_legend(names), *rows]
+
+
+def _plot(panel: Panel, x_title: str, width: int, height: int) -> alt.LayerChart:
+    rows = _rows(panel)
+    ticks = _ticks(sorted({row["x"] for row in rows}), width)
+    x_axis = alt.Axis(values=ticks, format=",d", grid=False, tickColor=INK, domainColor=INK)
+    x = alt.X("x:Q", title=x_title, axis=x_axis, scale=alt.Scale(zero=False, nice=False, padding=14))
+    y_scale = alt.Scale(type="log", nice=True) if panel.logarithmic else alt.Scale(zero=True, nice=True)
+    y_axis = alt.Axis(format=_number_format(rows), domain=False, ticks=False, tickCount=6)
+    y = alt.Y("y:Q", title=panel.y_title, scale=y_scale, axis=y_axis)
+    base = alt.Chart(alt.Data(values=rows))
+    layers = [
+        base.mark_rule(strokeWidth=1.2).encode(x, alt.Y("low:Q", title=panel.y_title), alt.Y2("high:Q"), _colour()),
+        base.mark_line(strokeWidth=2).encode(x, y, _colour(), _dash()),
+        base.mark_point(size=52, strokeWidth=1.8, opacity=1).encode(x, y, _colour(), _shape(), _fill()),
+    ]
+    if panel.limit is not None:
+        layers = [*_limit(panel.limit), *layers]
+    title = alt.TitleParams(panel.title, anchor="start", fontSize=12, color=INK, offset=6)
+    return alt.layer(*layers).properties(width=width, height=height, title=title)
+
+
+def _rows(panel: Panel) -> list[dict[str, Any]]:
+    return [
+        {
+            "x": point.x,
+            "y": point.y,
+            "low": point.y if point.low is None else point.low,
+            "high": point.y if point.high is None else point.high,
+            "style": f"{line.style}",
+            "fill": "white" if point.hollow else COLOURS[line.style],
+        }
+        for line in panel.series
+        for point in line.points
+    ]
+
+
+def _number_format(rows: list[dict[str, Any]]) -> str:
+    """Whole numbers where they tell the ticks apart, else as many digits as are needed."""
+    return ",d" if max(row["high"] for row in rows) >= 20 and min(row["low"] for row in rows) >= 0 else ",.6~f"
+
+
+def _ticks(values: list[float], width: int) -> list[float]:
+    """The client counts themselves, thinned so that labels of their length don't touch; first and last stay."""
+    widest = max(len(f"{value:,.0f}") for value in values) * CHARACTER_WIDTH + 12
+    room = max(2, min(MOST_TICKS, int(width / widest)))
+    step = -(-len(values) // room)
+    kept = values[::-1][::step][::-1]
+    smallest_gap = (values[-1] - values[0]) * widest / width
+    if kept[0] - values[0] > smallest_gap:
+        kept = [values[0], *kept]
+    return [value for value, after in zip(kept, [*kept[1:], float("inf")], strict=True) if after - value > smallest_gap]
+
+
+def _styles() -> list[str]:
+    return [f"{index}" for index in range(len(COLOURS))]
+
+
+def _colour() -> alt.Color:
+    return alt.Color("style:N", scale=alt.Scale(domain=_styles(), range=list(COLOURS)), legend=None)
+
+
+def _dash() -> alt.StrokeDash:
+    return alt.StrokeDash("style:N", scale=alt.Scale(domain=_styles(), range=list(DASHES)), legend=None)
+
+
+def _shape() -> alt.Shape:
+    return alt.Shape("style:N", scale=alt.Scale(domain=_styles(), range=list(SHAPES)), legend=None)
+
+
+def _fill() -> alt.Fill:
+    return alt.Fill("fill:N", scale=None, legend=None)
+
+
+def _limit(limit: tuple[float, str]) -> list[alt.Chart]:
+    level, name = limit
+    data = alt.Data(values=[{"y": level, "name": name}])
+    rule = alt.Chart(data).mark_rule(color=QUIET, strokeDash=[3, 3]).encode(alt.Y("y:Q"))
+    text = alt.Chart(data).mark_text(color=QUIET, align="left", dy=-7, fontSize=11)
+    return [rule, text.encode(alt.Y("y:Q"), alt.Text("name:N"), x=alt.value(4))]
+
+
+def _legend(names: dict[str, int]) -> alt.LayerChart:
+    cell = max(len(name) for name in names) * CHARACTER_WIDTH + 66
+    across = max(1, int(WIDTH // cell))
+    rows = []
+    for place, (name, style) in enumerate(names.items()):
+        left, row = (place % across) * cell, place // across
+        entry = {"name": name, "style": f"{style}", "row": row, "fill": COLOURS[style]}
+        rows.append({**entry, "x": left, "end": left + 40, "middle": left + 20, "text": left + 48})
+    height = (rows[-1]["row"] + 1) * 20
+    base = alt.Chart(alt.Data(values=rows))
+    y = alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[-0.5, rows[-1]["row"] + 0.5], reverse=True))
+
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", axis=None, scale=alt.Scale(domain=[0, WIDTH], nice=False))
+
+    return alt.layer(
+        base.mark_rule(strokeWidth=2).encode(x("x"), alt.X2("end:Q"), y, _colour(), _dash()),
+        base.mark_point(size=52, strokeWidth=1.8, opacity=1).encode(x("middle"), y, _colour(), _shape(), _fill()),
+        base.mark_text(align="left", fontSize=12, color=INK).encode(x("text"), y, alt.Text("name:N")),
+    ).properties(width=WIDTH, height=height)
+
+
+def _bars(figure: Figure) -> list[Any]:
+    series = figure.panels[0].series
+    rows = [_bar(line) for line in series]
+    order = [line.name for line in series]
+    base = alt.Chart(alt.Data(values=rows))
+    label_limit = 260
+    y = alt.Y("name:N", sort=order, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=label_limit))
+    names = min(label_limit, max(len(name) for name in order) * CHARACTER_WIDTH)
+    width = WIDTH - names
+    reach = max(row["high"] * width / (width - len(row["label"]) * CHARACTER_WIDTH - 16) for row in rows) or 1.0
+    scale = alt.Scale(domain=[0, reach], nice=False)
+    x = alt.X("y:Q", title=figure.x_title, scale=scale, axis=alt.Axis(format=_number_format(rows), tickCount=6))
+    layers = [
+        base.mark_bar(height=18).encode(x, y, alt.Color("colour:N", scale=None)),
+        base.mark_rule(color=INK, strokeWidth=1.6).encode(alt.X("low:Q", title=figure.x_title), alt.X2("high:Q"), y),
+        base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
+            alt.X("high:Q", title=figure.x_title), y, alt.Text("label:N")
+        ),
+    ]
+    return [alt.layer(*layers).properties(width=width, height=34 * len(rows))]
+
+
+def _bar(line: Series) -> dict[str, Any]:
+    point = line.points[0]
+    limited = " (generator-limited)" if point.hollow else ""
+    return {
+        "name": line.name,
+        "y": point.y,
+        "low": point.y if point.low is None else point.low,
+        "high": point.y if point.high is None else point.high,
+        "label": f"{point.y:,.0f}{limited}",
+        "colour": "#b9c4cf" if point.hollow else "#6f8ba4",
+    }

@@ -1,0 +1,111 @@
+"""`dyno compare`: the configurations of one experiment against its first, or of two experiments by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from serverdyno.analysis.improvement import Verdict
+from serverdyno.errors import UserError
+from serverdyno.report import findings, tables, wording
+from serverdyno.report.build import compared
+from serverdyno.report.model import Comparison, Finding, Report, Table, verdict_of
+from serverdyno.report.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What `dyno compare` says. `verdict` is for programs: the most alarming of all comparisons.
+
+    `differences`: what else differs between two experiments than the server under test.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    table: Table
+    findings: tuple[Finding, ...]
+    differences: tuple[str, ...]
+    verdict: Verdict
+
+
+def compare(reports: Sequence[Report]) -> Compared:
+    """Compares within one report, or the second with the first. Raises UserError where that makes no sense."""
+    if len(reports) == 1:
+        return _within(reports[0])
+    if len(reports) == 2:
+        return _across(reports[0], reports[1])
+    raise UserError(f"{len(reports)} experiments can't be compared at once.", hint="Give one or two.")
+
+
+def _within(report: Report) -> Compared:
+    if not report.comparisons:
+        raise UserError(
+            f"{report.source.head.plan.name} has one configuration: there is nothing to compare it with.",
+            hint="Give a second experiment, or a plan with several servers or factors.",
+        )
+    basis = next(table.basis for table in report.tables)
+    return _result(report.comparisons, basis, ())
+
+
+def _across(base: Report, other: Report) -> Compared:
+    _refuse_unlike(base.source, other.source)
+    base_results = {result.name: result for result in base.results.configurations}
+    common = [result for result in other.results.configurations if result.name in base_results]
+    if not common:
+        raise UserError(
+            "The two experiments have no configuration of the same name.",
+            hint=f"First: {wording.listing(list(base_results))}. "
+            f"Second: {wording.listing(other.source.configuration_names)}.",
+        )
+    comparisons = tuple(
+        replace(
+            compared(base_results[result.name], result, paired=False),
+            base=f"{result.name} (first)",
+            other=f"{result.name} (second)",
+        )
+        for result in common
+    )
+    basis = f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
+    return _result(comparisons, basis, _differences(base.source, other.source))
+
+
+def _refuse_unlike(base: Source, other: Source) -> None:
+    pairs = {
+        "suites": (base.head.suite.name, other.head.suite.name),
+        "scales": (f"{base.head.scale:g}", f"{other.head.scale:g}"),
+        "mixes": (_mixes(base), _mixes(other)),
+        "parameters of the suite": (f"{base.head.suite}", f"{other.head.suite}"),
+    }
+    for what, (first, second) in pairs.items():
+        if first != second:
+            raise UserError(
+                f"The experiments can't be compared: their {what} differ. First: {first}. Second: {second}.",
+                hint="Run the same suite at the same scale.",
+            )
+
+
+def _mixes(source: Source) -> str:
+    return ", ".join(f"{mix.clients} clients x {mix.threads} for {mix.length_s:g} s" for mix in source.head.mixes)
+
+
+def _differences(base: Source, other: Source) -> tuple[str, ...]:
+    pairs = {
+        "tool version": (base.head.tool_version, other.head.tool_version),
+        "generator": (f"{base.head.plan.generator}", f"{other.head.plan.generator}"),
+        "host": (f"{base.disclosure.get('host')}", f"{other.disclosure.get('host')}"),
+    }
+    return tuple(
+        f"The {what} differs between the two experiments, so the server may not be the cause of a difference."
+        for what, (first, second) in pairs.items()
+        if first != second
+    )
+
+
+def _result(comparisons: tuple[Comparison, ...], basis: str, differences: tuple[str, ...]) -> Compared:
+    table = replace(tables.improvements(comparisons, basis), number=1)
+    return Compared(
+        comparisons=comparisons,
+        table=table,
+        findings=findings.of_comparisons(comparisons, {table.key: table.label}),
+        differences=differences,
+        verdict=verdict_of(comparisons),
+    )

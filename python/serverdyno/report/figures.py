@@ -1,0 +1,148 @@
+"""The data of the figures. Drawing them is in `charts`.
+
+A figure holds at most `SERIES_PER_FIGURE` configurations, so that lines stay distinct in grey; more make more figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.trust import GENERATOR_LIMITED_SHARE, Mark
+from serverdyno.report.histograms import QUANTILE_NAMES
+from serverdyno.report.model import Figure, Panel, Point, Series
+from serverdyno.report.results import ConfigurationResult, MixResult, Results
+
+SERIES_PER_FIGURE = 6
+CLIENTS_AXIS = "Clients"
+
+
+def _key_to_marks(panels: Sequence[Panel]) -> str:
+    """What rules through points and hollow points mean, where they occur."""
+    points = [point for panel in panels for line in panel.series for point in line.points]
+    parts = []
+    if any(point.high is not None for point in points):
+        parts.append(" Rules: smallest to largest repetition.")
+    if any(point.hollow for point in points):
+        parts.append(" Hollow or pale: generator-limited.")
+    return "".join(parts)
+
+
+def groups(results: Results) -> Iterator[tuple[str, Sequence[ConfigurationResult]]]:
+    """The configurations in portions that one figure or table can hold, each with a suffix for its key."""
+    configurations = results.configurations
+    for start in range(0, len(configurations), SERIES_PER_FIGURE):
+        suffix = f"-{start // SERIES_PER_FIGURE + 1}" if len(configurations) > SERIES_PER_FIGURE else ""
+        yield suffix, configurations[start : start + SERIES_PER_FIGURE]
+
+
+def peaks(results: Results, basis: str) -> list[Figure]:
+    """Bars: the peak of each configuration with its range."""
+    series = tuple(
+        Series(result.name, style, (_spread_point(0, result.requests_s.peak, result.peak),))
+        for style, result in enumerate(results.configurations)
+        if result.requests_s is not None and result.peak is not None
+    )
+    if not series:
+        return []
+    panels = (Panel("", "Peak, requests/s", series),)
+    line = basis + _key_to_marks(panels)
+    return [Figure("peaks", 0, "Peak throughput", line, "bars", "Requests/s", panels)]
+
+
+def throughput(results: Results, basis: str) -> list[Figure]:
+    """Lines: requests/s against clients with the range, and the level from which a mix is generator-limited."""
+    found = []
+    for suffix, group in groups(results):
+        panel = _throughput_panel(group)
+        if panel.series:
+            found.append(_lines(f"throughput{suffix}", "Throughput against clients", basis, (panel,)))
+    return found
+
+
+def _lines(key: str, title: str, basis: str, panels: tuple[Panel, ...]) -> Figure:
+    return Figure(key, 0, title, basis + _key_to_marks(panels), "lines", CLIENTS_AXIS, panels)
+
+
+def _throughput_panel(group: Sequence[ConfigurationResult]) -> Panel:
+    series = _series(group, lambda mix: _spread_point(mix.clients, mix.requests_s, mix))
+    highest = max((point.high or point.y for line in series for point in line.points), default=0.0)
+    ceilings = [
+        mix.requests_s.maximum / mix.cost.share_of_ceiling
+        for result in group
+        for mix in result.mixes
+        if mix is not None and mix.cost.share_of_ceiling
+    ]
+    level = GENERATOR_LIMITED_SHARE * min(ceilings, default=0.0)
+    limit = (level, "80 % of the generator's ceiling") if 0 < level < 1.5 * highest else None
+    return Panel("", "Requests/s", series, limit=limit)
+
+
+def response_times(results: Results, basis: str) -> list[Figure]:
+    """Four panels of lines: the percentiles against clients."""
+    found = []
+    for suffix, group in groups(results):
+        panels = tuple(
+            Panel(name, "Response time, ms", _series(group, _percentile_point(place)), logarithmic=True)
+            for place, name in enumerate(QUANTILE_NAMES)
+        )
+        drawn = tuple(panel for panel in panels if panel.series)
+        if drawn:
+            found.append(_lines(f"response{suffix}", "Response time against clients", basis, drawn))
+    return found
+
+
+def costs(results: Results, basis: str) -> list[Figure]:
+    """Two panels of lines: CPU time per request of server and generator."""
+    found = []
+    for suffix, group in groups(results):
+        panels = (
+            Panel("Server", "CPU µs/request", _series(group, _cost_point(server=True))),
+            Panel("Generator", "CPU µs/request", _series(group, _cost_point(server=False))),
+        )
+        drawn = tuple(panel for panel in panels if panel.series)
+        if drawn:
+            found.append(_lines(f"cpu{suffix}", "CPU per request against clients", basis, drawn))
+    return found
+
+
+def _series(
+    group: Sequence[ConfigurationResult], point: Callable[[MixResult], Point | None]
+) -> tuple[Series, ...]:
+    lines = []
+    for style, result in enumerate(group):
+        points = tuple(
+            found for mix in result.mixes if mix is not None and (found := point(mix)) is not None
+        )
+        if points:
+            lines.append(Series(result.name, style, points))
+    return tuple(lines)
+
+
+def _spread_point(x: float, spread: Spread, mix: MixResult) -> Point:
+    limited = Mark.GENERATOR_LIMITED in mix.marks
+    if spread.n < 2:
+        return Point(x, spread.mean, hollow=limited)
+    return Point(x, spread.mean, spread.minimum, spread.maximum, limited)
+
+
+def _percentile_point(place: int) -> Callable[[MixResult], Point | None]:
+    def point(mix: MixResult) -> Point | None:
+        value = mix.response.percentiles_ms[place] if mix.response else None
+        if not value:
+            return None
+        runs = [times.percentiles_ms[place] for times in mix.response_of_runs]
+        known = [run for run in runs if run]
+        if len(known) < 2 or len(known) < len(runs):
+            return Point(mix.clients, value)
+        return Point(mix.clients, value, min(known), max(known))
+
+    return point
+
+
+def _cost_point(*, server: bool) -> Callable[[MixResult], Point | None]:
+    def point(mix: MixResult) -> Point | None:
+        spread = mix.cost.server_cpu_us if server else mix.cost.generator_cpu_us
+        return None if spread is None else _spread_point(mix.clients, spread, mix)
+
+    return point

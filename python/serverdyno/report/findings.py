@@ -1,0 +1,254 @@
+"""Sentences made from the figures: the summary, the findings and the warnings.
+
+No sentence says more than its figures: an average of two runs was seen, not shown; a peak that the generator
+may have set is called so; and a difference that was not shown is a finding too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serverdyno import units
+from serverdyno.analysis.improvement import Figure, Improvement, Verdict
+from serverdyno.analysis.trust import Mark
+from serverdyno.report import wording
+from serverdyno.report.basis import NAMES_STATEMENT, shortening
+from serverdyno.report.histograms import QUANTILES
+from serverdyno.report.model import Comparison, Finding
+from serverdyno.report.results import SIDES, ConfigurationResult, MixResult, Results
+from serverdyno.report.source import Source
+
+
+def warnings(source: Source, results: Results) -> tuple[str, ...]:
+    """What a reader must know before any figure."""
+    found = []
+    if source.shortened:
+        found.append(
+            f"{shortening(source)}. Its figures stand for this length only, not for the published suite."
+        )
+    if not results.mixes:
+        found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
+    elif len(results.used) < source.planned_mixes:
+        found.append(
+            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned mix', 'planned mixes')} "
+            "can be reported. Figures are of those alone."
+        )
+    found += [
+        f"Left out: run {record.run}, {record.configuration}, mix {record.name} ({reason})."
+        for record, reason in results.left_out
+    ]
+    found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
+    return tuple(found)
+
+
+def summary(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """The executive summary, a paragraph each."""
+    paragraphs = [_what_was_done(source, results)]
+    if any(result.peak for result in results.configurations):
+        paragraphs.append(_highest_and_lowest(results))
+    if comparisons:
+        paragraphs.append(_what_may_be_said(comparisons))
+    paragraphs.append(NAMES_STATEMENT)
+    return tuple(paragraphs)
+
+
+def _what_was_done(source: Source, results: Results) -> str:
+    names = source.configuration_names
+    clients = [mix.clients for mix in source.head.mixes]
+    subject = wording.plural(len(names), "configuration")
+    listed = f" ({wording.listing(names)})" if len(names) <= 6 else ""
+    runs = sorted({len(source.repetitions_of(name)) for name in names})
+    repetitions = wording.plural(runs[-1], "repetition") if runs else "no repetition"
+    order = f", in {source.head.plan.order} order" if len(names) > 1 and runs and runs[-1] > 1 else ""
+    load = f"from {min(clients):,} to {max(clients):,} clients" if len(set(clients)) > 1 else f"{clients[0]:,} clients"
+    return (
+        f"{subject}{listed} under the suite {source.head.suite.name}: "
+        f"{wording.plural(len(source.head.mixes), 'mix', 'mixes')}, {load}, {repetitions} of each run{order}. "
+        f"{len(results.used):,} of {wording.plural(source.planned_mixes, 'mix', 'mixes')} were finished."
+    )
+
+
+def _highest_and_lowest(results: Results) -> str:
+    ranked = sorted(
+        (result for result in results.configurations if result.requests_s is not None),
+        key=lambda result: result.requests_s.peak.mean if result.requests_s else 0.0,
+        reverse=True,
+    )
+    if len(ranked) == 1:
+        return _peak_claim(ranked[0])
+    return f"Highest peak: {_peak_claim(ranked[0])} Lowest peak: {_peak_claim(ranked[-1])}"
+
+
+def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
+    found = [
+        (comparison, improvement) for comparison in comparisons for improvement in comparison.improvements
+    ]
+    if all(improvement.verdict is Verdict.TOO_FEW_REPETITIONS for _, improvement in found):
+        return (
+            "With fewer than three repetitions no interval can be given: the differences below were seen in these "
+            "runs, and whether they would be seen again can't be told."
+        )
+    return " ".join(
+        _comparison_claim(comparison, improvement)
+        for comparison, improvement in found
+        if improvement.figure is Figure.PEAK
+    )
+
+
+def findings(
+    source: Source, results: Results, comparisons: Sequence[Comparison], tables: dict[str, str]
+) -> tuple[Finding, ...]:
+    """The key findings. `tables`: how the text refers to each table, by its key."""
+    found = [_peak_finding(result, tables) for result in results.configurations]
+    found += of_comparisons(comparisons, tables)
+    if results.mixes:
+        found.append(_generator_finding(results, tables))
+        found.append(_error_finding(results, tables))
+    return tuple(found)
+
+
+def of_comparisons(comparisons: Sequence[Comparison], tables: dict[str, str]) -> tuple[Finding, ...]:
+    """A finding for each comparison and figure."""
+    return tuple(
+        _comparison_finding(comparison, improvement, tables)
+        for comparison in comparisons
+        for improvement in comparison.improvements
+    )
+
+
+def _peak_claim(result: ConfigurationResult) -> str:
+    summary, peak = result.requests_s, result.peak
+    if summary is None or peak is None:
+        return f"{result.name} finished no mix."
+    if summary.peak.mean == 0:
+        return f"{result.name} completed no request in any window."
+    limited = " (generator-limited)" if Mark.GENERATOR_LIMITED in peak.marks else ""
+    return (
+        f"{result.name}, {wording.rate(summary.peak.mean)} requests/s{limited} with "
+        f"{wording.plural(peak.clients, 'client')}."
+    )
+
+
+def _peak_finding(result: ConfigurationResult, tables: dict[str, str]) -> Finding:
+    summary, peak = result.requests_s, result.peak
+    if summary is None or peak is None:
+        return Finding("Peak", f"{result.name} finished no mix, so it has no figures.", tables["runs"])
+    if summary.peak.mean == 0:
+        claim = f"{result.name} completed no request in any window."
+        return Finding("Peak", claim, f"{_error_words(peak)}. {tables['errors']}.")
+    claim = (
+        f"{result.name} peaked at {wording.rate(summary.peak.mean)} requests/s "
+        f"({wording.rate(peak.mbit_s.mean)} Mbit/s) with {wording.plural(peak.clients, 'client')}. "
+        f"{_after_the_peak(result, peak)}"
+    )
+    if Mark.GENERATOR_LIMITED in peak.marks:
+        claim += " The peak is generator-limited: the server may be faster than this."
+    evidence = [_spread_words(peak), _response_words(peak), _ceiling_words(peak), tables["peaks"]]
+    return Finding("Peak", claim.strip(), "; ".join(part for part in evidence if part) + ".")
+
+
+def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
+    summary = result.requests_s
+    if summary is None or sum(point is not None for point in summary.points) < 2:
+        return "One mix makes no curve: how it behaves under other loads is not known."
+    if summary.ends_at_peak:
+        return "That is the last mix, so the peak was not passed and may lie higher."
+    if summary.share_of_peak_kept is None:
+        return "The last mix is missing, so what it keeps of its peak is not known."
+    last = next(mix for mix in reversed(result.mixes) if mix is not None)
+    return f"At the last mix ({last.clients:,} clients) it kept {wording.share(summary.share_of_peak_kept)} of that."
+
+
+def _spread_words(mix: MixResult) -> str:
+    spread = mix.requests_s
+    if spread.n < 2:
+        return "1 repetition"
+    return f"mean of {spread.n} repetitions, {wording.span(spread.minimum, spread.maximum)} requests/s"
+
+
+def _response_words(mix: MixResult) -> str:
+    if mix.response is None:
+        return ""
+    median, tail = (mix.response.percentiles_ms[QUANTILES.index(quantile)] for quantile in (0.5, 0.99))
+    if median is None or tail is None:
+        return ""
+    return f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
+
+
+def _ceiling_words(mix: MixResult) -> str:
+    share = mix.cost.share_of_ceiling
+    return "the generator's ceiling is unknown" if share is None else f"{wording.share(share)} of the generator's ceiling"
+
+
+def _comparison_finding(comparison: Comparison, improvement: Improvement, tables: dict[str, str]) -> Finding:
+    evidence = [
+        f"{wording.rate(improvement.base)} against {wording.rate(improvement.other)} requests/s",
+        wording.plural(improvement.repetitions, "repetition") + (" in pairs" if improvement.paired else ""),
+        f"over {wording.plural(len(improvement.mixes), 'mix', 'mixes')}",
+        tables["improvements"],
+    ]
+    return Finding("Comparison", _comparison_claim(comparison, improvement), "; ".join(evidence) + ".")
+
+
+def _comparison_claim(comparison: Comparison, improvement: Improvement) -> str:
+    """One sentence for each verdict, and a second where the generator may have set the result."""
+    other, base, figure = comparison.other, comparison.base, improvement.figure.value
+    change = wording.change(improvement.percent)
+    interval = wording.change_span(improvement.low_percent, improvement.high_percent)
+    seen = wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)
+    claim = {
+        Verdict.FASTER: f"{other} is faster than {base} in {figure}: {change} (95 % interval {interval}).",
+        Verdict.SLOWER: f"{other} is slower than {base} in {figure}: {change} (95 % interval {interval}).",
+        Verdict.NO_DIFFERENCE_SHOWN: f"No difference shown between {other} and {base} in {figure}: "
+        f"{change} (95 % interval {interval}).",
+        Verdict.TOO_FEW_REPETITIONS: f"{other} against {base} in {figure}: {change} seen ({seen} between single "
+        f"runs), but {wording.plural(improvement.repetitions, 'repetition')} can't tell whether that would repeat.",
+        Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {figure}: they have no repetition in common "
+        "in which both completed requests.",
+    }[improvement.verdict]
+    if comparison.generator_limited and improvement.percent is not None:
+        claim += f" The peak of {wording.listing(comparison.generator_limited)} is generator-limited, so the "
+        claim += "difference between the servers may be another."
+    return claim
+
+
+def _generator_finding(results: Results, tables: dict[str, str]) -> Finding:
+    mixes = results.mixes
+    limited = sum(Mark.GENERATOR_LIMITED in mix.marks for mix in mixes)
+    saturated = sum(Mark.GENERATOR_SATURATED in mix.marks for mix in mixes)
+    unknown = sum(Mark.CEILING_UNKNOWN in mix.marks for mix in mixes)
+    points = wording.plural(len(mixes), "point")
+    shares = [mix.cost.share_of_ceiling for mix in mixes if mix.cost.share_of_ceiling is not None]
+    busiest = max(mix.cost.generator_cpu_share for mix in mixes)
+    if unknown == len(mixes):
+        claim = "The generator's ceiling was not measured: whether it or the servers set these figures is not known."
+    elif limited:
+        claim = f"{limited:,} of {points} are generator-limited: lower bounds of what the server can do."
+    else:
+        claim = f"No mix with a known ceiling reached 80 % of it: of {points}, the highest was {wording.share(max(shares))}."
+    if saturated:
+        claim += f" In {saturated:,} the generator's CPU was saturated."
+    highest = f"highest share of the ceiling {wording.share(max(shares))}; " if shares else ""
+    evidence = f"{highest}busiest generator {wording.share(busiest)} of its threads' time; {tables['costs']}."
+    return Finding("Generator", claim, evidence)
+
+
+def _error_finding(results: Results, tables: dict[str, str]) -> Finding:
+    mixes = results.mixes
+    total = sum(sum(mix.errors.values()) for mix in mixes)
+    left = sum(mix.clients_left for mix in mixes)
+    requests = sum(record.operations_total for record in results.used)
+    evidence = f"{requests:,} successful requests in {wording.plural(len(results.used), 'mix', 'mixes')}, ramps included"
+    if not total and not left:
+        return Finding("Errors", "No request failed and no client left a mix.", f"{evidence}.")
+    by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
+    sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
+    claim = f"{wording.plural(total, 'error')} ({sides}); {wording.plural(left, 'time')} a client left its mix." if total else (
+        f"{wording.plural(left, 'time')} a client left its mix."
+    )
+    return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
+
+
+def _error_words(mix: MixResult) -> str:
+    sides = [f"{units.format_count(mix.errors[side])} {side}" for side in SIDES if mix.errors[side]]
+    return f"Errors at {wording.plural(mix.clients, 'client')}: {wording.listing(sides)}" if sides else "No error counted"

@@ -1,0 +1,169 @@
+"""How the experiment was made, in facts: suite, length, load, order, generator, statistics, consent."""
+
+from __future__ import annotations
+
+from serverdyno.analysis.improvement import RESAMPLES, SEED
+from serverdyno.report import wording
+from serverdyno.report.basis import NAMES_STATEMENT
+from serverdyno.report.model import Fact
+from serverdyno.report.results import Results
+from serverdyno.report.source import Source
+
+FIGURES = (
+    "Mean over the repetitions at each mix. Peak: the highest of those means. Overall average: the mean of the means. "
+    "Improvement: configuration / base - 1. Mbit/s are of 10^6 bits, heads and bodies, as received by the clients."
+)
+INTERVAL = (
+    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio with a bootstrap standard error: "
+    "whole runs are drawn with replacement{pairs}; mean curve, peak and average are computed anew for each of "
+    "{draws:,} draws (seed {seed}); their standard deviation is widened by sqrt(n / (n - 1)) and by Student's t with "
+    "n - 1 degrees of freedom (Efron and Tibshirani, 1993; Hesterberg, 2015). Below three repetitions no interval is "
+    "given. Each interval stands alone: they are not widened for the number of comparisons."
+)
+VERDICT = (
+    "Faster or slower: the interval leaves out 0 %. No difference shown: it holds 0 %, which does not mean that the two "
+    "are equal."
+)
+CLOSED_LOAD = (
+    "Each thread sends its next request when the last one is answered. A server that stalls gets fewer requests "
+    "meanwhile, so the response times are those of a closed load and not what a fixed arrival rate would see. "
+    "Clients are load, not users."
+)
+
+
+def methodology(source: Source, results: Results) -> tuple[Fact, ...]:
+    """All facts, in reading order."""
+    facts = [
+        *_suite(source),
+        Fact("Mix", _mix(source)),
+        Fact("Protocol", _protocol(source)),
+        Fact("Load", CLOSED_LOAD),
+        Fact("Errors", _error_policy(source)),
+        Fact("Order", _order(source)),
+        Fact("Verification", _verification(source)),
+        Fact("Generator", _generator(source, results)),
+        *_servers(source),
+        Fact("Consent", _consent(source)),
+        Fact("Figures", FIGURES),
+        Fact("Intervals", INTERVAL.format(pairs=_pairs(source), draws=RESAMPLES, seed=SEED)),
+        Fact("Verdicts", VERDICT),
+        Fact("Names", NAMES_STATEMENT),
+    ]
+    return tuple(facts)
+
+
+def _pairs(source: Source) -> str:
+    return ", equal repetitions of both configurations together" if source.paired else ""
+
+
+def _suite(source: Source) -> list[Fact]:
+    suite = source.head.suite
+    facts = [
+        Fact("Suite", f"{suite.title} ({suite.name}), workload {suite.workload}."),
+        Fact("Published in", suite.source),
+        Fact("Changed", _changes(source)),
+    ]
+    if suite.certainty:
+        known = "; ".join(f"{parameter}: {text}" for parameter, text in suite.certainty.items())
+        facts.append(Fact("How well it is known", known))
+    return facts
+
+
+def _changes(source: Source) -> str:
+    head = source.head
+    lengths = {mix.length_s for mix in head.mixes}
+    if not source.shortened:
+        return "Nothing: run in its full length."
+    mixes = (
+        "Clients and threads as in the suite"
+        if [mix.clients for mix in head.mixes] == list(head.suite.clients)
+        else f"{len(head.mixes)} of {len(head.suite.clients)} mixes"
+    )
+    return (
+        f"Shortened to {wording.share(head.scale)}: each mix {wording.seconds_span(lengths)} instead of "
+        f"{wording.seconds(head.suite.length_s)}, its ramps likewise. {mixes}."
+    )
+
+
+def _mix(source: Source) -> str:
+    mixes = source.head.mixes
+    clients = wording.listing([f"{mix.clients:,}" for mix in mixes])
+    threads = sorted({mix.threads for mix in mixes})
+    parts = [
+        f"{clients} clients, {wording.listing([f'{count:,}' for count in threads])} "
+        f"{'thread' if threads == [1] else 'threads'} a client.",
+        f"Length {wording.seconds_span({mix.length_s for mix in mixes})}, which includes a ramp up of "
+        f"{wording.seconds_span({mix.ramp_up_s for mix in mixes})} and a ramp down of "
+        f"{wording.seconds_span({mix.ramp_down_s for mix in mixes})}; only requests that complete in the window "
+        f"of {wording.seconds_span({mix.window_s for mix in mixes})} between them count.",
+        f"Start delay up to {wording.seconds_span({mix.delay_s for mix in mixes})}, think time "
+        f"{wording.seconds_span({mix.think_time_s for mix in mixes})}.",
+    ]
+    return " ".join(parts)
+
+
+def _protocol(source: Source) -> str:
+    http = source.head.suite.http
+    connection = "kept-alive connections" if http.keep_alive else "a connection for each request"
+    close = "" if http.close == "ordinary" else " that is closed by a reset"
+    return (
+        f"HTTP/{http.version}, {connection}{close}, receive buffer {http.receive_buffer_bytes:,} bytes, "
+        f"timeout {wording.seconds(source.head.suite.timeout_s)}."
+    )
+
+
+def _error_policy(source: Source) -> str:
+    most = source.head.suite.leave_after_errors
+    if most is None:
+        return "A client with an error stays in the mix."
+    return f"A client leaves the mix after {wording.plural(most, 'error')}, and is counted."
+
+
+def _order(source: Source) -> str:
+    head = source.head
+    first = ", ".join(f"{key.configuration} r{key.repetition}" for key in list(head.order)[:12])
+    more = " ..." if len(head.order) > 12 else ""
+    return f"{head.plan.order.capitalize()}: {first}{more}. Seed {head.seed}."
+
+
+def _verification(source: Source) -> str:
+    checked = wording.share(source.head.plan.generator.verify_share)
+    return f"The length of every body, and the content of {checked} of the bodies by digest."
+
+
+def _generator(source: Source, results: Results) -> str:
+    plan = source.head.plan.generator
+    where = f"on CPUs {_cpus(plan.cpus)}" if plan.cpus else "on CPUs that the tool chose, apart from the servers'"
+    ceilings = sorted({record.ceiling_operations_s for record in results.used if record.ceiling_operations_s})
+    ceiling = (
+        "Its ceiling was not measured."
+        if not ceilings
+        else f"Its ceiling against the reference server here: {wording.span(ceilings[0], ceilings[-1])} requests/s; "
+        "a mix at 80 % of it or more is marked generator-limited."
+    )
+    return f"{wording.plural(plan.threads, 'thread')} {where}. {ceiling}"
+
+
+def _cpus(cpus: list[int] | tuple[int, ...]) -> str:
+    return ", ".join(f"{cpu}" for cpu in cpus)
+
+
+def _servers(source: Source) -> list[Fact]:
+    facts = []
+    for configuration in source.head.configurations:
+        where = f"on CPUs {_cpus(configuration.cpus)}" if configuration.cpus else "without a CPU set of its own"
+        settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
+        text = f"{configuration.server}, {where}; {settings or 'no setting changed from the driver'}."
+        facts.append(Fact(f"Configuration {configuration.name}", text))
+    return facts
+
+
+def _consent(source: Source) -> str:
+    external = [configuration for configuration in source.head.configurations if configuration.url]
+    if not external:
+        return "All servers were started by the tool on loopback, where no consent is needed."
+    targets = wording.listing([f"{configuration.name} ({configuration.url})" for configuration in external])
+    return (
+        f"Servers that the tool did not start: {targets}. No load goes to a target outside loopback before it has "
+        "shown the token file of its consent; nothing turns that off."
+    )

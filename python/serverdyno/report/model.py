@@ -1,0 +1,212 @@
+"""The report as data: everything that is said, in the order in which it is said. Views only lay it out.
+
+What is said is built in `build`; nothing here reads a record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from serverdyno.analysis.improvement import Improvement, Verdict
+from serverdyno.report.results import Results
+from serverdyno.report.source import Source
+
+Value = float | int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell as text. `detail`: its spread or the like, set smaller. `marks`: letters explained by the table."""
+
+    text: str
+    detail: str = ""
+    strong: bool = False
+    marks: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column head with its unit."""
+
+    label: str
+    unit: str = ""
+    numeric: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A numbered table. `basis` names window, repetitions, spread and clients; `notes` explain marks."""
+
+    key: str
+    number: int
+    title: str
+    basis: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """How text refers to it."""
+        return f"Table {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class RawTable:
+    """Figures as measured or computed, unrounded, for `tables/<name>.csv`. Units are in the column names."""
+
+    name: str
+    description: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of a line: mean with range; `hollow`: the generator may have set it. None: nothing to draw."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    hollow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line; `style` is the index of its colour, dash and point shape, the same in every figure."""
+
+    name: str
+    style: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One plot. `limit`: a level to draw across, with its name."""
+
+    title: str
+    y_title: str
+    series: tuple[Series, ...]
+    logarithmic: bool = False
+    limit: tuple[float, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A numbered figure: bars of one panel's points, or lines against clients in one or more panels."""
+
+    key: str
+    number: int
+    title: str
+    basis: str
+    kind: Literal["bars", "lines"]
+    x_title: str
+    panels: tuple[Panel, ...]
+
+    @property
+    def label(self) -> str:
+        """How text refers to it."""
+        return f"Figure {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One claim, and the figures it rests on."""
+
+    topic: str
+    claim: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of the methodology or the disclosure."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text that is disclosed in full, such as a configuration file."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """One subject of the disclosure: facts first, then whole documents."""
+
+    title: str
+    facts: tuple[Fact, ...]
+    documents: tuple[Document, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`other` against `base`: two configurations, or one configuration in two experiments."""
+
+    base: str
+    other: str
+    improvements: tuple[Improvement, ...]
+    generator_limited: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled part of the results, with an introduction, figures and tables."""
+
+    key: str
+    title: str
+    text: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole report. `warnings` stand above everything else."""
+
+    title: str
+    source: Source
+    results: Results
+    particulars: tuple[Fact, ...]
+    warnings: tuple[str, ...]
+    summary: Section
+    findings: tuple[Finding, ...]
+    methodology: tuple[Fact, ...]
+    sections: tuple[Section, ...]
+    disclosure: tuple[Disclosure, ...]
+    comparisons: tuple[Comparison, ...]
+    raw: tuple[RawTable, ...] = field(repr=False)
+
+    @property
+    def figures(self) -> list[Figure]:
+        """Every figure, in order."""
+        return [figure for section in (self.summary, *self.sections) for figure in section.figures]
+
+    @property
+    def tables(self) -> list[Table]:
+        """Every table, in order."""
+        return [table for section in (self.summary, *self.sections) for table in section.tables]
+
+
+def verdict_of(comparisons: tuple[Comparison, ...]) -> Verdict:
+    """One verdict for a program to act on: the most alarming of all comparisons.
+
+    In this order: slower, then not comparable, then too few repetitions, then no difference shown; faster only if all are.
+    Without any comparison: not comparable.
+    """
+    alarming = (
+        Verdict.SLOWER,
+        Verdict.NOT_COMPARABLE,
+        Verdict.TOO_FEW_REPETITIONS,
+        Verdict.NO_DIFFERENCE_SHOWN,
+    )
+    if not comparisons:
+        return Verdict.NOT_COMPARABLE
+    found = {improvement.verdict for comparison in comparisons for improvement in comparison.improvements}
+    return next((verdict for verdict in alarming if verdict in found), Verdict.FASTER)

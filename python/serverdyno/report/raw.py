@@ -1,0 +1,189 @@
+"""Every figure unrounded, for readers who compute with them: `tables/<name>.csv`, and downloads in the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple
+
+from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.trust import share_of_ceiling
+from serverdyno.report.histograms import QUANTILE_NAMES, Times, times
+from serverdyno.report.model import Comparison, RawTable, Value
+from serverdyno.report.results import MixResult, Results, generator_cpu_s, operations_per_s
+from serverdyno.store.records import MixRecord
+
+TIME_COLUMNS = ("mean_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
+SPREAD_COLUMNS = ("n", "mean", "min", "max", "sd")
+RUN_COLUMNS = ("run", "configuration", "repetition", "mix", "clients", "threads")
+
+
+def raw_tables(results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:
+    """All tables of raw figures."""
+    return (_points(results), _mixes(results), _operations(results), _errors(results), _improvements(comparisons))
+
+
+def _points(results: Results) -> RawTable:
+    figures = ("requests_s", "mbit_s", "server_cpu_us_per_request", "generator_cpu_us_per_request")
+    columns = (
+        "configuration",
+        "clients",
+        "threads",
+        "window_s",
+        "clients_took_part",
+        "clients_left",
+        *(f"{figure}_{part}" for figure in figures for part in SPREAD_COLUMNS),
+        *TIME_COLUMNS,
+        "generator_cpu_share",
+        "share_of_ceiling",
+        "marks",
+    )
+    rows = tuple(
+        (result.name, *_point(mix)) for result in results.configurations for mix in result.mixes if mix is not None
+    )
+    return RawTable("points", "One row a configuration and mix, over the repetitions", columns, rows)
+
+
+def _point(mix: MixResult) -> tuple[Value, ...]:
+    cost = mix.cost
+    return (
+        mix.clients,
+        mix.threads,
+        mix.window_s,
+        mix.clients_took_part,
+        mix.clients_left,
+        *_spread(mix.requests_s),
+        *_spread(mix.mbit_s),
+        *_spread(cost.server_cpu_us),
+        *_spread(cost.generator_cpu_us),
+        *_times(mix.response),
+        cost.generator_cpu_share,
+        cost.share_of_ceiling,
+        "; ".join(sorted(mark.name.lower() for mark in mix.marks)),
+    )
+
+
+def _spread(spread: Spread | None) -> tuple[Value, ...]:
+    return (None,) * len(SPREAD_COLUMNS) if spread is None else astuple(spread)
+
+
+def _times(found: Times | None) -> tuple[Value, ...]:
+    if found is None:
+        return (None,) * len(TIME_COLUMNS)
+    return (found.mean_ms, found.max_ms, *found.percentiles_ms)
+
+
+def _run(record: MixRecord) -> tuple[Value, ...]:
+    return record.run, record.configuration, record.repetition, record.mix, record.clients, record.threads
+
+
+def _mixes(results: Results) -> RawTable:
+    columns = (
+        *RUN_COLUMNS,
+        "started_unix_s",
+        "window_s",
+        "clients_participating",
+        "requests",
+        "requests_s",
+        "requests_total",
+        "bytes_body",
+        "bytes_in",
+        "bytes_out",
+        *TIME_COLUMNS,
+        "generator_cpu_s",
+        "generator_threads",
+        "server_cpu_s",
+        "server_rss_bytes",
+        "ceiling_requests_s",
+        "share_of_ceiling",
+        "connections",
+        "reconnects",
+        "source_addresses",
+    )
+    rows = tuple(_mix(record) for record in results.used)
+    return RawTable("mixes", "One row a run and mix, as measured", columns, rows)
+
+
+def _mix(record: MixRecord) -> tuple[Value, ...]:
+    requests_s = operations_per_s(record)
+    return (
+        *_run(record),
+        record.started_unix_s,
+        record.window_s,
+        record.clients_participating,
+        record.operations,
+        requests_s,
+        record.operations_total,
+        record.bytes_body,
+        record.bytes_in,
+        record.bytes_out,
+        *_times(times([record.response_time_hdr])),
+        generator_cpu_s(record),
+        record.generator_threads,
+        record.server_cpu_s,
+        record.server_rss_bytes,
+        record.ceiling_operations_s,
+        share_of_ceiling(requests_s, record.ceiling_operations_s),
+        record.connections,
+        record.reconnects,
+        record.source_addresses,
+    )
+
+
+def _operations(results: Results) -> RawTable:
+    columns = (*RUN_COLUMNS, "operation", "requests", "bytes_body", "errors_in_window", *TIME_COLUMNS)
+    rows = tuple(
+        (*_run(record), row.operation, row.count, row.bytes_body, row.errors, *_times(times([row.response_time_hdr])))
+        for record in results.used
+        for row in record.by_operation
+    )
+    return RawTable("operations", "One row a run, mix and class of request", columns, rows)
+
+
+def _errors(results: Results) -> RawTable:
+    columns = (*RUN_COLUMNS, "side", "fault", "count", "in_window", "example")
+    rows = tuple(
+        (*_run(record), row.side, row.fault, row.count, row.in_window, row.example)
+        for record in results.used
+        for row in record.errors
+    )
+    return RawTable("errors", "One row a run, mix and kind of error", columns, rows)
+
+
+def _improvements(comparisons: Sequence[Comparison]) -> RawTable:
+    columns = (
+        "base",
+        "other",
+        "figure",
+        "base_requests_s",
+        "other_requests_s",
+        "improvement_percent",
+        "interval_low_percent",
+        "interval_high_percent",
+        "seen_low_percent",
+        "seen_high_percent",
+        "repetitions",
+        "paired",
+        "mixes",
+        "verdict",
+    )
+    rows = tuple(
+        (
+            comparison.base,
+            comparison.other,
+            found.figure.value,
+            found.base,
+            found.other,
+            found.percent,
+            found.low_percent,
+            found.high_percent,
+            found.observed_low_percent,
+            found.observed_high_percent,
+            found.repetitions,
+            "yes" if found.paired else "no",
+            len(found.mixes),
+            found.verdict.value,
+        )
+        for comparison in comparisons
+        for found in comparison.improvements
+    )
+    return RawTable("improvements", "One row a comparison and figure", columns, rows)

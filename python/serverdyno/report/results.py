@@ -1,0 +1,288 @@
+"""The figures of an experiment: records grouped by configuration and mix, and what follows from them.
+
+Nothing is worded or drawn here. A mix that was ended early is left out of every figure and counted in `left_out`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from serverdyno import units
+from serverdyno.analysis import curve, trust
+from serverdyno.analysis.improvement import Runs
+from serverdyno.report import histograms
+from serverdyno.report.source import Source
+from serverdyno.store.records import MixRecord
+
+SIDES = ("server", "network", "client", "check")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a mix cost. CPU time in microseconds per successful request; None: not measured, or no request.
+
+    `server_cpus_busy`: CPU seconds per second. Shares, memory: the largest of any repetition.
+    """
+
+    server_cpu_us: curve.Spread | None
+    server_cpus_busy: float | None
+    server_rss_bytes: int | None
+    generator_cpu_us: curve.Spread | None
+    generator_cpu_share: float
+    share_of_ceiling: float | None
+    loop_lag: histograms.Times | None
+
+
+@dataclass(frozen=True, slots=True)
+class MixResult:
+    """One mix of one configuration over its repetitions.
+
+    `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`: summed
+    over the repetitions. `errors`: by side, from start to end, summed over the repetitions. `response`: of the
+    merged repetitions; `response_of_runs`: of each that had a success.
+    """
+
+    mix: int
+    clients: int
+    threads: int
+    repetitions: int
+    window_s: float
+    requests_s: curve.Spread
+    mbit_s: curve.Spread
+    clients_took_part: int
+    clients_left: int
+    errors: dict[str, int]
+    errors_in_window: int
+    response: histograms.Times | None
+    response_of_runs: tuple[histograms.Times, ...]
+    cost: Cost
+    marks: frozenset[trust.Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """One class of request in one mix, over its repetitions."""
+
+    operation: str
+    count: int
+    bytes_body: int
+    errors: int
+    response: histograms.Times | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationResult:
+    """One configuration: `mixes[i]` is None where no repetition finished mix i. Summaries are None if none did."""
+
+    name: str
+    runs: Runs
+    requests_s: curve.Summary | None
+    mbit_s: curve.Summary | None
+    mixes: tuple[MixResult | None, ...]
+    operations_at_peak: tuple[OperationResult, ...]
+
+    @property
+    def peak(self) -> MixResult | None:
+        """The mix with the highest mean of requests/s."""
+        return None if self.requests_s is None else self.mixes[self.requests_s.peak_mix]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All configurations, in the order of the plan; the records used, and those left out with the reason."""
+
+    configurations: tuple[ConfigurationResult, ...]
+    used: tuple[MixRecord, ...]
+    left_out: tuple[tuple[MixRecord, str], ...]
+    contradictions: tuple[str, ...]
+
+    @property
+    def mixes(self) -> list[MixResult]:
+        """Every finished mix of every configuration."""
+        return [mix for result in self.configurations for mix in result.mixes if mix is not None]
+
+
+def compute(source: Source) -> Results:
+    """Everything that the report says in figures."""
+    used, left_out = [], []
+    for record in sorted(source.records, key=lambda record: (record.run, record.mix)):
+        reason = _unusable(record)
+        if reason is None:
+            used.append(record)
+        else:
+            left_out.append((record, reason))
+    return Results(
+        configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
+        used=tuple(used),
+        left_out=tuple(left_out),
+        contradictions=tuple(problem for record in used for problem in _contradictions(record)),
+    )
+
+
+def operations_per_s(record: MixRecord) -> float:
+    """Successful requests per second of the window."""
+    return record.operations / record.window_s
+
+
+def generator_cpu_s(record: MixRecord) -> float:
+    """CPU seconds of the generator's threads in the window."""
+    return record.generator_cpu_user_s + record.generator_cpu_system_s
+
+
+def _unusable(record: MixRecord) -> str | None:
+    if record.stopped:
+        return "ended early"
+    if record.window_s <= 0:
+        return "no window to measure in"
+    return None
+
+
+def _contradictions(record: MixRecord) -> list[str]:
+    counted = {
+        "the response-time histogram": histograms.samples(record.response_time_hdr),
+        "the classes of request": sum(row.count for row in record.by_operation),
+        "the clients": sum(row.operations for row in record.by_client),
+    }
+    return [
+        f"run {record.run}, {record.configuration}, mix {record.name}: {name} add up to {count:,} requests, "
+        f"the mix to {record.operations:,}"
+        for name, count in counted.items()
+        if count != record.operations
+    ]
+
+
+def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> ConfigurationResult:
+    by_mix: dict[int, list[MixRecord]] = defaultdict(list)
+    for record in used:
+        if record.configuration == name:
+            by_mix[record.mix].append(record)
+    repetitions = source.repetitions_of(name)
+    indices = [mix.index for mix in source.head.mixes]
+    mixes = tuple(_mix(by_mix[index], len(repetitions)) if by_mix[index] else None for index in indices)
+    requests_s = _matrix(by_mix, repetitions, indices, mbit=False)
+    summary = curve.summarise(requests_s)
+    return ConfigurationResult(
+        name=name,
+        runs=Runs(tuple(repetitions), requests_s),
+        requests_s=summary,
+        mbit_s=curve.summarise(_matrix(by_mix, repetitions, indices, mbit=True)),
+        mixes=mixes,
+        operations_at_peak=() if summary is None else _operations(by_mix[indices[summary.peak_mix]]),
+    )
+
+
+def _matrix(
+    by_mix: dict[int, list[MixRecord]], repetitions: Sequence[int], indices: Sequence[int], *, mbit: bool
+) -> curve.Throughput:
+    matrix = np.full((len(repetitions), len(indices)), np.nan)
+    for column, index in enumerate(indices):
+        for record in by_mix[index]:
+            row = repetitions.index(record.repetition)
+            matrix[row, column] = _mbit_s(record) if mbit else operations_per_s(record)
+    return matrix
+
+
+def _mbit_s(record: MixRecord) -> float:
+    return units.mbit_per_s(record.bytes_in, record.window_s)
+
+
+def _spread(values: Sequence[float]) -> curve.Spread:
+    found = curve.spread(values)
+    assert found is not None  # a mix has at least one record, and no record is NaN
+    return found
+
+
+def _mix(records: list[MixRecord], planned: int) -> MixResult:
+    first = records[0]
+    errors = Counter({side: 0 for side in SIDES})
+    for record in records:
+        for row in record.errors:
+            errors[row.side] += row.count
+    single = [histograms.times([record.response_time_hdr]) for record in records]
+    left = sum(client.left_at_s is not None for record in records for client in record.by_client)
+    return MixResult(
+        mix=first.mix,
+        clients=first.clients,
+        threads=first.threads,
+        repetitions=len(records),
+        window_s=first.window_s,
+        requests_s=_spread([operations_per_s(record) for record in records]),
+        mbit_s=_spread([_mbit_s(record) for record in records]),
+        clients_took_part=min(record.clients_participating for record in records),
+        clients_left=left,
+        errors=dict(errors),
+        errors_in_window=sum(row.in_window for record in records for row in record.errors),
+        response=histograms.times([record.response_time_hdr for record in records]),
+        response_of_runs=tuple(times for times in single if times is not None),
+        cost=_cost(records),
+        marks=_marks(records, planned),
+    )
+
+
+def _marks(records: list[MixRecord], planned: int) -> frozenset[trust.Mark]:
+    found: set[trust.Mark] = set()
+    for record in records:
+        share = trust.share_of_ceiling(operations_per_s(record), record.ceiling_operations_s)
+        found |= trust.generator_marks(share, _generator_cpu_share(record))
+        if record.errors:
+            found.add(trust.Mark.ERRORS)
+        if record.clients_participating < record.clients:
+            found.add(trust.Mark.CLIENTS_LEFT)
+    if len(records) < planned:
+        found.add(trust.Mark.MISSING)
+    return frozenset(found)
+
+
+def _generator_cpu_share(record: MixRecord) -> float:
+    return trust.generator_cpu_share(generator_cpu_s(record), record.window_s, record.generator_threads)
+
+
+def _cost(records: list[MixRecord]) -> Cost:
+    measured = [record for record in records if record.server_cpu_s is not None]
+    resident = [record.server_rss_bytes for record in records if record.server_rss_bytes is not None]
+    shares = [
+        trust.share_of_ceiling(operations_per_s(record), record.ceiling_operations_s) for record in records
+    ]
+    known = [share for share in shares if share is not None]
+    return Cost(
+        server_cpu_us=_per_request_us(measured, [record.server_cpu_s or 0.0 for record in measured]),
+        server_cpus_busy=max(
+            ((record.server_cpu_s or 0.0) / record.window_s for record in measured), default=None
+        ),
+        server_rss_bytes=max(resident, default=None),
+        generator_cpu_us=_per_request_us(records, [generator_cpu_s(record) for record in records]),
+        generator_cpu_share=max(_generator_cpu_share(record) for record in records),
+        share_of_ceiling=max(known, default=None),
+        loop_lag=histograms.times([record.loop_lag_hdr for record in records]),
+    )
+
+
+def _per_request_us(records: Sequence[MixRecord], cpu_s: Sequence[float]) -> curve.Spread | None:
+    return curve.spread(
+        [
+            seconds * 1e6 / record.operations
+            for record, seconds in zip(records, cpu_s, strict=True)
+            if record.operations
+        ]
+    )
+
+
+def _operations(records: list[MixRecord]) -> tuple[OperationResult, ...]:
+    rows = defaultdict(list)
+    for record in records:
+        for row in record.by_operation:
+            rows[row.operation].append(row)
+    return tuple(
+        OperationResult(
+            operation=operation,
+            count=sum(row.count for row in group),
+            bytes_body=sum(row.bytes_body for row in group),
+            errors=sum(row.errors for row in group),
+            response=histograms.times([row.response_time_hdr for row in group]),
+        )
+        for operation, group in rows.items()
+    )

@@ -1,0 +1,332 @@
+"""The tables of the report. What they mean is said in `findings`; the unrounded figures are in `raw`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.improvement import CONFIDENCE, Improvement
+from serverdyno.analysis.trust import Mark
+from serverdyno.report import wording
+from serverdyno.report.basis import letters, mark_notes
+from serverdyno.report.histograms import QUANTILE_NAMES, QUANTILES, Times
+from serverdyno.report.model import Cell, Column, Comparison, Table
+from serverdyno.report.results import SIDES, ConfigurationResult, MixResult, OperationResult, Results
+from serverdyno.report.source import Source
+
+TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
+NAME = Column("Configuration", numeric=False)
+CLIENTS = Column("Clients")
+
+
+def peaks(results: Results, basis: str) -> Table:
+    """One row a configuration: the peak and what surrounds it."""
+    marks: frozenset[Mark] = frozenset()
+    rows = []
+    for result in results.configurations:
+        rows.append(_peak_row(result))
+        marks |= result.peak.marks if result.peak else frozenset()
+    columns = (
+        NAME,
+        Column("Peak", "requests/s"),
+        Column("at clients"),
+        Column("Peak", "Mbit/s"),
+        Column("Overall average", "requests/s"),
+        Column("Kept at the last mix", "share of peak"),
+        Column("Repetitions"),
+    )
+    notes = mark_notes(marks)
+    if any(result.requests_s and result.requests_s.ends_at_peak for result in results.configurations):
+        notes = (*notes, "≥ the highest mean is at the last mix, so the peak is a lower bound.")
+    return Table("peaks", 0, "Peak and overall average by configuration", basis, columns, tuple(rows), notes)
+
+
+def _peak_row(result: ConfigurationResult) -> tuple[Cell, ...]:
+    summary, peak = result.requests_s, result.peak
+    if summary is None or peak is None:
+        return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(5)), Cell("0"))
+    bound = "≥ " if summary.ends_at_peak else ""
+    return (
+        Cell(result.name),
+        Cell(bound + wording.rate(summary.peak.mean), _range(summary.peak), True, letters(peak.marks)),
+        Cell(f"{peak.clients:,}"),
+        Cell(wording.rate(peak.mbit_s.mean), _range(peak.mbit_s)),
+        Cell(wording.rate(summary.overall_average.mean), _range(summary.overall_average)),
+        Cell(wording.share(summary.share_of_peak_kept)),
+        Cell(f"{peak.repetitions}"),
+    )
+
+
+def throughput(source: Source, configurations: Sequence[ConfigurationResult], basis: str) -> Table:
+    """Requests/s: one row a mix, one column a configuration, the peak in bold."""
+    return _curve_table(
+        source, configurations, basis, ("requests", "Throughput in requests/s", "requests/s", _requests_s)
+    )
+
+
+def bit_rate(source: Source, configurations: Sequence[ConfigurationResult], basis: str) -> Table:
+    """Mbit/s received by the clients: one row a mix, one column a configuration, the highest in bold."""
+    title = "Throughput in Mbit/s received (heads and bodies)"
+    return _curve_table(source, configurations, basis, ("mbit", title, "Mbit/s", _mbit_s))
+
+
+def _requests_s(mix: MixResult) -> Spread:
+    return mix.requests_s
+
+
+def _mbit_s(mix: MixResult) -> Spread:
+    return mix.mbit_s
+
+
+def _curve_table(
+    source: Source,
+    configurations: Sequence[ConfigurationResult],
+    basis: str,
+    what: tuple[str, str, str, Callable[[MixResult], Spread]],
+) -> Table:
+    key, title, unit, figure = what
+    marks: frozenset[Mark] = frozenset()
+    rows = []
+    for position, mix in enumerate(source.head.mixes):
+        cells = [Cell(f"{mix.clients:,}"), Cell(f"{mix.threads:,}")]
+        for result in configurations:
+            found = result.mixes[position]
+            summary = result.requests_s if unit == "requests/s" else result.mbit_s
+            strong = summary is not None and summary.peak_mix == position
+            cells.append(_curve_cell(found, figure, strong))
+            marks |= found.marks if found else frozenset()
+        rows.append(tuple(cells))
+    columns = (CLIENTS, Column("Threads", "a client"), *(Column(result.name, unit) for result in configurations))
+    notes = ("Bold: the highest mean of a configuration.", *mark_notes(marks))
+    return Table(key, 0, title, basis, columns, tuple(rows), notes)
+
+
+def _curve_cell(mix: MixResult | None, figure: Callable[[MixResult], Spread], strong: bool) -> Cell:
+    if mix is None:
+        return Cell(wording.NOTHING)
+    return Cell(wording.rate(figure(mix).mean), _range(figure(mix)), strong, letters(mix.marks))
+
+
+def _range(spread: Spread) -> str:
+    if spread.n < 2:
+        return ""
+    return f"{wording.rate(spread.minimum)}–{wording.rate(spread.maximum)}"  # noqa: RUF001
+
+
+def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
+    """One row a comparison and figure."""
+    rows = [
+        _improvement_row(comparison, improvement)
+        for comparison in comparisons
+        for improvement in comparison.improvements
+    ]
+    columns = (
+        Column("Configuration", numeric=False),
+        Column("against", numeric=False),
+        Column("Figure", numeric=False),
+        Column("Base", "requests/s"),
+        Column("Configuration", "requests/s"),
+        Column("Improvement"),
+        Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
+        Column("Seen between runs"),
+        Column("Repetitions"),
+        Column("Verdict", numeric=False),
+    )
+    notes = (
+        "Improvement: (configuration / base - 1). Interval: t interval on the log ratio with a bootstrap standard "
+        "error over whole runs; none below three repetitions. Each interval stands alone: they are not widened "
+        "for the number of comparisons.",
+    )
+    if any(comparison.generator_limited for comparison in comparisons):
+        notes = (*notes, "G the peak of one or both is generator-limited, so the ratio of the servers may differ.")
+    return Table("improvements", 0, "Improvement over the base", basis, columns, tuple(rows), notes)
+
+
+def _improvement_row(comparison: Comparison, improvement: Improvement) -> tuple[Cell, ...]:
+    return (
+        Cell(comparison.other),
+        Cell(comparison.base),
+        Cell(improvement.figure.value),
+        Cell(wording.rate(improvement.base)),
+        Cell(wording.rate(improvement.other)),
+        Cell(
+            wording.change(improvement.percent), strong=True, marks="G" if comparison.generator_limited else ""
+        ),
+        Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
+        Cell(wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)),
+        Cell(f"{improvement.repetitions}"),
+        Cell(improvement.verdict.value),
+    )
+
+
+def response_times(results: Results, basis: str) -> Table:
+    """One row a configuration and mix: percentiles of the merged repetitions, with the range over them."""
+    rows = [
+        (Cell(result.name), Cell(f"{mix.clients:,}"), *_time_cells(mix.response, mix.response_of_runs))
+        for result in results.configurations
+        for mix in result.mixes
+        if mix is not None
+    ]
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Mean", "ms"),
+        *(Column(name, "ms") for name in QUANTILE_NAMES),
+        Column("Largest", "ms"),
+        Column("Responses"),
+    )
+    notes = ("Percentiles are of all repetitions together.", TOO_FEW_SAMPLES)
+    return Table("response", 0, "Response times of successful requests", basis, columns, tuple(rows), notes)
+
+
+def _time_cells(times: Times | None, runs: Sequence[Times]) -> list[Cell]:
+    if times is None:
+        return [*(Cell(wording.NOTHING) for _ in range(len(QUANTILES) + 2)), Cell("0")]
+    percentiles = [
+        Cell(wording.significant(value), _time_range([run.percentiles_ms[place] for run in runs]))
+        for place, value in enumerate(times.percentiles_ms)
+    ]
+    mean = Cell(wording.significant(times.mean_ms), _time_range([run.mean_ms for run in runs]))
+    return [mean, *percentiles, Cell(wording.significant(times.max_ms)), Cell(f"{times.count:,}")]
+
+
+def _time_range(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if len(known) < 2 or len(known) < len(values):
+        return ""
+    return f"{wording.significant(min(known))}–{wording.significant(max(known))}"  # noqa: RUF001
+
+
+def costs(results: Results, basis: str) -> Table:
+    """One row a configuration and mix: CPU of server and generator, and how near the generator was to its limits."""
+    rows = [
+        (Cell(result.name), Cell(f"{mix.clients:,}"), *_cost_cells(mix))
+        for result in results.configurations
+        for mix in result.mixes
+        if mix is not None
+    ]
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Server CPU", "µs/request"),
+        Column("Server CPUs busy"),
+        Column("Server memory", "MiB"),
+        Column("Generator CPU", "µs/request"),
+        Column("Generator CPU", "of its threads"),
+        Column("Generator", "of its ceiling"),
+        Column("Loop lag p99", "ms"),
+    )
+    notes = (
+        f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
+        "Loop lag: from the kernel's report that a connection is ready to the end of the batch that served it.",
+    )
+    return Table("costs", 0, "CPU per request, and the generator's own limits", basis, columns, tuple(rows), notes)
+
+
+def _cost_cells(mix: MixResult) -> list[Cell]:
+    cost = mix.cost
+    resident = None if cost.server_rss_bytes is None else cost.server_rss_bytes / 2**20
+    lag = cost.loop_lag.percentiles_ms[QUANTILES.index(0.99)] if cost.loop_lag else None
+    limits = letters(mix.marks & {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN})
+    saturated = letters(mix.marks & {Mark.GENERATOR_SATURATED})
+    return [
+        _spread_cell(cost.server_cpu_us),
+        Cell(wording.significant(cost.server_cpus_busy)),
+        Cell(wording.rate(resident)),
+        _spread_cell(cost.generator_cpu_us),
+        Cell(wording.share(cost.generator_cpu_share), marks=saturated),
+        Cell(wording.share(cost.share_of_ceiling), marks=limits),
+        Cell(wording.significant(lag)),
+    ]
+
+
+def _spread_cell(spread: Spread | None) -> Cell:
+    if spread is None:
+        return Cell(wording.NOTHING)
+    if spread.n < 2:
+        return Cell(wording.significant(spread.mean))
+    low, high = wording.significant(spread.minimum), wording.significant(spread.maximum)
+    return Cell(wording.significant(spread.mean), f"{low}–{high}")  # noqa: RUF001
+
+
+def errors(results: Results, basis: str) -> Table:
+    """One row a configuration and mix with an error or a client that left; no row when there was none."""
+    rows = [
+        _error_row(result.name, mix)
+        for result in results.configurations
+        for mix in result.mixes
+        if mix is not None and (mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT})
+    ]
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Took part", "fewest"),
+        Column("Clients left", "all repetitions"),
+        *(Column(side.capitalize(), "errors") for side in SIDES),
+        Column("In the window", "errors"),
+    )
+    notes = (
+        "Errors are counted from start to end of a mix, summed over its repetitions. Client: the generator's own "
+        "fault. Check: the answer was not what it should be.",
+    )
+    return Table("errors", 0, "Errors by side, and clients that left", basis, columns, tuple(rows), notes)
+
+
+def _error_row(name: str, mix: MixResult) -> tuple[Cell, ...]:
+    return (
+        Cell(name),
+        Cell(f"{mix.clients:,}"),
+        Cell(f"{mix.clients_took_part:,}"),
+        Cell(f"{mix.clients_left:,}"),
+        *(Cell(f"{mix.errors[side]:,}") for side in SIDES),
+        Cell(f"{mix.errors_in_window:,}"),
+    )
+
+
+def operations(results: Results, basis: str) -> Table:
+    """One row a configuration and class of request, at the configuration's peak."""
+    rows = [
+        _operation_row(result, row)
+        for result in results.configurations
+        for row in result.operations_at_peak
+    ]
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Class of request", numeric=False),
+        Column("Requests"),
+        Column("Share"),
+        Column("Mean body", "bytes"),
+        Column("p50", "ms"),
+        Column("p95", "ms"),
+        Column("p99", "ms"),
+        Column("Errors"),
+    )
+    notes = ("At the mix of each configuration's peak, all repetitions together.", TOO_FEW_SAMPLES)
+    return Table("operations", 0, "By class of file, at the peak", basis, columns, tuple(rows), notes)
+
+
+def _operation_row(result: ConfigurationResult, row: OperationResult) -> tuple[Cell, ...]:
+    whole = sum(other.count for other in result.operations_at_peak)
+    percentiles = row.response.percentiles_ms[:3] if row.response else (None, None, None)
+    return (
+        Cell(result.name),
+        Cell(f"{result.peak.clients:,}" if result.peak else wording.NOTHING),
+        Cell(row.operation),
+        Cell(f"{row.count:,}"),
+        Cell(wording.share(row.count / whole if whole else None)),
+        Cell(wording.rate(row.bytes_body / row.count if row.count else None)),
+        *(Cell(wording.significant(value)) for value in percentiles),
+        Cell(f"{row.errors:,}"),
+    )
+
+
+def runs(source: Source, results: Results, basis: str) -> Table:
+    """The order in which the runs were made, and how much of each was finished."""
+    rows = []
+    for key in source.head.order:
+        own = [record for record in results.used if record.run == key.number]
+        finished = f"{len(own)} of {len(source.head.mixes)}"
+        rows.append((Cell(f"{key.number}"), Cell(key.configuration), Cell(f"{key.repetition}"), Cell(finished)))
+    columns = (Column("Run"), NAME, Column("Repetition"), Column("Mixes finished"))
+    return Table("runs", 0, "Order of the runs", basis, columns, tuple(rows))

@@ -1,0 +1,82 @@
+"""How figures and lists are written in sentences and tables. What is said is decided in `findings` and `tables`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from serverdyno import units
+
+NO_BREAK = "\u00a0"
+NOTHING = "–"  # noqa: RUF001  an en dash is how a table says "not measured"
+
+
+def plural(count: int, noun: str, plural_noun: str | None = None) -> str:
+    """`1 mix`, `2 mixes`."""
+    return f"{count:,} {noun if count == 1 else plural_noun or noun + 's'}"
+
+
+def listing(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def rate(value: float | None) -> str:
+    """A rate or count with separators, or the sign for nothing."""
+    return NOTHING if value is None else units.format_count(value)
+
+
+def span(low: float, high: float) -> str:
+    """`8,100 to 8,146`; one figure where both are written the same."""
+    texts = rate(low), rate(high)
+    return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
+
+
+def significant(value: float | None) -> str:
+    """Three significant digits without an exponent, for times: `0.0123`, `1.23`, `45.6`, `1,230`."""
+    if value is None:
+        return NOTHING
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    digits = next(places for places in range(1, 9) if abs(value) >= 10.0 ** (2 - places) or places == 8)
+    return f"{value:.{digits}f}"
+
+
+def share(value: float | None) -> str:
+    """A share as per cent: `43 %`, one decimal below ten."""
+    if value is None:
+        return NOTHING
+    percent = value * 100
+    text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".removesuffix(".0")
+    return f"{text}{NO_BREAK}%"
+
+
+def change(percent: float | None) -> str:
+    """A signed change in per cent: `+14 %`, `−3.2 %`; one decimal below ten."""  # noqa: RUF002
+    if percent is None:
+        return NOTHING
+    text = f"{abs(percent):,.0f}" if abs(percent) >= 9.95 else f"{abs(percent):.1f}"
+    if float(text.replace(",", "")) == 0:
+        return f"{text}{NO_BREAK}%"
+    return f"{'+' if percent > 0 else '−'}{text}{NO_BREAK}%"  # noqa: RUF001  a minus sign, as typeset
+
+
+def change_span(low: float | None, high: float | None) -> str:
+    """`+31 % to +78 %`."""
+    return NOTHING if low is None or high is None else f"{change(low)} to {change(high)}"
+
+
+def seconds(value: float) -> str:
+    """A length of time of a mix: `300 s`, `4.8 s`."""
+    return f"{value:,.3g} s" if value < 100 else f"{value:,.0f} s"
+
+
+def seconds_span(values: Iterable[float]) -> str:
+    """`4.8 s`, or `4.8 s to 5.1 s` where they differ."""
+    texts = [seconds(value) for value in sorted(values)]
+    if not texts:
+        return NOTHING
+    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"

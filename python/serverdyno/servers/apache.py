@@ -1,0 +1,199 @@
+"""Apache httpd, from its own complete configuration: nothing of /etc/apache2 is read.
+
+The tunings of seed report 003's appendix C are settings here: access log off, MaxRequestsPerChild 0 (today
+MaxConnectionsPerChild) and MMapFile over the whole tree. All workers are started at the beginning and none is ended for
+being idle, so that no mix pays for forks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from serverdyno.servers.base import Installed, Settings
+from serverdyno.servers.local import (
+    ACCESS_LOG,
+    ERROR_LOG,
+    IDLE_CONNECTION_TIMEOUT_S,
+    LISTEN_BACKLOG,
+    LOOPBACK,
+    LocalServer,
+    find_program,
+    on_off,
+    version_line,
+    worker_user,
+)
+
+MODULES = Path("/usr/lib/apache2/modules")
+CONFIGURATION = "httpd.conf"
+MMAP_LIST = "mmap-files.conf"
+
+
+class ApacheSettings(Settings):
+    """What can be varied."""
+
+    mpm: Literal["prefork", "worker", "event"] = Field(default="event", description="Processing module.")
+    workers: int = Field(
+        default=512,
+        ge=1,
+        le=20_000,
+        description="MaxRequestWorkers: requests served at the same time. All are started at the beginning. "
+        "With prefork or worker and keep-alive, connections beyond it wait until one ends.",
+    )
+    threads_per_child: int = Field(
+        default=64, ge=1, le=1000, description="ThreadsPerChild, at most `workers` (worker and event)."
+    )
+    access_log: bool = Field(
+        default=False, description="Common log format, one line a request. Off, as seed report 003 tuned it."
+    )
+    keep_alive: bool = Field(default=True, description="KeepAlive.")
+    max_keep_alive_requests: int = Field(
+        default=100,
+        ge=0,
+        description="MaxKeepAliveRequests: requests on one connection; 0: no limit. Apache's default.",
+    )
+    max_connections_per_child: int = Field(
+        default=0,
+        ge=0,
+        description="MaxConnectionsPerChild: connections until a child is replaced; 0: never.",
+    )
+    mmap_file_cache: bool = Field(
+        default=False,
+        description="mod_file_cache: MMapFile for every document, at start (seed report 003, appendix C).",
+    )
+    sendfile: bool = Field(default=False, description="EnableSendfile. Apache's default is off.")
+    enable_mmap: bool = Field(
+        default=True, description="EnableMMAP: documents are mapped into memory to be sent."
+    )
+
+    @property
+    def threads(self) -> int:
+        """Threads of one child that serve requests."""
+        return 1 if self.mpm == "prefork" else min(self.threads_per_child, self.workers)
+
+    @property
+    def children(self) -> int:
+        """Child processes."""
+        return self.workers // self.threads
+
+    @model_validator(mode="after")
+    def whole_children(self) -> Self:
+        """Apache would silently round the number of workers down."""
+        if self.workers % self.threads:
+            raise ValueError(
+                f"workers ({self.workers}) must be a multiple of threads_per_child ({self.threads})"
+            )
+        return self
+
+
+class Apache(LocalServer[ApacheSettings]):
+    """The Apache driver."""
+
+    name: ClassVar[str] = "apache"
+    summary: ClassVar[str] = "Apache httpd 2.4 (prefork, worker or event)"
+    debian_package: ClassVar[str | None] = "apache2"
+    settings_type: ClassVar[type[Settings]] = ApacheSettings
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """`Apache/2.4.62 (Debian)`."""
+        program = find_program("apache2")
+        if program is None:
+            return None
+        return Installed(version_line(program, "-v").removeprefix("Server version: "), program)
+
+    def command(self) -> list[str]:
+        """In the foreground; the error log of the start-up goes to the server's output."""
+        return [str(self.program), "-f", str(self.directory / CONFIGURATION), "-DFOREGROUND"]
+
+    def process_count(self) -> int:
+        """The parent and its children."""
+        return 1 + self.settings.children
+
+    def keeps_access_log(self) -> bool:
+        """As set."""
+        return self.settings.access_log
+
+    def configuration(self) -> dict[str, str]:
+        """`httpd.conf`, and the list of mapped files where asked for."""
+        lines = [*self._server(), *self._processing_module(), *self._connections(), *self._content()]
+        files = {CONFIGURATION: "\n".join(lines) + "\n"}
+        if self.settings.mmap_file_cache:
+            documents = sorted(path for path in self.documents.rglob("*") if path.is_file())
+            files[MMAP_LIST] = "".join(f'MMapFile "{path}"\n' for path in documents)
+        return files
+
+    def _server(self) -> list[str]:
+        user = worker_user()
+        modules = [f"mpm_{self.settings.mpm}", "authz_core", "mime", "alias"]
+        if self.settings.mmap_file_cache:
+            modules.append("file_cache")
+        return [
+            f'ServerRoot "{self.directory}"',
+            f'DefaultRuntimeDir "{self.directory}"',
+            f'PidFile "{self.directory}/httpd.pid"',
+            *(f'LoadModule {module}_module "{MODULES}/mod_{module}.so"' for module in modules),
+            *([f"User {user}", f"Group {user}"] if user else []),
+            f"ServerName {LOOPBACK}",
+            f"Listen {LOOPBACK}:{self.port}",
+            f"ListenBacklog {LISTEN_BACKLOG}",
+            f'ErrorLog "{self.directory}/{ERROR_LOG}"',
+            "LogLevel warn",
+        ]
+
+    def _processing_module(self) -> list[str]:
+        settings = self.settings
+        common = [
+            f"ServerLimit {settings.children}",
+            f"StartServers {settings.children}",
+            f"MaxRequestWorkers {settings.workers}",
+            f"MaxConnectionsPerChild {settings.max_connections_per_child}",
+        ]
+        if settings.mpm == "prefork":
+            return [*common, "MinSpareServers 1", f"MaxSpareServers {settings.workers}"]
+        return [
+            *common,
+            f"ThreadLimit {settings.threads}",
+            f"ThreadsPerChild {settings.threads}",
+            "MinSpareThreads 1",
+            f"MaxSpareThreads {settings.workers + settings.threads}",
+        ]
+
+    def _connections(self) -> list[str]:
+        return [
+            "Timeout 60",
+            f"KeepAlive {on_off(self.settings.keep_alive)}",
+            f"KeepAliveTimeout {IDLE_CONNECTION_TIMEOUT_S}",
+            f"MaxKeepAliveRequests {self.settings.max_keep_alive_requests}",
+        ]
+
+    def _content(self) -> list[str]:
+        settings = self.settings
+        log = [
+            'LogFormat "%h %l %u %t \\"%r\\" %>s %b" common',
+            f'CustomLog "{self.directory}/{ACCESS_LOG}" common',
+        ]
+        return [
+            *(log if settings.access_log else []),
+            f"EnableSendfile {on_off(settings.sendfile)}",
+            f"EnableMMAP {on_off(settings.enable_mmap)}",
+            "TypesConfig /dev/null",
+            "AddType text/html .htm .html",
+            "AddType image/gif .gif",
+            f'DocumentRoot "{self.documents}"',
+            f'Alias "/.serverdyno/" "{self.public_directory}/"',
+            "<Directory />",
+            "    Options FollowSymLinks",
+            "    AllowOverride None",
+            "    Require all denied",
+            "</Directory>",
+            *self._granted(self.documents),
+            *self._granted(self.public_directory),
+            *([f'Include "{self.directory}/{MMAP_LIST}"'] if settings.mmap_file_cache else []),
+        ]
+
+    @staticmethod
+    def _granted(directory: Path) -> list[str]:
+        return [f'<Directory "{directory}">', "    Require all granted", "</Directory>"]

@@ -1,0 +1,115 @@
+"""A server that the user runs. Nothing is started, stopped or configured; only its address is known.
+
+Whether load may go there is not decided here: see the consent check of the data plane.
+"""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from serverdyno.errors import ServerError, UserError
+from serverdyno.servers.base import Description, Installed, Settings
+from serverdyno.servers.proof import get
+
+HTTP_PORT = 80
+
+
+class ExternalSettings(Settings):
+    """Nothing can be varied: the server is the user's."""
+
+
+class External:
+    """A URL. See `base.ServerDriver` for the contract."""
+
+    name: ClassVar[str] = "external"
+    summary: ClassVar[str] = "a server that you run, by its URL"
+    debian_package: ClassVar[str | None] = None
+    settings_type: ClassVar[type[Settings]] = ExternalSettings
+
+    def __init__(
+        self,
+        settings: Settings,
+        directory: Path,
+        documents: Path,
+        cpus: Sequence[int] = (),
+        url: str | None = None,
+    ) -> None:
+        """`directory`, `documents` and `cpus` mean nothing here. Raises UserError for a URL that can't be used."""
+        del settings, directory, documents, cpus
+        if url is None:
+            raise UserError(
+                "server 'external' needs a url", hint='For example: url = "http://127.0.0.1:8080/"'
+            )
+        self._url = url if url.endswith("/") else f"{url}/"
+        try:
+            parts = urlsplit(self._url)
+            self._host, self._port, self._path = parts.hostname, parts.port or HTTP_PORT, parts.path
+        except ValueError as error:
+            raise UserError(f"{url}: {error}") from None
+        if parts.scheme != "http" or not self._host or parts.query or parts.fragment:
+            raise UserError(
+                f"{url}: not a URL that can be loaded", hint="For example: http://127.0.0.1:8080/"
+            )
+        self._answer: str | None = None
+        self._server_header: str | None = None
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """Always there: it is the user's."""
+        return Installed("not known before it answers", None)
+
+    def prepare(self) -> None:
+        """Nothing."""
+
+    def start(self) -> None:
+        """Nothing."""
+
+    def stop(self) -> None:
+        """Nothing."""
+
+    def ready(self) -> None:
+        """One plain GET: something answers there. Raises ServerError."""
+        assert self._host is not None
+        try:
+            answer = get(self._host, self._port, self._path)
+        except (OSError, http.client.HTTPException) as error:
+            raise ServerError(
+                f"nothing answers HTTP at {self._url}: {error or type(error).__name__}",
+                hint="Start your server first, or check the address.",
+            ) from error
+        self._server_header = answer.server
+        self._answer = f"GET {self._path} was answered with status {answer.status} before the load."
+
+    def describe(self) -> Description:
+        """The `Server` header is all that is known of the version, and it is a claim."""
+        return Description(
+            server=self.name,
+            version=self._server_header or "unknown",
+            command=[],
+            settings={"url": self._url},
+            notes=[
+                *([self._answer] if self._answer else []),
+                "Run by the user: its configuration, CPU time and memory are not known to us.",
+            ],
+        )
+
+    @property
+    def url(self) -> str:
+        """As given, with a slash at the end."""
+        return self._url
+
+    def cpu_s(self) -> float | None:
+        """Not known."""
+        return None
+
+    def rss_bytes(self) -> int | None:
+        """Not known."""
+        return None
+
+    def requests_served(self) -> int | None:
+        """Not known."""
+        return None

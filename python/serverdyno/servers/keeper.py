@@ -1,0 +1,203 @@
+"""The process between the tool and one server, which sees to it that nothing of the server outlives the tool.
+
+Run as `python -I -S keeper.py SPEC`, in a session of its own, with the standard library alone so that it starts at once.
+The tool holds the other end of standard input. Whatever ends the tool (kill -9 as well) closes it, and that is the
+order to stop. As "child subreaper" (prctl(2)) the keeper inherits every process that the server leaves behind, so
+its work is done exactly when it has no child any more.
+
+Events go to standard output, one JSON object a line: `started`, `exited` (the server ended by itself), `stopped`.
+Standard error is the server's log.
+
+If the keeper itself is killed with SIGKILL, the server gets SIGTERM (PR_SET_PDEATHSIG); the kernel forgets that wish
+where a server gives up root for another user. `process.py` cleans up in that case, while the tool lives.
+Not for deciding anything about a server: see `process.py` and the drivers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from typing import NoReturn, TypedDict
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+PR_SET_CHILD_SUBREAPER = 36
+KILL_WAIT_S = 10.0
+CANNOT_EXECUTE = 127
+
+
+class Spec(TypedDict):
+    """What the keeper is told by `process.py`. `remove` is a private directory that goes with the server."""
+
+    command: list[str]
+    directory: str
+    environment: dict[str, str]
+    cpus: list[int]
+    grace_s: float
+    remove: bool
+
+
+def report(event: str, **facts: object) -> None:
+    """Tells the tool, if it is still there."""
+    try:
+        os.write(sys.stdout.fileno(), json.dumps({"event": event, **facts}).encode() + b"\n")
+    except BrokenPipeError:
+        pass
+
+
+def prctl(option: int, argument: int) -> None:
+    """prctl(2). Raises OSError."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.prctl(option, ctypes.c_ulong(argument), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def become_server(spec: Spec, keeper_pid: int) -> NoReturn:
+    """In the new child: turns into the server. A failure is written to the log and ends the child."""
+    try:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != keeper_pid:
+            os._exit(CANNOT_EXECUTE)
+        # Python ignores these two, and an ignored signal stays ignored across exec.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        os.chdir(spec["directory"])
+        os.execve(spec["command"][0], spec["command"], spec["environment"])
+    except OSError as error:
+        os.write(2, f"cannot run {spec['command'][0]}: {error}\n".encode())
+    os._exit(CANNOT_EXECUTE)
+
+
+def children() -> list[int]:
+    """Direct children, zombies included. Only the keeper reaps them, so none of these numbers can be reused meanwhile."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 (pathlib would double the start time)
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            found.append(int(name))
+    return found
+
+
+class Keeper:
+    """One server from its start until none of its processes is left."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.stop_asked = False
+        self.server_pid = 0
+        self.server_status: int | None = None
+        self.wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self.ask_stop)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+
+    def ask_stop(self, _number: int, _frame: object) -> None:
+        """A signal that asks for the end."""
+        self.stop_asked = True
+
+    def start(self) -> None:
+        """Starts the server on its CPUs with as many open files as the system allows."""
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        if self.spec["cpus"]:
+            os.sched_setaffinity(0, self.spec["cpus"])
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        keeper_pid = os.getpid()
+        self.server_pid = os.fork()
+        if self.server_pid == 0:
+            become_server(self.spec, keeper_pid)
+        report("started", pid=self.server_pid)
+
+    def wait(self, seconds: float | None) -> None:
+        """Sleeps until a signal, the tool's end, or the time is up; then reaps. None: without limit."""
+        watched = [self.wake_read] if self.stop_asked else [self.wake_read, sys.stdin.fileno()]
+        ready, _, _ = select.select(watched, [], [], seconds)
+        if self.wake_read in ready:
+            os.read(self.wake_read, 4096)
+        if sys.stdin.fileno() in ready and not os.read(sys.stdin.fileno(), 4096):
+            self.stop_asked = True
+        self.reap()
+
+    def reap(self) -> bool:
+        """Collects the children that have ended. False when none is left, alive or dead."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self.server_pid:
+                self.server_status = os.waitstatus_to_exitcode(status)
+
+    def watch(self) -> None:
+        """Returns when the server has ended or is to end."""
+        while not self.stop_asked and self.server_status is None:
+            self.wait(None)
+        if self.server_status is not None:
+            report("exited", status=self.server_status)
+
+    def wait_for_order(self) -> None:
+        """A server that ended by itself leaves its log and its CPU times here until the tool has seen them."""
+        while not self.stop_asked:
+            self.wait(None)
+
+    def end(self) -> bool:
+        """SIGTERM to the server, a bounded wait, then SIGKILL to what is left. True when nothing is left."""
+        if self.server_status is None:
+            os.kill(self.server_pid, signal.SIGTERM)
+        deadline = time.monotonic() + self.spec["grace_s"]
+        while self.server_status is None and (left_s := deadline - time.monotonic()) > 0:
+            self.wait(left_s)
+        deadline = time.monotonic() + KILL_WAIT_S
+        while self.reap():
+            # The children of a killed child become ours, so that the next round reaches them.
+            for pid in children():
+                os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                return False
+            self.wait(0.05)
+        return True
+
+
+def remove_directory(directory: str) -> None:
+    """Removes the private directory of the server. Only one that `registry.create` can have made."""
+    import shutil  # noqa: PLC0415 (not needed before the end, and slow to import)
+
+    if os.path.basename(directory).startswith("serverdyno-"):  # noqa: PTH119 (as above)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def main() -> int:
+    """Exit status 0: the server was started and nothing of it is left."""
+    spec: Spec = json.loads(sys.argv[1])
+    keeper = Keeper(spec)
+    try:
+        keeper.start()
+    except OSError as error:
+        sys.stderr.write(f"cannot keep the server: {error}\n")
+        return 1
+    keeper.watch()
+    clean = keeper.end()
+    keeper.wait_for_order()
+    if spec["remove"]:
+        remove_directory(spec["directory"])
+    report("stopped", clean=clean)
+    return 0 if clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

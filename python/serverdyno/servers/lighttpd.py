@@ -1,0 +1,137 @@
+"""lighttpd, from its own complete configuration: nothing of /etc/lighttpd is read."""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from serverdyno.servers.base import Installed, Settings
+from serverdyno.servers.local import (
+    ACCESS_LOG,
+    ERROR_LOG,
+    IDLE_CONNECTION_TIMEOUT_S,
+    LISTEN_BACKLOG,
+    LOOPBACK,
+    LocalServer,
+    find_program,
+    version_line,
+    worker_user,
+)
+
+CONFIGURATION = "lighttpd.conf"
+FILES_PER_CONNECTION = 3  # lighttpd's own rule: a socket, a document, and one to spare
+
+
+class LighttpdSettings(Settings):
+    """What can be varied."""
+
+    workers: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Processes that serve; left out: one for each CPU of the server. 1: the ordinary single process.",
+    )
+    max_connections: int = Field(
+        default=4096,
+        ge=1,
+        le=300_000,
+        description="server.max-connections of one process; more wait in the listen queue.",
+    )
+    access_log: bool = Field(
+        default=False, description="One line a request. Off, as seed report 003 tuned its servers."
+    )
+    keep_alive: bool = Field(default=True, description="Off: server.max-keep-alive-requests 0.")
+    keep_alive_requests: int = Field(
+        default=1000,
+        ge=1,
+        le=65535,
+        description="server.max-keep-alive-requests: requests on one connection.",
+    )
+    network_backend: Literal["sendfile", "writev", "write"] = Field(
+        default="sendfile",
+        description="server.network-backend: how documents are sent. lighttpd's default is sendfile.",
+    )
+    stat_cache_engine: Literal["simple", "inotify", "disable"] = Field(
+        default="simple",
+        description="server.stat-cache-engine: what is remembered of documents. simple: for 1 s.",
+    )
+
+
+class Lighttpd(LocalServer[LighttpdSettings]):
+    """The lighttpd driver."""
+
+    name: ClassVar[str] = "lighttpd"
+    summary: ClassVar[str] = "lighttpd"
+    debian_package: ClassVar[str | None] = "lighttpd"
+    settings_type: ClassVar[type[Settings]] = LighttpdSettings
+    log_delay_s: ClassVar[float] = 5.0  # mod_accesslog writes its buffer when it is full, and every 4 s
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """`lighttpd/1.4.69 (ssl)`."""
+        program = find_program("lighttpd")
+        if program is None:
+            return None
+        return Installed(version_line(program, "-v").partition(" - ")[0], program)
+
+    @property
+    def workers(self) -> int:
+        """Processes that serve."""
+        return self.settings.workers or self.cpu_count
+
+    def command(self) -> list[str]:
+        """In the foreground."""
+        return [str(self.program), "-D", "-f", str(self.directory / CONFIGURATION)]
+
+    def process_count(self) -> int:
+        """A single process, or a parent and its workers."""
+        return 1 if self.workers == 1 else 1 + self.workers
+
+    def keeps_access_log(self) -> bool:
+        """As set."""
+        return self.settings.access_log
+
+    def configuration(self) -> dict[str, str]:
+        """`lighttpd.conf`."""
+        lines = [*self._process_lines(), *self._connection_lines(), *self._content_lines()]
+        return {CONFIGURATION: "\n".join(lines) + "\n"}
+
+    def _process_lines(self) -> list[str]:
+        user = worker_user()
+        files = FILES_PER_CONNECTION * self.settings.max_connections + 64
+        if os.geteuid() != 0:
+            files = min(files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        modules = ['"mod_alias"', *(['"mod_accesslog"'] if self.settings.access_log else [])]
+        return [
+            f"server.modules = ({', '.join(modules)})",
+            *([f'server.username = "{user}"', f'server.groupname = "{user}"'] if user else []),
+            f"server.max-worker = {0 if self.workers == 1 else self.workers}",
+            f"server.max-fds = {files}",
+            f'server.errorlog = "{self.directory}/{ERROR_LOG}"',
+            f'server.upload-dirs = ("{self.directory}")',
+        ]
+
+    def _connection_lines(self) -> list[str]:
+        settings = self.settings
+        return [
+            f'server.bind = "{LOOPBACK}"',
+            f"server.port = {self.port}",
+            f"server.listen-backlog = {LISTEN_BACKLOG}",
+            f"server.max-connections = {settings.max_connections}",
+            f"server.max-keep-alive-requests = {settings.keep_alive_requests if settings.keep_alive else 0}",
+            f"server.max-keep-alive-idle = {IDLE_CONNECTION_TIMEOUT_S}",
+            f'server.network-backend = "{settings.network_backend}"',
+            f'server.stat-cache-engine = "{settings.stat_cache_engine}"',
+        ]
+
+    def _content_lines(self) -> list[str]:
+        log = [f'accesslog.filename = "{self.directory}/{ACCESS_LOG}"'] if self.settings.access_log else []
+        return [
+            f'server.document-root = "{self.documents}"',
+            f'alias.url = ("/.serverdyno/" => "{self.public_directory}/")',
+            'mimetype.assign = (".html" => "text/html", ".htm" => "text/html", ".gif" => "image/gif")',
+            *log,
+        ]

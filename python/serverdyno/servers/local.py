@@ -1,0 +1,329 @@
+"""What the drivers of servers that we start ourselves have in common: everything but the configuration and the command.
+
+A subclass says what to write and what to run. Not for servers that the user runs: see `external.py`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import pwd
+import re
+import resource
+import secrets
+import shutil
+import stat
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+from serverdyno.errors import ServerError, UserError
+from serverdyno.servers.base import Description, Installed, Settings
+from serverdyno.servers.process import ServerProcess
+from serverdyno.servers.proof import LOOPBACK, free_port, get
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+WORKER_USER = "www-data"  # Debian's user for web servers; used when we are root
+LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
+IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
+PROOF_PATH = "/.serverdyno/proof"
+ACCESS_LOG = "access.log"
+ERROR_LOG = "error.log"
+START_TIMEOUT_S = 60.0
+PORT_ATTEMPTS = 5
+POLL_S = 0.02
+# Characters that mean nothing special in any of the configuration languages, between double quotes.
+PLAIN_PATH = re.compile(r"/[A-Za-z0-9/_.,:+@=~-]*")
+
+
+def find_program(name: str) -> Path | None:
+    """A server program; also where an ordinary user's PATH does not look."""
+    found = shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
+    return Path(found) if found else None
+
+
+def version_line(program: Path, option: str) -> str:
+    """The first line that `program option` prints, on either stream."""
+    done = subprocess.run([program, option], capture_output=True, text=True, timeout=30, check=False)
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    return lines[0] if lines else "unknown"
+
+
+def worker_user() -> str | None:
+    """The user that workers run as, or None where we aren't root and they run as ourselves. Raises ServerError."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(WORKER_USER).pw_name
+    except KeyError:
+        raise ServerError(
+            f"there is no user {WORKER_USER} for the workers of a server started by root",
+            hint="Run as an ordinary user, or: adduser --system --group www-data",
+        ) from None
+
+
+def make_private(directory: Path) -> None:
+    """Makes `directory`, which only we can write and everybody can read. Raises ServerError if another user had the name."""
+    directory.mkdir(exist_ok=True)
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise ServerError(
+            f"{directory} belongs to another user", hint="Set TMPDIR to a directory of your own."
+        )
+    directory.chmod(0o755)
+
+
+def on_off(value: bool) -> str:
+    """As Apache and nginx spell it."""
+    return "on" if value else "off"
+
+
+class LocalServer(ABC, Generic[SettingsT]):
+    """A server in a private directory on a private port of 127.0.0.1. See `base.ServerDriver` for the contract."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    debian_package: ClassVar[str | None]
+    settings_type: ClassVar[type[Settings]]
+    log_delay_s: ClassVar[float] = 0.2  # an access log that hasn't grown for so long holds every request
+
+    def __init__(
+        self,
+        settings: SettingsT,
+        directory: Path,
+        documents: Path,
+        cpus: Sequence[int] = (),
+        url: str | None = None,
+    ) -> None:
+        """`directory` is made by `prepare` and removed by `stop`; its name starts with `serverdyno-`.
+
+        `documents` is the document root, which is only read. `cpus` empty: all that we may use. Raises UserError for a
+        `url`: that is for `external`.
+        """
+        if url is not None:
+            raise UserError(f"server {self.name!r} is started on a port of its own: it takes no url")
+        self.settings = settings
+        self.directory = directory
+        self.documents = documents
+        self.cpus = tuple(cpus)
+        self.port = 0
+        self._secret = ""
+        self._files: dict[str, str] = {}
+        self._process: ServerProcess | None = None
+
+    @staticmethod
+    @abstractmethod
+    def installed() -> Installed | None:
+        """The program found here, or None."""
+
+    @abstractmethod
+    def configuration(self) -> dict[str, str]:
+        """File name in the private directory -> text."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """What keeps the server in the foreground."""
+
+    @abstractmethod
+    def process_count(self) -> int:
+        """How many processes there are once every worker has been started."""
+
+    def notes(self) -> list[str]:
+        """What a reader of a figure must know and the configuration doesn't say."""
+        return []
+
+    def environment(self) -> dict[str, str]:
+        """Variables that the server needs."""
+        return {}
+
+    def answers_as_ours(self) -> bool:
+        """Whether it hands out the secret of its private directory. Raises OSError or HTTPException."""
+        answer = get(LOOPBACK, self.port, PROOF_PATH)
+        return answer.status == http.HTTPStatus.OK and answer.body.decode(errors="replace") == self._secret
+
+    def keeps_access_log(self) -> bool:
+        """Whether `access.log` gets a line a request."""
+        return False
+
+    @property
+    def public_directory(self) -> Path:
+        """The part of the private directory that is served, as `/.serverdyno/`."""
+        return self.directory / "public"
+
+    @property
+    def cpu_count(self) -> int:
+        """How many CPUs the server may use."""
+        return len(self.cpus) or len(os.sched_getaffinity(0))
+
+    @property
+    def program(self) -> Path:
+        """The installed program. Raises ServerError."""
+        found = self.installed()
+        if found is None or found.program is None:
+            raise ServerError(f"{self.name} is not installed", hint=f"apt-get install {self.debian_package}")
+        return found.program
+
+    def prepare(self) -> None:
+        """Writes the private directory for a port that is free now. Does nothing while the server runs."""
+        if self._process is not None:
+            return
+        self._check_paths()
+        self.port = free_port()
+        self._secret = secrets.token_hex(16)
+        self._files = self.configuration()
+        for directory in (self.directory, self.public_directory):
+            make_private(directory)
+        (self.public_directory / Path(PROOF_PATH).name).write_text(self._secret)
+        for name, text in self._files.items():
+            (self.directory / name).write_text(text)
+        for path in self.directory.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+    def _check_paths(self) -> None:
+        """That each configuration language takes the paths, and that the workers can read the documents."""
+        for path in (self.directory, self.documents):
+            if not PLAIN_PATH.fullmatch(str(path)):
+                raise ServerError(
+                    f"{path}: a path with such characters can't be written into every server's configuration",
+                    hint="Set TMPDIR to a directory with a plain absolute path.",
+                )
+        if worker_user() is None:
+            return
+        for path in (self.documents, *self.documents.parents, *self.directory.parents):
+            if not path.stat().st_mode & 0o001:
+                raise ServerError(
+                    f"{path} can't be entered by {WORKER_USER}, as whom the workers of {self.name} run",
+                    hint=f"chmod o+x {path}, or set TMPDIR to a directory that everybody can enter.",
+                )
+
+    def start(self) -> None:
+        """Starts the server under a keeper; returns once its process exists. Does nothing while it runs."""
+        if self._process is None:
+            self._process = ServerProcess.start(
+                self.command(), self.directory, self.cpus, self.environment(), remove_directory=True
+            )
+
+    def ready(self) -> None:
+        """Returns once all workers are started and the server is proven to be ours.
+
+        Where somebody else took the port after it had been found free, another one is tried, five at most.
+        Raises ServerError with the server's own message.
+        """
+        taken = []
+        for _ in range(PORT_ATTEMPTS):
+            problem = self._wait_for_proof()
+            if problem is None:
+                return
+            taken.append(problem)
+            self.stop()
+            self.prepare()
+            self.start()
+        raise ServerError(f"{self.name}: {PORT_ATTEMPTS} ports in a row were taken.\n" + "\n".join(taken))
+
+    def _wait_for_proof(self) -> str | None:
+        """None once proven; who has the port, if somebody else has. Raises ServerError."""
+        process = self._require_process()
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if strangers := process.strangers(self.port):
+                return f"port {self.port}: {', '.join(map(str, strangers))}"
+            if not process.running():
+                return self._port_taken_at_start(process)
+            if (
+                len(process.pids()) >= self.process_count()
+                and process.owns_listener(self.port)
+                and self._answers()
+            ):
+                return None
+            time.sleep(POLL_S)
+        raise ServerError(
+            f"{self.name} does not answer as it should on port {self.port} after {START_TIMEOUT_S:.0f} s.\n"
+            + process.failure(self.directory / ERROR_LOG)
+        )
+
+    def _port_taken_at_start(self, process: ServerProcess) -> str:
+        """The port was taken, by the server's own message. Raises ServerError for any other reason to end."""
+        text = process.failure(self.directory / ERROR_LOG)
+        if "Address already in use" in text:
+            return f"port {self.port}: taken before {self.name} could bind it"
+        raise ServerError(
+            f"{self.name} ended before it answered.\n{text}",
+            hint="The message above is the server's own; its settings are in the plan (see: dyno servers).",
+        )
+
+    def _answers(self) -> bool:
+        try:
+            return self.answers_as_ours()
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def _require_process(self) -> ServerProcess:
+        if self._process is None:
+            raise ServerError(f"{self.name} has not been started")
+        return self._process
+
+    def describe(self) -> Description:
+        """After `prepare`."""
+        found = self.installed()
+        return Description(
+            server=self.name,
+            version=found.version if found else "unknown",
+            command=self.command(),
+            settings=self.settings.model_dump(),
+            files=dict(self._files),
+            notes=[*self.notes(), *self._common_notes()],
+        )
+
+    def _common_notes(self) -> list[str]:
+        user = worker_user()
+        open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        notes = [
+            f"CPUs: {', '.join(map(str, self.cpus)) or 'all'}.",
+            f"Workers run as {user or 'the user of the tool'}; each process may open {open_files} files.",
+            "CPU time: user and system of all its processes, ended ones included, in ticks of 10 ms.",
+            "Memory: proportional set size where readable, else the sum of resident set sizes.",
+        ]
+        if self.keeps_access_log():
+            notes.append("Requests served: lines of the access log, those of the readiness check included.")
+        return notes
+
+    def stop(self) -> None:
+        """Leaves no process and no private directory behind. Raises ServerError only if a process can't be ended."""
+        process, self._process = self._process, None
+        try:
+            if process is not None:
+                process.stop()
+        finally:
+            if self._files:
+                shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def url(self) -> str:
+        """After `prepare`; it may change in `ready`."""
+        return f"http://{LOOPBACK}:{self.port}/"
+
+    def cpu_s(self) -> float | None:
+        """See `ServerProcess.cpu_s`."""
+        return self._process.cpu_s() if self._process else None
+
+    def rss_bytes(self) -> int | None:
+        """See `ServerProcess.rss_bytes`."""
+        return self._process.rss_bytes() if self._process else None
+
+    def requests_served(self) -> int | None:
+        """Lines of the access log, the readiness check's included, or None where there is no access log.
+
+        Waits until the log has not grown for `log_delay_s`.
+        """
+        if not self.keeps_access_log() or self._process is None:
+            return None
+        log = self.directory / ACCESS_LOG
+        size = -1
+        while size != (size := log.stat().st_size):
+            time.sleep(self.log_delay_s)
+        with log.open("rb") as file:
+            return sum(1 for _ in file)

@@ -1,0 +1,140 @@
+"""nginx, from its own complete configuration: nothing of /etc/nginx is read."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from serverdyno.servers.base import Installed, Settings
+from serverdyno.servers.local import (
+    ACCESS_LOG,
+    ERROR_LOG,
+    IDLE_CONNECTION_TIMEOUT_S,
+    LISTEN_BACKLOG,
+    LOOPBACK,
+    PROOF_PATH,
+    LocalServer,
+    find_program,
+    on_off,
+    version_line,
+    worker_user,
+)
+
+CONFIGURATION = "nginx.conf"
+# nginx makes these at start, and their compiled-in places belong to the system's own nginx.
+TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+class NginxSettings(Settings):
+    """What can be varied."""
+
+    workers: int | None = Field(
+        default=None, ge=1, le=1024, description="worker_processes; left out: one for each CPU of the server."
+    )
+    worker_connections: int = Field(
+        default=4096,
+        ge=16,
+        le=1_000_000,
+        description="Connections of one worker, its listening socket included.",
+    )
+    access_log: bool = Field(
+        default=False,
+        description="Combined log format, one line a request. Off, as seed report 003 tuned its servers.",
+    )
+    keep_alive: bool = Field(default=True, description="Off: keepalive_timeout 0.")
+    keep_alive_requests: int = Field(
+        default=1000, ge=1, description="keepalive_requests: requests on one connection. nginx's default."
+    )
+    sendfile: bool = Field(default=True, description="sendfile. Debian's configuration has it on.")
+    tcp_nopush: bool = Field(
+        default=True,
+        description="With sendfile: head and start of the body in one segment. Debian's configuration has it on.",
+    )
+    open_file_cache: bool = Field(
+        default=False, description="Keep up to 10,000 open files, checked every 60 s. nginx's default is off."
+    )
+
+
+class Nginx(LocalServer[NginxSettings]):
+    """The nginx driver."""
+
+    name: ClassVar[str] = "nginx"
+    summary: ClassVar[str] = "nginx"
+    debian_package: ClassVar[str | None] = "nginx-light"
+    settings_type: ClassVar[type[Settings]] = NginxSettings
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """`nginx/1.22.1`."""
+        program = find_program("nginx")
+        if program is None:
+            return None
+        return Installed(version_line(program, "-v").removeprefix("nginx version: "), program)
+
+    @property
+    def workers(self) -> int:
+        """Worker processes."""
+        return self.settings.workers or self.cpu_count
+
+    def command(self) -> list[str]:
+        """`-e` from nginx 1.19.5 on: without it, the system's error log would be opened first."""
+        return [
+            str(self.program),
+            *("-p", str(self.directory)),
+            *("-e", str(self.directory / ERROR_LOG)),
+            *("-c", str(self.directory / CONFIGURATION)),
+            *("-g", "daemon off;"),
+        ]
+
+    def process_count(self) -> int:
+        """The master and its workers."""
+        return 1 + self.workers
+
+    def keeps_access_log(self) -> bool:
+        """As set."""
+        return self.settings.access_log
+
+    def configuration(self) -> dict[str, str]:
+        """`nginx.conf`."""
+        user = worker_user()
+        lines = [
+            *([f"user {user};"] if user else []),
+            f"worker_processes {self.workers};",
+            f'pid "{self.directory}/nginx.pid";',
+            f'error_log "{self.directory}/{ERROR_LOG}" warn;',
+            f"events {{ worker_connections {self.settings.worker_connections}; }}",
+            "http {",
+            *(f"    {line}" for line in [*self._http(), *self._server()]),
+            "}",
+        ]
+        return {CONFIGURATION: "\n".join(lines) + "\n"}
+
+    def _http(self) -> list[str]:
+        settings = self.settings
+        access_log = f'"{self.directory}/{ACCESS_LOG}" combined' if settings.access_log else "off"
+        cache = [
+            "open_file_cache max=10000 inactive=60s;",
+            "open_file_cache_valid 60s;",
+            "open_file_cache_errors on;",
+        ]
+        return [
+            "types { text/html html htm; image/gif gif; }",
+            "default_type application/octet-stream;",
+            *(f'{name}_temp_path "{self.directory}/{name}";' for name in TEMPORARY),
+            f"access_log {access_log};",
+            f"sendfile {on_off(settings.sendfile)};",
+            f"tcp_nopush {on_off(settings.tcp_nopush)};",
+            f"keepalive_timeout {IDLE_CONNECTION_TIMEOUT_S if settings.keep_alive else 0};",
+            f"keepalive_requests {settings.keep_alive_requests};",
+            *(cache if settings.open_file_cache else ["open_file_cache off;"]),
+        ]
+
+    def _server(self) -> list[str]:
+        return [
+            "server {",
+            f"    listen {LOOPBACK}:{self.port} backlog={LISTEN_BACKLOG};",
+            f'    root "{self.documents}";',
+            f'    location = {PROOF_PATH} {{ alias "{self.public_directory}/proof"; }}',
+            "}",
+        ]

@@ -1,0 +1,232 @@
+"""One server's processes as the tool sees them: start through the keeper, figures, end.
+
+The keeper (`keeper.py`) is the parent of everything that the server starts, so "the processes of the server" are exactly
+the keeper's descendants. Not for knowing one server from another: see the drivers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from serverdyno.errors import ServerError
+from serverdyno.servers.proof import Listener, listeners
+
+KEEPER = Path(__file__).with_name("keeper.py")
+GRACE_S = 5.0  # between SIGTERM and SIGKILL
+KEEPER_ANSWER_S = 30.0  # generous: a loaded machine, and the keeper's own limit for SIGKILL to work
+STEADY_ATTEMPTS = 20
+LOG_NAME = "server.log"
+INHERITED = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
+
+
+class ServerProcess:
+    """A server in the foreground under a keeper. One start, one stop."""
+
+    def __init__(self, keeper: subprocess.Popen[bytes], directory: Path) -> None:
+        self.keeper = keeper
+        self.directory = directory
+        self._unread = b""
+        self._server_pid: int | None = None
+        self._status: int | None = None
+        self._clean = False
+        self._keeper_ended = False
+
+    @classmethod
+    def start(
+        cls,
+        command: Sequence[str],
+        directory: Path,
+        cpus: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+        *,
+        remove_directory: bool = False,
+    ) -> ServerProcess:
+        """Returns once the server's first process exists.
+
+        `command[0]` is an absolute path; it runs in `directory`, where its output goes to `server.log`.
+        `cpus` empty: all. `environment` is added to the few inherited variables. `remove_directory`: the keeper removes
+        `directory` at the end, also when the tool is killed. Raises ServerError.
+        """
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        spec = {
+            "command": list(command),
+            "directory": str(directory),
+            "environment": {"LC_ALL": "C.UTF-8"} | inherited | dict(environment or {}),
+            "cpus": list(cpus),
+            "grace_s": GRACE_S,
+            "remove": remove_directory,
+        }
+        with (directory / LOG_NAME).open("ab") as log:
+            keeper = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(KEEPER), json.dumps(spec)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+            )
+        process = cls(keeper, directory)
+        process._read_events(KEEPER_ANSWER_S, until_started=True)
+        if process._server_pid is None:
+            text = process.failure()
+            process.stop()
+            raise ServerError(f"{command[0]} could not be started.\n{text}")
+        return process
+
+    def _read_events(self, timeout_s: float, *, until_started: bool = False) -> None:
+        """Takes in what the keeper says until it ends, the time is up, or it has started the server if that is asked."""
+        assert self.keeper.stdout is not None
+        if self.keeper.stdout.closed:
+            return
+        deadline = time.monotonic() + timeout_s
+        while select.select([self.keeper.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            data = os.read(self.keeper.stdout.fileno(), 65536)
+            *lines, self._unread = (self._unread + data).split(b"\n")
+            for line in lines:
+                self._take(json.loads(line))
+            self._keeper_ended = not data
+            if self._keeper_ended or (until_started and self._server_pid is not None):
+                return
+
+    def _take(self, event: dict[str, object]) -> None:
+        match event:
+            case {"event": "started", "pid": int(pid)}:
+                self._server_pid = pid
+            case {"event": "exited", "status": int(status)}:
+                self._status = status
+            case {"event": "stopped", "clean": bool(clean)}:
+                self._clean = clean
+
+    def running(self) -> bool:
+        """Whether the server's first process and its keeper are there."""
+        self._read_events(0)
+        return self._status is None and not self._keeper_ended
+
+    def pids(self) -> list[int]:
+        """Every process of the server now, the keeper not counted."""
+        return [process.pid for process in self._processes()]
+
+    def _processes(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self.keeper.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds, user + system, of all processes of the server so far, those that have ended included.
+
+        Source: /proc/PID/stat: own times of the living, and `cutime` and `cstime` of them and of the keeper, which hold
+        the ended. The kernel counts in ticks (10 ms) per process, so a difference over N processes is uncertain
+        by about 5 ms x sqrt(N). Network work in interrupts is charged to whoever was interrupted. Time of a child is
+        lost if its parent ignores SIGCHLD; none of our servers does. None once the keeper is gone.
+        """
+        for _ in range(STEADY_ATTEMPTS):
+            # A process that ends between two readings would be missed or counted twice: take it again then.
+            before = set(self._processes())
+            try:
+                _, _, user_s, system_s, _ = psutil.Process(self.keeper.pid).cpu_times()
+                times = [process.cpu_times()[:4] for process in before]
+            except psutil.NoSuchProcess:
+                continue
+            if set(self._processes()) == before:
+                return None if self._gone() else user_s + system_s + sum(map(sum, times))
+        return None
+
+    def _gone(self) -> bool:
+        """Whether the keeper has ended, and with it the way to find the server's processes."""
+        self._read_events(0)
+        return self._keeper_ended
+
+    def rss_bytes(self) -> int | None:
+        """Memory of all processes now, in bytes.
+
+        Proportional set size (pages shared by n processes count 1/n each; /proc/PID/smaps_rollup) where every process
+        lets us read it, else the plain sum of resident sets, which counts shared pages once per process.
+        None when no process is left.
+        """
+        for _ in range(STEADY_ATTEMPTS):
+            processes = self._processes()
+            try:
+                return sum(process.memory_full_info().pss for process in processes) or None
+            except psutil.NoSuchProcess:
+                continue
+            except psutil.AccessDenied:
+                return sum(process.memory_info().rss for process in processes)
+        return None
+
+    def strangers(self, port: int) -> list[Listener]:
+        """Listeners that take connections to `port` of loopback and aren't known to be this server's."""
+        found = listeners(port)
+        own = set(self.pids())
+        return [listener for listener in found if listener.pid not in own]
+
+    def owns_listener(self, port: int) -> bool:
+        """Whether this server listens on `port` of loopback, and nobody else does."""
+        found = listeners(port)
+        own = set(self.pids())
+        return bool(found) and all(listener.pid in own for listener in found)
+
+    def failure(self, *logs: Path, lines: int = 20) -> str:
+        """Why it is not running, in words, with the last lines of its output and of `logs`."""
+        told = [self._reason()]
+        for log in (self.directory / LOG_NAME, *logs):
+            if log.is_file() and (text := log.read_text(errors="replace").strip()):
+                told += [f"{log.name}:", *(f"  {line}" for line in text.splitlines()[-lines:])]
+        return "\n".join(told)
+
+    def _reason(self) -> str:
+        if self.running():
+            return "The server is running."
+        if self._status is not None:
+            end = f"with exit status {self._status}" if self._status >= 0 else f"by signal {-self._status}"
+            return f"The server ended {end}."
+        return "The server's keeper has ended."
+
+    def stop(self) -> None:
+        """Ends every process of the server. Harmless when repeated. Raises ServerError if one can't be ended."""
+        assert self.keeper.stdin is not None and self.keeper.stdout is not None
+        if self.keeper.stdout.closed:
+            return
+        self.keeper.stdin.close()
+        self._read_events(KEEPER_ANSWER_S)
+        strays = [] if self._clean else self._processes() + self._abandoned()
+        self.keeper.kill()
+        self.keeper.wait()
+        self.keeper.stdout.close()
+        self._keeper_ended = True
+        # psutil compares start times, so that a number that another process has now is left alone.
+        for process in strays:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        alive = psutil.wait_procs(strays, timeout=GRACE_S)[1]
+        if alive:
+            pids = ", ".join(str(process.pid) for process in alive)
+            raise ServerError(
+                f"processes of a server can't be ended: {pids}", hint=f"Look at them: ps -p {pids}"
+            )
+
+    def _abandoned(self) -> list[psutil.Process]:
+        """What a keeper that was killed with SIGKILL has left: known by its session and by a file of ours that it has open.
+
+        Called before the keeper is reaped, so that its number is not another's.
+        """
+        sessions = {self.keeper.pid, self._server_pid}
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
+                ours = os.getsid(process.pid) in sessions and process.pid != self.keeper.pid
+                if ours and any(
+                    Path(file.path).is_relative_to(self.directory) for file in process.open_files()
+                ):
+                    found.append(process)
+        return found

@@ -1,0 +1,70 @@
+"""The reference HTTP server as a server under test: the default where no other is installed, and the ruler.
+
+It serves the document tree of the workload from memory and runs as a process of its own, so that its CPU time is its own.
+"""
+
+from __future__ import annotations
+
+import http
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+import serverdyno
+from serverdyno.servers.base import Installed, Settings
+from serverdyno.servers.local import LOOPBACK, LocalServer
+from serverdyno.servers.proof import get
+
+REQUESTS_PATH = "/.serverdyno/requests"
+
+
+class ReferenceSettings(Settings):
+    """What can be varied."""
+
+    threads: int = Field(default=1, ge=1, le=256, description="Threads that serve.")
+
+
+class Reference(LocalServer[ReferenceSettings]):
+    """The driver of `dyno reference http`."""
+
+    name: ClassVar[str] = "reference"
+    summary: ClassVar[str] = "Serverdyno's own server, from memory: an upper bound, not a product"
+    debian_package: ClassVar[str | None] = None
+    settings_type: ClassVar[type[Settings]] = ReferenceSettings
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """Part of Serverdyno."""
+        return Installed(f"serverdyno {serverdyno.__version__}", Path(sys.executable))
+
+    def command(self) -> list[str]:
+        """The same command that a user may run."""
+        arguments = ["--port", str(self.port), "--threads", str(self.settings.threads)]
+        return [str(self.program), "-m", "serverdyno", "reference", "http", *arguments]
+
+    def environment(self) -> dict[str, str]:
+        """So that the child runs this very package, also from a source checkout."""
+        return {"PYTHONPATH": str(Path(serverdyno.__file__).parent.parent)}
+
+    def process_count(self) -> int:
+        """One process with threads."""
+        return 1
+
+    def configuration(self) -> dict[str, str]:
+        """None: everything is in the command."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """Where its documents come from."""
+        return ["Serves the workload's own documents from memory; no file is read while it serves."]
+
+    def answers_as_ours(self) -> bool:
+        """It has no private file to show: the proof is that only our process listens, and that it counts requests."""
+        answer = get(LOOPBACK, self.port, REQUESTS_PATH)
+        return answer.status == http.HTTPStatus.OK and answer.body.strip().isdigit()
+
+    def requests_served(self) -> int | None:
+        """Its own counter, the readiness check's requests included. Raises OSError when it has ended."""
+        return int(get(LOOPBACK, self.port, REQUESTS_PATH).body) if self._process else None

@@ -1,0 +1,55 @@
+"""The table of drivers: a new server is one new file beside this one and one line here."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from serverdyno.errors import UserError
+from serverdyno.servers.apache import Apache
+from serverdyno.servers.base import ServerDriver
+from serverdyno.servers.external import External
+from serverdyno.servers.lighttpd import Lighttpd
+from serverdyno.servers.nginx import Nginx
+from serverdyno.servers.reference import Reference
+
+DRIVERS: dict[str, type[ServerDriver]] = {
+    driver.name: driver for driver in (Apache, Nginx, Lighttpd, Reference, External)
+}
+
+
+def driver_type(name: str) -> type[ServerDriver]:
+    """The driver called `name`. Raises UserError that names those there are."""
+    try:
+        return DRIVERS[name]
+    except KeyError:
+        raise UserError(f"there is no server {name!r}", hint=f"Servers: {', '.join(DRIVERS)}.") from None
+
+
+def create(
+    name: str,
+    settings: Mapping[str, Any],
+    *,
+    documents: Path,
+    cpus: Sequence[int] = (),
+    url: str | None = None,
+) -> ServerDriver:
+    """A driver with a private directory of its own. Raises UserError.
+
+    `settings` are checked by the driver's `settings_type`. `url` is for `external`, which needs it, and for no other.
+    """
+    driver = driver_type(name)
+    try:
+        checked = driver.settings_type.model_validate(dict(settings))
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors())
+        raise UserError(
+            f"settings of {name!r}: {problems}", hint="dyno servers prints what can be set."
+        ) from None
+    directory = Path(tempfile.gettempdir()) / f"serverdyno-{name}-{secrets.token_hex(8)}"
+    return driver(checked, directory, documents, cpus, url)

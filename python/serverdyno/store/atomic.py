@@ -1,0 +1,58 @@
+"""Files that are either whole or not there, whenever the writer or the machine dies."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from serverdyno.errors import DynoError
+
+_PREFIX, _SUFFIX = ".unfinished-", ".tmp"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes `path` whole or not at all, and returns once it would survive a loss of power.
+
+    Makes the folders above it where they are missing. Raises DynoError where the disk won't take it.
+    """
+    try:
+        _make_folder(path.parent)
+        descriptor, unfinished = tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(unfinished).replace(path)
+        except BaseException:
+            Path(unfinished).unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise DynoError(
+            f"can't write {path}: {error.strerror}",
+            hint="what was written before is whole; make room, then `dyno resume`",
+        ) from error
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Removes what writers that were killed left anywhere below `folder`. Only for who holds its lock."""
+    for leftover in folder.rglob(f"{_PREFIX}*{_SUFFIX}"):
+        leftover.unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    """Makes a folder and those above it; each new one is on the disk before anything is put into it."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,40 @@
+"""One writer an experiment: a lock that the kernel takes back when its holder dies, however it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from serverdyno.errors import DynoError, UserError
+
+LOCK_NAME = ".lock"
+
+
+class WriterLock:
+    """The right to write into one experiment folder, held until `release`. Children of the holder don't inherit it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises UserError that names the process which holds it."""
+        path = folder / LOCK_NAME
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise DynoError(f"can't write {path}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 20, 0).decode(errors="replace").strip()
+            os.close(self._descriptor)
+            raise UserError(
+                f"{folder} is being written by process {holder or '(just starting)'}",
+                hint="wait for it, or end it and use `dyno resume`",
+            ) from error
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Gives the right back. May be repeated."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

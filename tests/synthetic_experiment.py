@@ -1,0 +1,236 @@
+"""Experiments made of figures that a test chooses: records as the store would return them, without a measurement.
+
+Deterministic: the same arguments give the same bytes. Histograms are encoded here, independently of the decoder.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from serverdyno.plan.model import Configuration, HttpSettings, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.report.source import Source
+from serverdyno.store.records import ClientRow, ErrorRow, MixRecord, OperationRow, SecondRow
+
+CLIENTS = (1, 8, 16, 24, 32)
+CLASSES = {"GET 223.gif": (223, 0.2), "GET 6040.htm": (6040, 0.5), "GET 22132.htm": (22132, 0.3)}
+HEAD_BYTES = 200
+V2_COOKIE = 0x1C849313
+
+
+def histogram(values_ns: Sequence[int]) -> bytes:
+    """HDR V2 encoding of values below 2^42 ns, 3 significant digits (HdrHistogram, "V2 encoding")."""
+    counts = Counter(_index(value) for value in values_ns)
+    payload = bytearray()
+    expected = 0
+    for index in sorted(counts):
+        if index > expected:
+            payload += _zigzag(expected - index)
+        payload += _zigzag(counts[index])
+        expected = index + 1
+    head = struct.pack(">iiiiqqd", V2_COOKIE, len(payload), 0, 3, 1, 1 << 42, 1.0)
+    return head + bytes(payload)
+
+
+def _index(value: int) -> int:
+    bucket = max(0, value.bit_length() - 11)
+    return bucket * 1024 + (value >> bucket)
+
+
+def _zigzag(value: int) -> bytes:
+    rest = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while rest >= 128:
+        out.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes([*out, rest])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A server that reaches `peak_s` requests/s at `knee` clients and loses `fall` of it up to the last mix."""
+
+    peak_s: float
+    knee: int = 16
+    fall: float = 0.1
+    noise: float = 0.01
+    server_cpu_us: float | None = 80.0
+    ceiling_s: float | None = 60_000.0
+
+
+def throughput_s(shape: Shape, clients: int, most: int) -> float:
+    """Requests/s without noise."""
+    if clients <= shape.knee:
+        return shape.peak_s * clients / shape.knee * (1.6 - 0.6 * clients / shape.knee)
+    return shape.peak_s * (1 - shape.fall * (clients - shape.knee) / (most - shape.knee))
+
+
+def experiment(
+    shapes: Mapping[str, Shape],
+    *,
+    clients: Sequence[int] = CLIENTS,
+    repetitions: int = 3,
+    scale: float = 0.02,
+    order: str = "interleaved",
+    url: str | None = None,
+) -> Source:
+    """A finished experiment of those servers."""
+    suite = Suite(
+        name="webbench-4.1-static",
+        title="WebBench 4.1 static suite",
+        source="VeriTest, Windows Server 2003 with IIS 6.0 vs. Linux, 2003, page 18",
+        workload="webbench-static",
+        clients=list(clients),
+        length_s=300,
+        ramp_up_s=30,
+        ramp_down_s=30,
+        http=HttpSettings(version="1.0", keep_alive=False, receive_buffer_bytes=4096),
+        certainty={"clients": "seen", "http.version": "memory: not confirmed by any source"},
+    )
+    mixes = [
+        Mix(index, f"{count}_client", count, 1, 300 * scale, 30 * scale, 30 * scale, 0, 0)
+        for index, count in enumerate(clients)
+    ]
+    keys = _order(list(shapes), repetitions)
+    plan = Plan(
+        name="three-servers",
+        title="Three web servers, static files",
+        suite=suite.name,
+        scale=scale,
+        repetitions=repetitions,
+        order=order,  # type: ignore[arg-type]
+        servers=[ServerPlan(server=name.split("-")[0]) for name in shapes],
+    )
+    head = SimpleNamespace(
+        tool_version="0.1.0",
+        created="2026-01-15T10:00:00+00:00",
+        seed=1,
+        suite=suite,
+        scale=scale,
+        order=keys,
+        configurations=[Configuration(name, name.split("-")[0], {}, (1,), url, None) for name in shapes],
+        mixes=mixes,
+        plan=plan,
+    )
+    records = [record(key, mix, shapes[key.configuration], max(clients)) for key in keys for mix in mixes]
+    return Source(head=head, records=records, disclosure=DISCLOSURE)
+
+
+def _order(names: list[str], repetitions: int) -> list[RunKey]:
+    rounds = [names if repetition % 2 else names[::-1] for repetition in range(1, repetitions + 1)]
+    pairs = [(name, number) for number, names_of in enumerate(rounds, 1) for name in names_of]
+    return [RunKey(place, name, number) for place, (name, number) in enumerate(pairs, 1)]
+
+
+def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
+    """One mix of that server: counts that agree with each other, and response times by Little's law."""
+    random = np.random.default_rng([key.number, mix.index])
+    rate = throughput_s(shape, mix.clients, most) * math.exp(random.normal(0, shape.noise))
+    operations = int(rate * mix.window_s)
+    by_operation = _operations(random, operations, mix.clients / rate if rate else 0.0)
+    times = [value for _, values in by_operation for value in values]
+    shares = [operations // mix.clients + (place < operations % mix.clients) for place in range(mix.clients)]
+    bodies = sum(row.bytes_body for row, _ in by_operation)
+    return MixRecord(
+        run=key.number,
+        configuration=key.configuration,
+        repetition=key.repetition,
+        mix=mix.index,
+        name=mix.name,
+        clients=mix.clients,
+        threads=mix.threads,
+        clients_participating=mix.clients,
+        length_s=mix.length_s,
+        ramp_up_s=mix.ramp_up_s,
+        ramp_down_s=mix.ramp_down_s,
+        window_s=mix.window_s,
+        started_unix_s=1_768_000_000.0 + 1000 * key.number + 10 * mix.index,
+        stopped=False,
+        operations=operations,
+        operations_total=int(operations * 1.2),
+        bytes_body=bodies,
+        bytes_in=bodies + HEAD_BYTES * operations,
+        bytes_out=120 * operations,
+        response_time_hdr=histogram(times),
+        connect_time_hdr=histogram(times),
+        generator_threads=1,
+        generator_cpu_user_s=operations * 8e-6,
+        generator_cpu_system_s=operations * 9e-6,
+        loop_lag_hdr=histogram([20_000] * max(1, operations)),
+        connections=operations,
+        reconnects=0,
+        source_addresses=1,
+        server_cpu_s=None if shape.server_cpu_us is None else operations * shape.server_cpu_us * 1e-6,
+        server_rss_bytes=30 * 2**20,
+        ceiling_operations_s=shape.ceiling_s,
+        by_operation=[row for row, _ in by_operation],
+        by_client=[ClientRow(place, share, share * 6000, 0, None) for place, share in enumerate(shares)],
+        by_second=[SecondRow(0, operations, bodies, 0)],
+    )
+
+
+def _operations(
+    random: np.random.Generator, operations: int, mean_s: float
+) -> list[tuple[OperationRow, list[int]]]:
+    rows = []
+    left = operations
+    for place, (name, (size, share)) in enumerate(CLASSES.items()):
+        count = left if place == len(CLASSES) - 1 else int(operations * share)
+        left -= count
+        values = np.maximum(1, random.gamma(2.0, mean_s * 1e9 / 2.0, count)).astype(int).tolist() if count else []
+        rows.append((OperationRow(name, count, count * size, 0, histogram(values)), values))
+    return rows
+
+
+def with_error(record: MixRecord, side: str, count: int, *, left: int = 0) -> MixRecord:
+    """The record with errors of one side, and the first `left` clients gone a second into the mix."""
+    clients = [
+        replace(row, left_at_s=1.0, errors=1) if row.client < left else row for row in record.by_client
+    ]
+    errors = [*record.errors, ErrorRow(side, "timeout", count, count, "no answer within 30 s")]
+    return replace(record, errors=errors, by_client=clients, clients_participating=record.clients - left)
+
+
+def without_success(record: MixRecord) -> MixRecord:
+    """The record of a mix in which every client failed at once."""
+    rows = [
+        replace(row, count=0, bytes_body=0, response_time_hdr=histogram([])) for row in record.by_operation
+    ]
+    failed = replace(
+        record,
+        operations=0,
+        operations_total=0,
+        bytes_body=0,
+        bytes_in=0,
+        response_time_hdr=histogram([]),
+        by_operation=rows,
+        by_client=[replace(row, operations=0, bytes_in=0) for row in record.by_client],
+    )
+    return with_error(failed, "network", record.clients, left=record.clients)
+
+
+DISCLOSURE: dict[str, Any] = {
+    "host": {
+        "cpu_model": "AMD EPYC 7R13",
+        "cpus": 2,
+        "kernel": "6.1.0-18-amd64",
+        "sysctls": {"net.ipv4.tcp_tw_reuse": "2", "net.core.somaxconn": "4096"},
+    },
+    "configurations": {
+        "apache": {
+            "server": "apache",
+            "version": "Apache/2.4.57",
+            "command": ["/usr/sbin/apache2", "-f", "httpd.conf", "-DFOREGROUND"],
+            "settings": {"mpm": "event", "access_log": False},
+            "files": {"httpd.conf": "ServerRoot /etc/apache2\nListen 127.0.0.1:8080\n" * 30},
+            "notes": [],
+        }
+    },
+}

@@ -1,0 +1,87 @@
+#!/bin/sh
+# Installs the web servers that the demo and the tests put under load: Apache, nginx and lighttpd from Debian's packages.
+# Only what is missing is installed, and only where that is possible; everything else is said and left alone.
+# No service is started, now or at the next boot: serverdyno starts its own copies, on private ports of loopback.
+# A service that was here before is not touched. Exit status is 0 unless an argument is wrong: without these servers
+# serverdyno uses its own reference server.
+set -eu
+
+POLICY=/usr/sbin/policy-rc.d
+POLICY_MARK='serverdyno: no service starts while its servers are installed'
+PATH=$PATH:/usr/sbin:/sbin
+export PATH
+
+say() { printf 'install-servers: %s\n' "$*"; }
+
+say_reference() { say "$1; the reference server (dyno reference http) stands in for what is missing."; }
+
+# program:package:service
+missing() {
+    for entry in apache2:apache2:apache2 nginx:nginx-light:nginx lighttpd:lighttpd:lighttpd; do
+        command -v "${entry%%:*}" >/dev/null 2>&1 || printf '%s\n' "$entry"
+    done
+}
+
+remove_own_policy() {
+    if [ -f "$POLICY" ] && grep -qF "$POLICY_MARK" "$POLICY"; then rm -f "$POLICY"; fi
+}
+
+# Debian starts a service as soon as its package is unpacked; status 101 from this file forbids it.
+forbid_service_start() {
+    remove_own_policy # left by an earlier run that was killed
+    if [ -e "$POLICY" ]; then
+        say "$POLICY exists and decides whether the new services start; it is left as it is."
+        return
+    fi
+    trap remove_own_policy EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    printf '#!/bin/sh\n# %s\nexit 101\n' "$POLICY_MARK" >"$POLICY"
+    chmod 755 "$POLICY"
+}
+
+install_packages() {
+    export DEBIAN_FRONTEND=noninteractive
+    set -- "$@" -o DPkg::Lock::Timeout=120
+    # Package lists may be absent or stale on a fresh machine: fetch them only if the first attempt fails.
+    apt-get install -y -qq --no-install-recommends "$@" ||
+        { apt-get update -qq -o DPkg::Lock::Timeout=120 && apt-get install -y -qq --no-install-recommends "$@"; }
+}
+
+# Only for a package installed just now: its service would otherwise take port 80 at the next boot.
+disable_new_service() {
+    if update-rc.d "$1" disable >/dev/null 2>&1; then
+        say "installed $1; its service is disabled (update-rc.d $1 enable undoes that)."
+    else
+        say "installed $1, but could not disable its service: it may start at the next boot."
+    fi
+}
+
+main() {
+    [ $# -eq 0 ] || { say "takes no arguments" >&2; exit 2; }
+    entries=$(missing)
+    if [ -z "$entries" ]; then
+        say "Apache, nginx and lighttpd are installed; nothing to do."
+        return
+    fi
+    packages=$(printf '%s\n' "$entries" | cut -d: -f2 | tr '\n' ' ')
+    packages=${packages% }
+    if [ "$(id -u)" -ne 0 ]; then
+        say_reference "not root, so these can't be installed: $packages"
+        return
+    fi
+    if ! command -v apt-get >/dev/null 2>&1; then
+        say_reference "no apt-get here, so these can't be installed: $packages"
+        return
+    fi
+    say "installing $packages (Debian packages): the servers that serverdyno starts and loads, each from a private directory."
+    forbid_service_start
+    # shellcheck disable=SC2086 # a list of words
+    install_packages $packages || say_reference "apt-get could not install all of: $packages"
+    for entry in $entries; do
+        command -v "${entry%%:*}" >/dev/null 2>&1 || continue
+        disable_new_service "${entry##*:}"
+    done
+}
+
+main "$@"
