@@ -1,6 +1,6 @@
-"""Experiments made of figures that a test chooses: records as the store would return them, without a measurement.
+"""Experiments made of figures that a test chooses: records as the store returns them, without measuring.
 
-Deterministic: the same arguments give the same bytes. Histograms are encoded here, independently of the decoder.
+Deterministic: the same arguments give the same bytes. Histograms are encoded here, apart from the decoder.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from serverdyno.plan.model import Configuration, HttpSettings, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan import expand
+from serverdyno.plan.model import Configuration, HttpSettings, Mix, Order, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.order import order as order_of
 from serverdyno.report.source import Source
+from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import ClientRow, ErrorRow, MixRecord, OperationRow, SecondRow
 
 CLIENTS = (1, 8, 16, 24, 32)
@@ -55,7 +58,7 @@ def _zigzag(value: int) -> bytes:
 
 @dataclass(frozen=True)
 class Shape:
-    """A server that reaches `peak_s` requests/s at `knee` clients and loses `fall` of it up to the last mix."""
+    """A server that reaches `peak_s` requests/s at `knee` clients and loses `fall` of it by the last mix."""
 
     peak_s: float
     knee: int = 16
@@ -78,7 +81,7 @@ def experiment(
     clients: Sequence[int] = CLIENTS,
     repetitions: int = 3,
     scale: float = 0.02,
-    order: str = "interleaved",
+    order: Order = "interleaved",
     url: str | None = None,
 ) -> Source:
     """A finished experiment of those servers."""
@@ -94,39 +97,31 @@ def experiment(
         http=HttpSettings(version="1.0", keep_alive=False, receive_buffer_bytes=4096),
         certainty={"clients": "seen", "http.version": "memory: not confirmed by any source"},
     )
-    mixes = [
-        Mix(index, f"{count}_client", count, 1, 300 * scale, 30 * scale, 30 * scale, 0, 0)
-        for index, count in enumerate(clients)
-    ]
-    keys = _order(list(shapes), repetitions)
+    mixes = expand.mixes(suite, scale)
     plan = Plan(
         name="three-servers",
         title="Three web servers, static files",
         suite=suite.name,
         scale=scale,
         repetitions=repetitions,
-        order=order,  # type: ignore[arg-type]
+        order=order,
         servers=[ServerPlan(server=name.split("-")[0]) for name in shapes],
     )
-    head = SimpleNamespace(
+    configurations = [Configuration(name, name.split("-")[0], {}, (1,), url, None) for name in shapes]
+    keys = order_of(configurations, repetitions, order, 1)
+    head = ExperimentHead(
         tool_version="0.1.0",
-        created="2026-01-15T10:00:00+00:00",
+        created=datetime(2026, 1, 15, 10, 0, tzinfo=UTC),
         seed=1,
         suite=suite,
         scale=scale,
         order=keys,
-        configurations=[Configuration(name, name.split("-")[0], {}, (1,), url, None) for name in shapes],
+        configurations=configurations,
         mixes=mixes,
         plan=plan,
     )
     records = [record(key, mix, shapes[key.configuration], max(clients)) for key in keys for mix in mixes]
     return Source(head=head, records=records, disclosure=DISCLOSURE)
-
-
-def _order(names: list[str], repetitions: int) -> list[RunKey]:
-    rounds = [names if repetition % 2 else names[::-1] for repetition in range(1, repetitions + 1)]
-    pairs = [(name, number) for number, names_of in enumerate(rounds, 1) for name in names_of]
-    return [RunKey(place, name, number) for place, (name, number) in enumerate(pairs, 1)]
 
 
 def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
@@ -184,7 +179,9 @@ def _operations(
     for place, (name, (size, share)) in enumerate(CLASSES.items()):
         count = left if place == len(CLASSES) - 1 else int(operations * share)
         left -= count
-        values = np.maximum(1, random.gamma(2.0, mean_s * 1e9 / 2.0, count)).astype(int).tolist() if count else []
+        values = (
+            np.maximum(1, random.gamma(2.0, mean_s * 1e9 / 2.0, count)).astype(int).tolist() if count else []
+        )
         rows.append((OperationRow(name, count, count * size, 0, histogram(values)), values))
     return rows
 
@@ -223,7 +220,7 @@ DISCLOSURE: dict[str, Any] = {
         "kernel": "6.1.0-18-amd64",
         "sysctls": {"net.ipv4.tcp_tw_reuse": "2", "net.core.somaxconn": "4096"},
     },
-    "configurations": {
+    "servers": {
         "apache": {
             "server": "apache",
             "version": "Apache/2.4.57",

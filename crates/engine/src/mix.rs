@@ -92,7 +92,15 @@ impl Mix {
 
     fn catalogue(&self) -> Catalogue {
         match self.workload {
-            WorkloadKind::WebbenchStatic => Catalogue::webbench_static(&Tree::load()),
+            WorkloadKind::WebbenchStatic => {
+                let mut catalogue = Catalogue::webbench_static(&Tree::load());
+                // The tree may lie below a path of the server.
+                let base = self.target.path().trim_end_matches('/');
+                for entry in &mut catalogue.entries {
+                    entry.path.insert_str(0, base);
+                }
+                catalogue
+            }
             WorkloadKind::Url => Catalogue::single_url(self.target.path()),
         }
     }

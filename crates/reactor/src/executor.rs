@@ -1,6 +1,6 @@
 //! Tasks and timers over one epoll instance.
 
-use dyno_measure::{monotonic_ns, Histogram, NS_PER_S};
+use dyno_measure::{monotonic_ns, Histogram};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
@@ -193,7 +193,7 @@ impl Executor {
         let wait_ns = next_timer_ns.map_or(SWEEP_NS, |due| due.saturating_sub(monotonic_ns()).min(SWEEP_NS));
         let timeout = Timespec {
             tv_sec: 0,
-            tv_nsec: (wait_ns % NS_PER_S).cast_signed() as _,
+            tv_nsec: wait_ns as _,
         };
         events.clear();
         match epoll::wait(&self.shared.epoll, spare_capacity(events), Some(&timeout)) {
@@ -253,7 +253,11 @@ impl Slots {
             return;
         };
         shared.current.set(slot);
-        if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+        if task
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+        {
             self.tasks[slot] = None;
             self.free.push(slot);
             self.live -= 1;

@@ -6,7 +6,10 @@ use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{self, sockopt, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType};
+use rustix::net::{
+    self, sockopt, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags,
+    SocketType,
+};
 use std::cell::Cell;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -102,7 +105,12 @@ impl Socket {
     /// As `send_all`.
     pub async fn send_pair(&self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
         let parts = [IoSlice::new(first), IoSlice::new(second)];
-        let sent = match net::sendmsg(&self.fd, &parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+        let sent = match net::sendmsg(
+            &self.fd,
+            &parts,
+            &mut SendAncillaryBuffer::default(),
+            SendFlags::NOSIGNAL,
+        ) {
             Ok(sent) => sent,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(error) => return Err(failure(error)),
@@ -110,7 +118,8 @@ impl Socket {
         if sent < first.len() {
             self.send_all(&first[sent..], late).await?;
         }
-        self.send_all(&second[sent.saturating_sub(first.len())..], late).await
+        self.send_all(&second[sent.saturating_sub(first.len())..], late)
+            .await
     }
 
     /// What has arrived: `Some(0)` at the end of the stream, `None` where nothing is there yet.
@@ -125,6 +134,14 @@ impl Socket {
         }
     }
 
+    /// Tells the peer that nothing more will be sent; receiving goes on.
+    ///
+    /// # Errors
+    /// Where the connection is gone.
+    pub fn end_sending(&self) -> Result<(), Failure> {
+        net::shutdown(&self.fd, Shutdown::Write).map_err(failure)
+    }
+
     /// Makes the coming close a reset: no `TIME_WAIT`, and not what an ordinary client does.
     ///
     /// # Errors
@@ -136,7 +153,9 @@ impl Socket {
     async fn connected(&self) -> Result<(), Failure> {
         self.wait(READ_WRITE, Fault::ConnectTimeout).await?;
         loop {
-            sockopt::socket_error(&self.fd).map_err(failure)?.map_err(failure)?;
+            sockopt::socket_error(&self.fd)
+                .map_err(failure)?
+                .map_err(failure)?;
             match net::getpeername(&self.fd) {
                 Ok(_) => return Ok(()),
                 Err(Errno::NOTCONN) => self.wait(READ_WRITE, Fault::ConnectTimeout).await?,
@@ -191,7 +210,11 @@ impl Dialer {
     }
 
     async fn try_dial(&self) -> Result<Socket, Failure> {
-        let family = if self.target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let family = if self.target.is_ipv4() {
+            AddressFamily::INET
+        } else {
+            AddressFamily::INET6
+        };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let fd = net::socket_with(family, SocketType::STREAM, flags, None).map_err(failure)?;
         if let Some(source) = self.source_address() {
@@ -214,7 +237,9 @@ impl Dialer {
 
     /// None for the kernel's own choice, which is enough until its ports run out.
     fn source_address(&self) -> Option<Ipv4Addr> {
-        let source = u8::try_from(self.source.get()).ok().filter(|source| *source > 0)?;
+        let source = u8::try_from(self.source.get())
+            .ok()
+            .filter(|source| *source > 0)?;
         Some(Ipv4Addr::new(127, 77, self.number, source))
     }
 
@@ -222,7 +247,8 @@ impl Dialer {
         let more = self.target.is_ipv4() && self.target.ip().is_loopback();
         if more {
             self.source.set((self.source.get() + 1) % MAX_SOURCE_ADDRESSES);
-            self.highest_source.set(self.highest_source.get().max(self.source.get()));
+            self.highest_source
+                .set(self.highest_source.get().max(self.source.get()));
         }
         more
     }
@@ -241,7 +267,11 @@ impl Listener {
     /// Where the address can't be had.
     pub fn bind(executor: &Executor, address: SocketAddr, share_port: bool) -> Result<Self, Errno> {
         const BACKLOG: i32 = 4096;
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let family = if address.is_ipv4() {
+            AddressFamily::INET
+        } else {
+            AddressFamily::INET6
+        };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let fd = net::socket_with(family, SocketType::STREAM, flags, None)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;

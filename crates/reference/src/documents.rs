@@ -9,7 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Where every thread's answers so far are told, added up, as decimal text.
+/// Where `Server::requests` is told, as decimal text.
 pub const REQUEST_COUNT_PATH: &str = "/.serverdyno/requests";
 
 const HTML: &str = "text/html; charset=iso-8859-1";
@@ -38,7 +38,11 @@ pub(crate) struct Document {
 impl Document {
     pub(crate) fn new(status: Status, content_type: &'static str, body: &[u8]) -> Self {
         // RFC 9110, section 15.5.6: a 405 says which methods there are.
-        let allow = if status == Status::MethodNotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
+        let allow = if status == Status::MethodNotAllowed {
+            "Allow: GET, HEAD\r\n"
+        } else {
+            ""
+        };
         let length = body.len();
         let head = format!("{allow}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
         Self {
@@ -110,7 +114,10 @@ impl Site {
         Self {
             resources,
             elsewhere: Resource::Document(elsewhere),
-            refusals: Status::ALL.iter().map(|status| Document::of_status(*status)).collect(),
+            refusals: Status::ALL
+                .iter()
+                .map(|status| Document::of_status(*status))
+                .collect(),
         }
     }
 

@@ -33,15 +33,15 @@ statuses! {
     VersionNotSupported "505 HTTP Version Not Supported"
 }
 
-/// What becomes of the connection after a response.
+/// What becomes of the connection after a response (RFC 9112, section 9.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Connection {
+pub(crate) enum Persistence {
     /// HTTP/1.0 needs it said (RFC 9112, appendix C.2.2); to HTTP/1.1 it says nothing new.
     KeepAlive,
     Close,
 }
 
-impl Connection {
+impl Persistence {
     fn option(self) -> &'static str {
         match self {
             Self::KeepAlive => "keep-alive",
@@ -59,19 +59,22 @@ pub(crate) struct Openings {
 impl Openings {
     pub(crate) fn at(now: SystemTime) -> Self {
         let date = httpdate::fmt_http_date(now);
-        let opening = |status: Status, connection: Connection| {
-            let (line, option) = (status.line(), connection.option());
+        let opening = |status: Status, persistence: Persistence| {
+            let (line, option) = (status.line(), persistence.option());
             let server = concat!("serverdyno-reference/", env!("CARGO_PKG_VERSION"));
-            let text = format!("HTTP/1.1 {line}\r\nDate: {date}\r\nServer: {server}\r\nConnection: {option}\r\n");
+            let text =
+                format!("HTTP/1.1 {line}\r\nDate: {date}\r\nServer: {server}\r\nConnection: {option}\r\n");
             Rc::from(text.into_bytes())
         };
-        let both = |status: &Status| [Connection::KeepAlive, Connection::Close].map(|after| opening(*status, after));
+        let both = |status: &Status| {
+            [Persistence::KeepAlive, Persistence::Close].map(|after| opening(*status, after))
+        };
         Self {
             by_status: Status::ALL.iter().map(both).collect(),
         }
     }
 
-    pub(crate) fn get(&self, status: Status, connection: Connection) -> Rc<[u8]> {
-        self.by_status[status as usize][connection as usize].clone()
+    pub(crate) fn get(&self, status: Status, persistence: Persistence) -> Rc<[u8]> {
+        self.by_status[status as usize][persistence as usize].clone()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Not for: what is at the path (`documents.rs`). Percent-encoding is not decoded: no document has such a path.
 
-use crate::opening::{Connection, Status};
+use crate::opening::{Persistence, Status};
 use httparse::{Error, Header};
 use std::mem::MaybeUninit;
 
@@ -25,7 +25,7 @@ pub(crate) struct Ask {
     pub(crate) head_only: bool,
     /// HTTP/1.1, so that interim responses and the chunked coding are understood.
     pub(crate) modern: bool,
-    pub(crate) after: Connection,
+    pub(crate) after: Persistence,
 }
 
 /// What a connection's bytes come to.
@@ -77,7 +77,11 @@ fn judge<'a>(head: &httparse::Request<'_, 'a>) -> Result<Request<'a>, Status> {
         ask: Ask {
             head_only,
             modern,
-            after: if kept { Connection::KeepAlive } else { Connection::Close },
+            after: if kept {
+                Persistence::KeepAlive
+            } else {
+                Persistence::Close
+            },
         },
     })
 }
@@ -149,35 +153,64 @@ mod tests {
     #[test]
     fn a_connection_is_kept_by_default_in_1_1_and_on_demand_in_1_0() {
         let after = |head: &str| whole(head).ask.after;
-        assert_eq!(after("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Connection::KeepAlive);
-        assert_eq!(after("GET / HTTP/1.1\r\nHost: h\r\nConnection: x, Close\r\n\r\n"), Connection::Close);
-        assert_eq!(after("GET / HTTP/1.0\r\n\r\n"), Connection::Close);
-        assert_eq!(after("GET / HTTP/1.0\r\nconnection: Keep-Alive\r\n\r\n"), Connection::KeepAlive);
+        assert_eq!(after("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Persistence::KeepAlive);
+        assert_eq!(
+            after("GET / HTTP/1.1\r\nHost: h\r\nConnection: x, Close\r\n\r\n"),
+            Persistence::Close
+        );
+        assert_eq!(after("GET / HTTP/1.0\r\n\r\n"), Persistence::Close);
+        assert_eq!(
+            after("GET / HTTP/1.0\r\nconnection: Keep-Alive\r\n\r\n"),
+            Persistence::KeepAlive
+        );
         let both = "GET / HTTP/1.0\r\nConnection: keep-alive\r\nConnection: close\r\n\r\n";
-        assert_eq!(after(both), Connection::Close);
+        assert_eq!(after(both), Persistence::Close);
     }
 
     #[test]
     fn the_path_is_found_in_every_form_of_target() {
         let of = |target: &str| whole(&format!("GET {target} HTTP/1.0\r\n\r\n")).path == b"/a/b.gif";
-        for target in ["/a/b.gif", "/a/b.gif?c=/d", "http://host:80/a/b.gif", "HTTP://host/a/b.gif?http://x/y"] {
+        for target in [
+            "/a/b.gif",
+            "/a/b.gif?c=/d",
+            "http://host:80/a/b.gif",
+            "HTTP://host/a/b.gif?http://x/y",
+        ] {
             assert!(of(target), "{target}");
         }
         assert_eq!(whole("GET http://host HTTP/1.0\r\n\r\n").path, b"/");
-        assert_eq!(whole("GET /to/http://host/x HTTP/1.0\r\n\r\n").path, b"/to/http://host/x");
+        assert_eq!(
+            whole("GET /to/http://host/x HTTP/1.0\r\n\r\n").path,
+            b"/to/http://host/x"
+        );
     }
 
     #[test]
     fn what_cannot_be_answered_is_refused_with_its_own_status() {
-        assert_eq!(refused("POST / HTTP/1.1\r\nHost: h\r\n\r\n"), Status::MethodNotAllowed);
+        assert_eq!(
+            refused("POST / HTTP/1.1\r\nHost: h\r\n\r\n"),
+            Status::MethodNotAllowed
+        );
         assert_eq!(refused("GET / HTTP/1.1\r\n\r\n"), Status::BadRequest);
-        assert_eq!(refused("GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n"), Status::BadRequest);
-        assert_eq!(refused("GET / HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc"), Status::ContentTooLarge);
-        assert_eq!(refused("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), Status::ContentTooLarge);
+        assert_eq!(
+            refused("GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n"),
+            Status::BadRequest
+        );
+        assert_eq!(
+            refused("GET / HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc"),
+            Status::ContentTooLarge
+        );
+        assert_eq!(
+            refused("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            Status::ContentTooLarge
+        );
         assert_eq!(refused("GET / HTTP/2.0\r\n\r\n"), Status::VersionNotSupported);
         assert_eq!(refused("GET /\0 HTTP/1.0\r\n\r\n"), Status::BadRequest);
         let fields = "a: b\r\n".repeat(MAX_FIELDS + 1);
-        assert_eq!(refused(&format!("GET / HTTP/1.0\r\n{fields}\r\n")), Status::HeadTooLarge);
+        assert_eq!(
+            refused(&format!("GET / HTTP/1.0\r\n{fields}\r\n")),
+            Status::HeadTooLarge
+        );
     }
 
     #[test]

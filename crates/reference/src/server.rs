@@ -59,7 +59,10 @@ impl Server {
     /// Where there is no thread, the address can't be had, or a CPU does not exist or is not ours.
     pub fn start(options: &Options) -> io::Result<Self> {
         if options.threads == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a server needs at least one thread"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a server needs at least one thread",
+            ));
         }
         let mut server = Self {
             address: options.bind,
@@ -82,17 +85,20 @@ impl Server {
     fn start_thread(&mut self, number: usize, cpu: Option<usize>, share_port: bool) -> io::Result<()> {
         let (address, shared) = (self.address, self.shared.clone());
         let (report, started) = mpsc::sync_channel(1);
-        let thread = Builder::new().name(format!("reference-{number}")).spawn(move || {
-            match Thread::set_up(address, cpu, share_port, shared, number) {
-                Ok(thread) => {
-                    let _ = report.send(thread.listener.address().map_err(io::Error::from));
-                    thread.run();
-                }
-                Err(error) => {
-                    let _ = report.send(Err(error));
-                }
-            }
-        })?;
+        let thread =
+            Builder::new()
+                .name(format!("reference-{number}"))
+                .spawn(
+                    move || match Thread::set_up(address, cpu, share_port, shared, number) {
+                        Ok(thread) => {
+                            let _ = report.send(thread.listener.address().map_err(io::Error::from));
+                            thread.run();
+                        }
+                        Err(error) => {
+                            let _ = report.send(Err(error));
+                        }
+                    },
+                )?;
         self.threads.push(thread);
         self.address = started.recv().map_err(io::Error::other)??;
         Ok(())
@@ -110,8 +116,9 @@ impl Server {
         self.address.port()
     }
 
-    /// Answers so far, of every status. An answer counts from the moment its sending begins, and no longer does once
-    /// that has failed; what `fault` says of unanswered requests is in `faults`.
+    /// Answers so far, of every status, but those to the tool's own questions (extra documents, this count), so that
+    /// the difference between two counts is the load between them. An answer counts from the moment its sending
+    /// begins, and no longer does once that has failed; a fault that never ends its answer never counts.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.shared.requests()
@@ -170,7 +177,10 @@ impl Thread {
 
 fn pin_to(cpu: usize) -> io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu}")));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("there is no CPU {cpu}"),
+        ));
     }
     let mut cpus = CpuSet::new();
     cpus.set(cpu);

@@ -3,7 +3,7 @@
 use crate::connection::serve;
 use crate::documents::Site;
 use crate::fault::Fault;
-use crate::opening::{Connection, Openings, Status};
+use crate::opening::{Openings, Persistence, Status};
 use crate::request::MAX_HEAD_BYTES;
 use dyno_measure::{monotonic_ns, NS_PER_S};
 use dyno_reactor::{Executor, Listener};
@@ -73,8 +73,8 @@ impl Worker {
         }
     }
 
-    pub(crate) fn opening(&self, status: Status, connection: Connection) -> Rc<[u8]> {
-        self.openings.borrow().get(status, connection)
+    pub(crate) fn opening(&self, status: Status, persistence: Persistence) -> Rc<[u8]> {
+        self.openings.borrow().get(status, persistence)
     }
 
     /// The connection of the current task has so long from now on.
@@ -100,7 +100,12 @@ pub(crate) async fn accept_connections(listener: Listener, worker: Rc<Worker>) {
     loop {
         match listener.accept().await {
             Ok(socket) => worker.executor.spawn(serve(socket, worker.clone())),
-            Err(_) => worker.executor.sleep_until(monotonic_ns() + ACCEPT_PAUSE_NS).await,
+            Err(_) => {
+                worker
+                    .executor
+                    .sleep_until(monotonic_ns() + ACCEPT_PAUSE_NS)
+                    .await
+            }
         }
     }
 }
@@ -111,7 +116,12 @@ pub(crate) async fn keep_time(worker: Rc<Worker>) {
         let (now, now_ns) = (SystemTime::now(), monotonic_ns());
         worker.openings.replace(Openings::at(now));
         worker.recent_ns.set(now_ns);
-        let into_second_ns = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
-        worker.executor.sleep_until(now_ns + NS_PER_S - u64::from(into_second_ns)).await;
+        let into_second_ns = now
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.subsec_nanos());
+        worker
+            .executor
+            .sleep_until(now_ns + NS_PER_S - u64::from(into_second_ns))
+            .await;
     }
 }

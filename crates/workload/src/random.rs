@@ -47,7 +47,7 @@ impl RandomStream {
         u32::try_from(product >> 64).expect("the upper half is less than the bound")
     }
 
-    /// Fills `bytes`, eight a draw, little endian.
+    /// Fills `bytes`, eight a draw, little endian; a rest of one to four bytes takes the upper half of a draw.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }

@@ -27,9 +27,12 @@ fn the_tree_has_its_golden_digest() {
 
 #[test]
 fn the_first_ten_thousand_requests_of_three_seeds_have_their_golden_digests() {
-    assert_eq!(digest_of_requests(1, 0, 0), "SEED1");
-    assert_eq!(digest_of_requests(2, 0, 0), "SEED2");
-    assert_eq!(digest_of_requests(u64::MAX, 119, 1), "SEED3");
+    assert_eq!(digest_of_requests(1, 0, 0), "547aa11f1533e90d1bada0041ed922fd");
+    assert_eq!(digest_of_requests(2, 0, 0), "4cf1d7118f96afe627fc655e9b778929");
+    assert_eq!(
+        digest_of_requests(u64::MAX, 119, 1),
+        "583ae59aa3f7eeb473fce44cba39a7a0"
+    );
 }
 
 #[test]

@@ -1,20 +1,24 @@
 """Two configurations: how much faster is one, how sure are we, and what may be said.
 
-The estimate is the seeds' percent improvement, other / base - 1, of the peak or the overall average of the
-two mean curves (VeriTest 2003, figures 2 and 14). The interval is a t interval with a bootstrap standard error:
+The estimate is the seeds' percent improvement, other / base - 1, of the peak or the overall average of
+the two mean curves (VeriTest 2003, figures 2 and 14). The interval is a t interval with a bootstrap
+standard error:
 
-1. Whole runs are resampled with replacement, since a run is what was repeated: the mixes of one run share the
-   server's state and the weather of the machine. Where runs were interleaved, repetition k of one configuration
-   is drawn together with repetition k of the other, because they ran close in time. Mean curve, peak and log
-   ratio are computed anew for each resample; the standard deviation of the log ratios is the bootstrap standard
-   error (B. Efron, R. J. Tibshirani, An Introduction to the Bootstrap, Chapman & Hall 1993, chapter 6).
-2. A bootstrap spread of n runs is too narrow by sqrt((n - 1) / n); it is widened by that factor, and multiplied
-   by Student's t with n - 1 degrees of freedom. Percentile intervals leave both out: of 3 runs, they can't be
-   wider than the range of those 3 (T. C. Hesterberg, What Teachers Should Know About the Bootstrap, The American
-   Statistician 69(4), 2015, doi:10.1080/00031305.2015.1089789).
-3. Logarithms, because a ratio's errors are multiplicative: "twice" and "half" are equally far from no difference.
+1. Whole runs are resampled with replacement, since a run is what was repeated: the mixes of one run share
+   the server's state and the weather of the machine. Where runs were interleaved, repetition k of one
+   configuration is drawn together with repetition k of the other, because they ran close in time. Mean
+   curve, peak and log ratio are computed anew for each resample; the standard deviation of the log ratios
+   is the bootstrap standard error (B. Efron, R. J. Tibshirani, An Introduction to the Bootstrap, Chapman
+   & Hall 1993, chapter 6).
+2. A bootstrap spread of n runs is too narrow by sqrt((n - 1) / n); it is widened by that factor, and
+   multiplied by Student's t with n - 1 degrees of freedom. Percentile intervals leave both out: of 3
+   runs, they can't be wider than the range of those 3 (T. C. Hesterberg, What Teachers Should Know About
+   the Bootstrap, The American Statistician 69(4), 2015, doi:10.1080/00031305.2015.1089789).
+3. Logarithms, because a ratio's errors are multiplicative: "twice" and "half" are equally far from no
+   difference.
 
-Below three repetitions no interval is given. This module doesn't adjust for the number of comparisons made.
+Below three repetitions no interval is given. This module doesn't adjust for the number of comparisons
+made.
 """
 
 from __future__ import annotations
@@ -58,8 +62,9 @@ class Improvement:
     """`percent`: other / base - 1, in %. None: can't be computed (a side without operations).
 
     `low_percent`, `high_percent`: the interval, None below three repetitions. `observed_*`: smallest and
-    largest improvement seen between single runs (of the same repetition where `paired`). `repetitions`: of
-    the side with fewer. `mixes`: indices of the mixes that both sides finished and that were compared.
+    largest improvement seen between single runs (of the same repetition where `paired`), a peak being read at
+    the mixes of the two mean curves' peaks. `repetitions`: of the side with fewer. `mixes`: indices of the
+    mixes that both sides finished and that were compared.
     """
 
     figure: Figure
@@ -133,12 +138,17 @@ def _of_curve(curve: NDArray[np.float64], figure: Figure) -> NDArray[np.float64]
     return np.asarray(curve.max(axis=-1) if figure is Figure.PEAK else curve.mean(axis=-1))
 
 
+def _of_runs(runs: Throughput, figure: Figure) -> NDArray[np.float64]:
+    """The figure of each single run; its peak is read at the mix where the mean curve has it."""
+    return np.asarray(runs[:, runs.mean(axis=0).argmax()] if figure is Figure.PEAK else runs.mean(axis=1))
+
+
 def _estimate(nothing: Improvement, base: Throughput, other: Throughput) -> Improvement:
     if not nothing.mixes or nothing.repetitions == 0:
         return nothing
     base_figure = float(_of_curve(base.mean(axis=0), nothing.figure))
     other_figure = float(_of_curve(other.mean(axis=0), nothing.figure))
-    base_runs, other_runs = _of_curve(base, nothing.figure), _of_curve(other, nothing.figure)
+    base_runs, other_runs = _of_runs(base, nothing.figure), _of_runs(other, nothing.figure)
     if min(base_runs.min(), other_runs.min()) <= 0:
         return replace(nothing, base=base_figure, other=other_figure)
     observed = _observed_percent(base_runs, other_runs, nothing.paired)

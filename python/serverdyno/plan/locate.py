@@ -1,8 +1,7 @@
 """Where a key of a TOML document stands in its text, so that a problem can name a line.
 
 Not a TOML parser: `tomllib` gives no positions, so it reads the document here again, a statement at a time.
-Keys
-inside an inline table and elements of an array have the line where their statement begins.
+Keys inside an inline table and elements of an array have the line where their statement begins.
 """
 
 from __future__ import annotations

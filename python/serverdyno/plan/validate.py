@@ -48,8 +48,9 @@ def check_plan(
     `settings_types`: the settings model of every server there is, by the server's name. `machine_cpus`: the
     CPUs that may be named; those that this process may use unless told otherwise.
     """
-    plan, problems = check_model(Plan, data)
-    frame = _frame(data, {problem.path[0] for problem in problems if problem.path})
+    plan, unsound = check_model(Plan, data)
+    frame = _frame(data, _first_keys(unsound))
+    problems: list[Problem] = []
     planned_mixes: list[Mix] = []
     if frame.suite in suites.names():
         suite = suites.load(frame.suite)
@@ -62,11 +63,13 @@ def check_plan(
     problems += _cpu_problems(("generator", "cpus"), frame.generator.cpus, available)
     servers = _sound_servers(data)
     if (too_many := _size_problem(servers, frame.repetitions)) is not None:
-        return None, [*problems, too_many]
+        return None, [*unsound, *problems, too_many]
     for index, server in servers.items():
         problems += _server_problems(("servers", index), server, around)
     problems += _name_problems(servers)
-    return plan, problems
+    # What is unsound was left out of the checks, so that nothing they say about its place can be trusted.
+    doubtful = {found.path[:depth] for found in unsound for depth in range(len(found.path) + 1)}
+    return plan, [*unsound, *(found for found in problems if found.path not in doubtful)]
 
 
 def url_problem(url: str) -> str | None:
@@ -105,8 +108,21 @@ def _sound_servers(data: Mapping[str, Any]) -> dict[int, ServerPlan]:
     entries = data.get("servers")
     if not isinstance(entries, list):
         return {}
-    checked = {index: check_model(ServerPlan, entry)[0] for index, entry in enumerate(entries)}
+    checked = {index: _sound_server(entry) for index, entry in enumerate(entries)}
     return {index: server for index, server in checked.items() if server is not None}
+
+
+def _sound_server(entry: Any) -> ServerPlan | None:
+    """The server without what is unsound of it; None where too little is left."""
+    server, problems = check_model(ServerPlan, entry)
+    if server is None and isinstance(entry, dict):
+        unsound = _first_keys(problems)
+        server, _ = check_model(ServerPlan, {key: entry[key] for key in entry.keys() - unsound})
+    return server
+
+
+def _first_keys(problems: list[Problem]) -> set[str | int]:
+    return {problem.path[0] for problem in problems if problem.path}
 
 
 def _size_problem(servers: Mapping[int, ServerPlan], repetitions: int) -> Problem | None:

@@ -1,4 +1,4 @@
-"""From an experiment to its report: figures first, then tables and figures in order, then the sentences on them."""
+"""From an experiment to its report: numbers first, then tables and figures, then sentences on them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ from serverdyno.report.results import ConfigurationResult, Results, compute
 from serverdyno.report.source import Source
 
 if TYPE_CHECKING:
-    from serverdyno.store import Experiment
+    from serverdyno.store.experiment import Experiment
 
 
 def build(experiment: Experiment) -> Report:
     """The report of a stored experiment, finished or not."""
     return build_from(
-        Source(head=experiment.head, records=experiment.mixes(), disclosure=experiment.disclosure())
+        Source(
+            head=experiment.head,
+            records=experiment.mixes(),
+            ceilings=experiment.ceilings(),
+            disclosure=experiment.disclosure(),
+            run_notes=experiment.run_notes(),
+        )
     )
 
 
@@ -44,9 +50,9 @@ def build_from(source: Source) -> Report:
         findings=findings.findings(source, results, comparisons, labels),
         methodology=methodology(source, results),
         sections=tuple(sections),
-        disclosure=disclosure(source.disclosure),
+        disclosure=disclosure(source),
         comparisons=comparisons,
-        raw=raw_tables(results, comparisons),
+        raw=raw_tables(source, results, comparisons),
     )
 
 
@@ -74,7 +80,7 @@ def _particulars(source: Source) -> tuple[Fact, ...]:
     return (
         Fact("Experiment", head.plan.name),
         Fact("Suite", head.suite.name),
-        Fact("Made", f"{head.created}"),
+        Fact("Made", f"{head.created:%Y-%m-%d %H:%M %Z}"),
         Fact("Tool", f"Serverdyno {head.tool_version}"),
     )
 
@@ -146,7 +152,9 @@ def _cpu_text(results: Results) -> tuple[str, ...]:
 def _error_text(results: Results) -> tuple[str, ...]:
     if any(mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT} for mix in results.mixes):
         return ()
-    return ("No request failed and no client left, in the ramps as in the windows, so the table has no rows.",)
+    return (
+        "No request failed and no client left, in the ramps as in the windows, so the table has no rows.",
+    )
 
 
 def _numbered(sections: list[Section]) -> list[Section]:

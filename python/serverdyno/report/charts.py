@@ -1,4 +1,4 @@
-"""Figures as SVG files that stand alone: title, basis, axes with units, legend. What they show is in `figures`.
+"""Figures as SVG files that stand alone: title, basis, axes, units, legend. What they show is in `figures`.
 
 Series differ by colour, dash and point shape, so they stay distinct in grey. Colours: M. Okabe, K. Ito, Color
 Universal Design (2008), without yellow, which fades on white. The renderer brings its own Liberation Sans,
@@ -23,7 +23,8 @@ INK = "#1b2733"
 QUIET = "#5b6875"
 WIDTH = 760
 HEIGHT = 330
-PANEL_GAP = 78
+PANEL_GAP = 118
+AXIS_EXTENT = 34
 MOST_TICKS = 16
 VEGA_LITE = "6.4"
 CHARACTER_WIDTH = 6.6
@@ -51,15 +52,21 @@ def svg(figure: Figure) -> str:
 
 
 def _styled(chart: alt.VConcatChart) -> alt.VConcatChart:
-    return (
+    styled: alt.VConcatChart = (
         chart.configure(font=FONT)
         .configure_axis(
-            labelColor=INK, titleColor=INK, labelFontSize=11, titleFontSize=12, gridColor="#e3e7eb", titlePadding=8
+            labelColor=INK,
+            titleColor=INK,
+            labelFontSize=11,
+            titleFontSize=12,
+            gridColor="#e3e7eb",
+            titlePadding=8,
         )
         .configure_view(stroke=None)
         .configure_title(color=INK)
         .configure_concat(spacing=18)
     )
+    return styled
 
 
 def _lines(figure: Figure) -> list[Any]:
@@ -72,17 +79,18 @@ def _lines(figure: Figure) -> list[Any]:
     return [_legend(names), *rows]
 
 
-def _plot(panel: Panel, x_title: str, width: int, height: int) -> alt.LayerChart:
+def _plot(panel: Panel, x_title: str, width: int, height: int) -> Any:
     rows = _rows(panel)
     ticks = _ticks(sorted({row["x"] for row in rows}), width)
     x_axis = alt.Axis(values=ticks, format=",d", grid=False, tickColor=INK, domainColor=INK)
     x = alt.X("x:Q", title=x_title, axis=x_axis, scale=alt.Scale(zero=False, nice=False, padding=14))
-    y_scale = alt.Scale(type="log", nice=True) if panel.logarithmic else alt.Scale(zero=True, nice=True)
-    y_axis = alt.Axis(format=_number_format(rows), domain=False, ticks=False, tickCount=6)
+    y_scale, y_axis = _logarithmic(rows) if panel.logarithmic else _linear(rows)
     y = alt.Y("y:Q", title=panel.y_title, scale=y_scale, axis=y_axis)
-    base = alt.Chart(alt.Data(values=rows))
+    base = alt.Chart(alt.InlineData(values=rows))
     layers = [
-        base.mark_rule(strokeWidth=1.2).encode(x, alt.Y("low:Q", title=panel.y_title), alt.Y2("high:Q"), _colour()),
+        base.mark_rule(strokeWidth=1.2).encode(
+            x, alt.Y("low:Q", title=panel.y_title), alt.Y2("high:Q"), _colour()
+        ),
         base.mark_line(strokeWidth=2).encode(x, y, _colour(), _dash()),
         base.mark_point(size=52, strokeWidth=1.8, opacity=1).encode(x, y, _colour(), _shape(), _fill()),
     ]
@@ -107,13 +115,33 @@ def _rows(panel: Panel) -> list[dict[str, Any]]:
     ]
 
 
+def _linear(rows: list[dict[str, Any]]) -> tuple[alt.Scale, alt.Axis]:
+    axis = alt.Axis(
+        format=_number_format(rows), domain=False, ticks=False, tickCount=6, minExtent=AXIS_EXTENT
+    )
+    return alt.Scale(zero=True, nice=True), axis
+
+
+def _logarithmic(rows: list[dict[str, Any]]) -> tuple[alt.Scale, alt.Axis]:
+    """A scale from the 1-2-5 value below the data to the one above it, with ticks at those values only."""
+    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
+    steps = [lead * 10.0**power for power in range(-6, 10) for lead in (1, 2, 5)]
+    first = max((step for step in steps if step <= low), default=steps[0])
+    last = min((step for step in steps if step >= high), default=steps[-1])
+    ticks = [step for step in steps if first <= step <= last]
+    axis = alt.Axis(values=ticks, format=",.6~f", domain=False, ticks=False, minExtent=AXIS_EXTENT)
+    return alt.Scale(type="log", nice=False, domain=[first, max(last, first * 2)]), axis
+
+
 def _number_format(rows: list[dict[str, Any]]) -> str:
     """Whole numbers where they tell the ticks apart, else as many digits as are needed."""
-    return ",d" if max(row["high"] for row in rows) >= 20 and min(row["low"] for row in rows) >= 0 else ",.6~f"
+    return (
+        ",d" if max(row["high"] for row in rows) >= 20 and min(row["low"] for row in rows) >= 0 else ",.6~f"
+    )
 
 
 def _ticks(values: list[float], width: int) -> list[float]:
-    """The client counts themselves, thinned so that labels of their length don't touch; first and last stay."""
+    """The client counts themselves, thinned so that labels of their length don't touch; the last stays."""
     widest = max(len(f"{value:,.0f}") for value in values) * CHARACTER_WIDTH + 12
     room = max(2, min(MOST_TICKS, int(width / widest)))
     step = -(-len(values) // room)
@@ -121,7 +149,11 @@ def _ticks(values: list[float], width: int) -> list[float]:
     smallest_gap = (values[-1] - values[0]) * widest / width
     if kept[0] - values[0] > smallest_gap:
         kept = [values[0], *kept]
-    return [value for value, after in zip(kept, [*kept[1:], float("inf")], strict=True) if after - value > smallest_gap]
+    return [
+        value
+        for value, after in zip(kept, [*kept[1:], float("inf")], strict=True)
+        if after - value > smallest_gap
+    ]
 
 
 def _styles() -> list[str]:
@@ -146,22 +178,22 @@ def _fill() -> alt.Fill:
 
 def _limit(limit: tuple[float, str]) -> list[alt.Chart]:
     level, name = limit
-    data = alt.Data(values=[{"y": level, "name": name}])
+    data = alt.InlineData(values=[{"y": level, "name": name}])
     rule = alt.Chart(data).mark_rule(color=QUIET, strokeDash=[3, 3]).encode(alt.Y("y:Q"))
     text = alt.Chart(data).mark_text(color=QUIET, align="left", dy=-7, fontSize=11)
     return [rule, text.encode(alt.Y("y:Q"), alt.Text("name:N"), x=alt.value(4))]
 
 
-def _legend(names: dict[str, int]) -> alt.LayerChart:
+def _legend(names: dict[str, int]) -> Any:
     cell = max(len(name) for name in names) * CHARACTER_WIDTH + 66
     across = max(1, int(WIDTH // cell))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for place, (name, style) in enumerate(names.items()):
         left, row = (place % across) * cell, place // across
         entry = {"name": name, "style": f"{style}", "row": row, "fill": COLOURS[style]}
         rows.append({**entry, "x": left, "end": left + 40, "middle": left + 20, "text": left + 48})
     height = (rows[-1]["row"] + 1) * 20
-    base = alt.Chart(alt.Data(values=rows))
+    base = alt.Chart(alt.InlineData(values=rows))
     y = alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[-0.5, rows[-1]["row"] + 0.5], reverse=True))
 
     def x(field: str) -> alt.X:
@@ -169,7 +201,9 @@ def _legend(names: dict[str, int]) -> alt.LayerChart:
 
     return alt.layer(
         base.mark_rule(strokeWidth=2).encode(x("x"), alt.X2("end:Q"), y, _colour(), _dash()),
-        base.mark_point(size=52, strokeWidth=1.8, opacity=1).encode(x("middle"), y, _colour(), _shape(), _fill()),
+        base.mark_point(size=52, strokeWidth=1.8, opacity=1).encode(
+            x("middle"), y, _colour(), _shape(), _fill()
+        ),
         base.mark_text(align="left", fontSize=12, color=INK).encode(x("text"), y, alt.Text("name:N")),
     ).properties(width=WIDTH, height=height)
 
@@ -178,17 +212,22 @@ def _bars(figure: Figure) -> list[Any]:
     series = figure.panels[0].series
     rows = [_bar(line) for line in series]
     order = [line.name for line in series]
-    base = alt.Chart(alt.Data(values=rows))
-    label_limit = 260
-    y = alt.Y("name:N", sort=order, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=label_limit))
-    names = min(label_limit, max(len(name) for name in order) * CHARACTER_WIDTH)
-    width = WIDTH - names
-    reach = max(row["high"] * width / (width - len(row["label"]) * CHARACTER_WIDTH - 16) for row in rows) or 1.0
+    base = alt.Chart(alt.InlineData(values=rows))
+    y = alt.Y(
+        "name:N", sort=order, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=label_limit)
+    )
+    reach = (
+        max(row["high"] * width / (width - len(row["label"]) * CHARACTER_WIDTH - 16) for row in rows) or 1.0
+    )
     scale = alt.Scale(domain=[0, reach], nice=False)
-    x = alt.X("y:Q", title=figure.x_title, scale=scale, axis=alt.Axis(format=_number_format(rows), tickCount=6))
+    x = alt.X(
+        "y:Q", title=figure.x_title, scale=scale, axis=alt.Axis(format=_number_format(rows), tickCount=6)
+    )
     layers = [
         base.mark_bar(height=18).encode(x, y, alt.Color("colour:N", scale=None)),
-        base.mark_rule(color=INK, strokeWidth=1.6).encode(alt.X("low:Q", title=figure.x_title), alt.X2("high:Q"), y),
+        base.mark_rule(color=INK, strokeWidth=1.6).encode(
+            alt.X("low:Q", title=figure.x_title), alt.X2("high:Q"), y
+        ),
         base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(
             alt.X("high:Q", title=figure.x_title), y, alt.Text("label:N")
         ),

@@ -28,7 +28,7 @@ class Compared:
 
 
 def compare(reports: Sequence[Report]) -> Compared:
-    """Compares within one report, or the second with the first. Raises UserError where that makes no sense."""
+    """Compares within one report, or the second with the first. Raises UserError where it can't."""
     if len(reports) == 1:
         return _within(reports[0])
     if len(reports) == 2:
@@ -84,7 +84,9 @@ def _refuse_unlike(base: Source, other: Source) -> None:
 
 
 def _mixes(source: Source) -> str:
-    return ", ".join(f"{mix.clients} clients x {mix.threads} for {mix.length_s:g} s" for mix in source.head.mixes)
+    return ", ".join(
+        f"{mix.clients} clients x {mix.threads} for {mix.length_s:g} s" for mix in source.head.mixes
+    )
 
 
 def _differences(base: Source, other: Source) -> tuple[str, ...]:

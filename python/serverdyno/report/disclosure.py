@@ -5,19 +5,24 @@ Short values become facts; texts of several lines, such as configuration files, 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from serverdyno.report import wording
 from serverdyno.report.model import Disclosure, Document, Fact
+from serverdyno.report.source import Source
 
 LONGEST_FACT = 400
 
 
-def disclosure(kept: Mapping[str, Any]) -> tuple[Disclosure, ...]:
-    """One entry for each host or server, in the order of the store."""
-    return tuple(_subjects("", _plain(kept)))
+def disclosure(source: Source) -> tuple[Disclosure, ...]:
+    """One entry for each host and server, in the order of the store, then what was noted of runs."""
+    kept = dict(source.disclosure)
+    if source.run_notes:
+        kept["runs"] = {f"run {number}": note for number, note in source.run_notes.items()}
+    return tuple(subject for subject in _subjects("", _plain(kept)) if subject.facts or subject.documents)
 
 
 def _plain(value: Any) -> Any:
@@ -34,14 +39,14 @@ def _subjects(title: str, value: Mapping[str, Any]) -> Iterator[Disclosure]:
     """A mapping whose values are all mappings is a collection of subjects; any other mapping is a subject."""
     if value and all(isinstance(item, Mapping) for item in value.values()) and not _is_texts(value):
         for name, item in value.items():
-            yield from _subjects(f"{title}: {_words(name)}" if title else _words(name), item)
+            yield from _subjects(f"{title}: {_words(name)}" if title else _words(name).capitalize(), item)
         return
     facts, documents = [], []
     for path, item in _leaves("", value):
         if _is_document(item):
             documents.append(Document(path, f"{item}"))
         else:
-            facts.append(Fact(path, _fact(item)))
+            facts.append(Fact(path, shlex.join(item) if path == "command" else _fact(item)))
     yield Disclosure(title or "Experiment", tuple(facts), tuple(documents))
 
 
@@ -74,7 +79,10 @@ def _fact(item: Any) -> str:
     if isinstance(item, bool):
         return "yes" if item else "no"
     if isinstance(item, list):
-        return ", ".join(_fact(part) if not isinstance(part, Mapping) else _pairs(part) for part in item) or "none"
+        return (
+            ", ".join(_fact(part) if not isinstance(part, Mapping) else _pairs(part) for part in item)
+            or "none"
+        )
     return f"{item}" or wording.NOTHING
 
 

@@ -1,6 +1,7 @@
 """The data of the figures. Drawing them is in `charts`.
 
-A figure holds at most `SERIES_PER_FIGURE` configurations, so that lines stay distinct in grey; more make more figures.
+A figure holds at most `SERIES_PER_FIGURE` configurations, so that lines stay distinct in grey; more make more
+figures.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def peaks(results: Results, basis: str) -> list[Figure]:
 
 
 def throughput(results: Results, basis: str) -> list[Figure]:
-    """Lines: requests/s against clients with the range, and the level from which a mix is generator-limited."""
+    """Lines: requests/s against clients with the range, and the level of a generator-limited mix."""
     found = []
     for suffix, group in groups(results):
         panel = _throughput_panel(group)
@@ -111,9 +112,7 @@ def _series(
 ) -> tuple[Series, ...]:
     lines = []
     for style, result in enumerate(group):
-        points = tuple(
-            found for mix in result.mixes if mix is not None and (found := point(mix)) is not None
-        )
+        points = tuple(found for mix in result.mixes if mix is not None and (found := point(mix)) is not None)
         if points:
             lines.append(Series(result.name, style, points))
     return tuple(lines)

@@ -10,7 +10,7 @@ from serverdyno.report.build import build
 from serverdyno.report.model import Report
 
 if TYPE_CHECKING:
-    from serverdyno.store import Experiment
+    from serverdyno.store.experiment import Experiment
 
 
 def write(experiment: Experiment, folder: Path) -> Path:

@@ -30,7 +30,7 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
         found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
     elif len(results.used) < source.planned_mixes:
         found.append(
-            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned mix', 'planned mixes')} "
+            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned mix')} "
             "can be reported. Figures are of those alone."
         )
     found += [
@@ -60,11 +60,15 @@ def _what_was_done(source: Source, results: Results) -> str:
     runs = sorted({len(source.repetitions_of(name)) for name in names})
     repetitions = wording.plural(runs[-1], "repetition") if runs else "no repetition"
     order = f", in {source.head.plan.order} order" if len(names) > 1 and runs and runs[-1] > 1 else ""
-    load = f"from {min(clients):,} to {max(clients):,} clients" if len(set(clients)) > 1 else f"{clients[0]:,} clients"
+    load = (
+        f"from {min(clients):,} to {max(clients):,} clients"
+        if len(set(clients)) > 1
+        else f"{clients[0]:,} clients"
+    )
     return (
         f"{subject}{listed} under the suite {source.head.suite.name}: "
-        f"{wording.plural(len(source.head.mixes), 'mix', 'mixes')}, {load}, {repetitions} of each run{order}. "
-        f"{len(results.used):,} of {wording.plural(source.planned_mixes, 'mix', 'mixes')} were finished."
+        f"{wording.plural(len(source.head.mixes), 'mix')}, {load}, {repetitions} of each run{order}. "
+        f"{len(results.used):,} of {wording.plural(source.planned_mixes, 'mix')} were finished."
     )
 
 
@@ -85,8 +89,8 @@ def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
     ]
     if all(improvement.verdict is Verdict.TOO_FEW_REPETITIONS for _, improvement in found):
         return (
-            "With fewer than three repetitions no interval can be given: the differences below were seen in these "
-            "runs, and whether they would be seen again can't be told."
+            "With fewer than three repetitions no interval can be given: the differences below were seen in "
+            "these runs, and whether they would be seen again can't be told."
         )
     return " ".join(
         _comparison_claim(comparison, improvement)
@@ -138,7 +142,7 @@ def _peak_finding(result: ConfigurationResult, tables: dict[str, str]) -> Findin
         return Finding("Peak", claim, f"{_error_words(peak)}. {tables['errors']}.")
     claim = (
         f"{result.name} peaked at {wording.rate(summary.peak.mean)} requests/s "
-        f"({wording.rate(peak.mbit_s.mean)} Mbit/s) with {wording.plural(peak.clients, 'client')}. "
+        f"({wording.significant(peak.mbit_s.mean)} Mbit/s) with {wording.plural(peak.clients, 'client')}. "
         f"{_after_the_peak(result, peak)}"
     )
     if Mark.GENERATOR_LIMITED in peak.marks:
@@ -156,7 +160,8 @@ def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
     if summary.share_of_peak_kept is None:
         return "The last mix is missing, so what it keeps of its peak is not known."
     last = next(mix for mix in reversed(result.mixes) if mix is not None)
-    return f"At the last mix ({last.clients:,} clients) it kept {wording.share(summary.share_of_peak_kept)} of that."
+    kept = wording.share(summary.share_of_peak_kept)
+    return f"At the last mix ({last.clients:,} clients) it kept {kept} of that."
 
 
 def _spread_words(mix: MixResult) -> str:
@@ -177,14 +182,18 @@ def _response_words(mix: MixResult) -> str:
 
 def _ceiling_words(mix: MixResult) -> str:
     share = mix.cost.share_of_ceiling
-    return "the generator's ceiling is unknown" if share is None else f"{wording.share(share)} of the generator's ceiling"
+    return (
+        "the generator's ceiling is unknown"
+        if share is None
+        else f"{wording.share(share)} of the generator's ceiling"
+    )
 
 
 def _comparison_finding(comparison: Comparison, improvement: Improvement, tables: dict[str, str]) -> Finding:
     evidence = [
         f"{wording.rate(improvement.base)} against {wording.rate(improvement.other)} requests/s",
         wording.plural(improvement.repetitions, "repetition") + (" in pairs" if improvement.paired else ""),
-        f"over {wording.plural(len(improvement.mixes), 'mix', 'mixes')}",
+        f"over {wording.plural(len(improvement.mixes), 'mix')}",
         tables["improvements"],
     ]
     return Finding("Comparison", _comparison_claim(comparison, improvement), "; ".join(evidence) + ".")
@@ -196,15 +205,16 @@ def _comparison_claim(comparison: Comparison, improvement: Improvement) -> str:
     change = wording.change(improvement.percent)
     interval = wording.change_span(improvement.low_percent, improvement.high_percent)
     seen = wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)
+    repetitions = wording.plural(improvement.repetitions, "repetition")
     claim = {
         Verdict.FASTER: f"{other} is faster than {base} in {figure}: {change} (95 % interval {interval}).",
         Verdict.SLOWER: f"{other} is slower than {base} in {figure}: {change} (95 % interval {interval}).",
         Verdict.NO_DIFFERENCE_SHOWN: f"No difference shown between {other} and {base} in {figure}: "
         f"{change} (95 % interval {interval}).",
-        Verdict.TOO_FEW_REPETITIONS: f"{other} against {base} in {figure}: {change} seen ({seen} between single "
-        f"runs), but {wording.plural(improvement.repetitions, 'repetition')} can't tell whether that would repeat.",
-        Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {figure}: they have no repetition in common "
-        "in which both completed requests.",
+        Verdict.TOO_FEW_REPETITIONS: f"{other} against {base} in {figure}: {change} seen ({seen} between "
+        f"single runs), but {repetitions} can't tell whether that would repeat.",
+        Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {figure}: not every repetition of "
+        "both completed requests over the same mixes.",
     }[improvement.verdict]
     if comparison.generator_limited and improvement.percent is not None:
         claim += f" The peak of {wording.listing(comparison.generator_limited)} is generator-limited, so the "
@@ -221,11 +231,12 @@ def _generator_finding(results: Results, tables: dict[str, str]) -> Finding:
     shares = [mix.cost.share_of_ceiling for mix in mixes if mix.cost.share_of_ceiling is not None]
     busiest = max(mix.cost.generator_cpu_share for mix in mixes)
     if unknown == len(mixes):
-        claim = "The generator's ceiling was not measured: whether it or the servers set these figures is not known."
+        claim = "The generator's ceiling was not measured, so it may be what set these figures."
     elif limited:
         claim = f"{limited:,} of {points} are generator-limited: lower bounds of what the server can do."
     else:
-        claim = f"No mix with a known ceiling reached 80 % of it: of {points}, the highest was {wording.share(max(shares))}."
+        nearest = wording.share(max(shares))
+        claim = f"None of {points} with a known ceiling reached 80 % of it; the nearest, {nearest}."
     if saturated:
         claim += f" In {saturated:,} the generator's CPU was saturated."
     highest = f"highest share of the ceiling {wording.share(max(shares))}; " if shares else ""
@@ -238,17 +249,24 @@ def _error_finding(results: Results, tables: dict[str, str]) -> Finding:
     total = sum(sum(mix.errors.values()) for mix in mixes)
     left = sum(mix.clients_left for mix in mixes)
     requests = sum(record.operations_total for record in results.used)
-    evidence = f"{requests:,} successful requests in {wording.plural(len(results.used), 'mix', 'mixes')}, ramps included"
+    mixes_run = wording.plural(len(results.used), "mix")
+    evidence = f"{requests:,} successful requests in {mixes_run}, ramps included"
     if not total and not left:
         return Finding("Errors", "No request failed and no client left a mix.", f"{evidence}.")
     by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
     sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
-    claim = f"{wording.plural(total, 'error')} ({sides}); {wording.plural(left, 'time')} a client left its mix." if total else (
-        f"{wording.plural(left, 'time')} a client left its mix."
+    claim = (
+        f"{wording.plural(total, 'error')} ({sides}); {wording.plural(left, 'time')} a client left its mix."
+        if total
+        else (f"{wording.plural(left, 'time')} a client left its mix.")
     )
     return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
 
 
 def _error_words(mix: MixResult) -> str:
     sides = [f"{units.format_count(mix.errors[side])} {side}" for side in SIDES if mix.errors[side]]
-    return f"Errors at {wording.plural(mix.clients, 'client')}: {wording.listing(sides)}" if sides else "No error counted"
+    return (
+        f"Errors at {wording.plural(mix.clients, 'client')}: {wording.listing(sides)}"
+        if sides
+        else "No error counted"
+    )

@@ -10,24 +10,26 @@ from serverdyno.report.results import Results
 from serverdyno.report.source import Source
 
 FIGURES = (
-    "Mean over the repetitions at each mix. Peak: the highest of those means. Overall average: the mean of the means. "
-    "Improvement: configuration / base - 1. Mbit/s are of 10^6 bits, heads and bodies, as received by the clients."
+    "Mean over the repetitions at each mix. Peak: the highest of those means. Overall average: the mean "
+    "of the means. Improvement: configuration / base - 1. Mbit/s are of 10^6 bits, heads and bodies, as "
+    "received by the clients."
 )
 INTERVAL = (
-    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio with a bootstrap standard error: "
-    "whole runs are drawn with replacement{pairs}; mean curve, peak and average are computed anew for each of "
-    "{draws:,} draws (seed {seed}); their standard deviation is widened by sqrt(n / (n - 1)) and by Student's t with "
-    "n - 1 degrees of freedom (Efron and Tibshirani, 1993; Hesterberg, 2015). Below three repetitions no interval is "
-    "given. Each interval stands alone: they are not widened for the number of comparisons."
+    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio with a bootstrap "
+    "standard error: whole runs are drawn with replacement{pairs}; mean curve, peak and average are "
+    "computed anew for each of {draws:,} draws (seed {seed}); their standard deviation is widened by "
+    "sqrt(n / (n - 1)) and by Student's t with n - 1 degrees of freedom (Efron and Tibshirani, 1993; "
+    "Hesterberg, 2015). Below three repetitions no interval is given. Each interval stands alone: they "
+    "are not widened for the number of comparisons."
 )
 VERDICT = (
-    "Faster or slower: the interval leaves out 0 %. No difference shown: it holds 0 %, which does not mean that the two "
-    "are equal."
+    "Faster or slower: the interval leaves out 0 %. No difference shown: it holds 0 %, which does not "
+    "mean that the two are equal."
 )
 CLOSED_LOAD = (
-    "Each thread sends its next request when the last one is answered. A server that stalls gets fewer requests "
-    "meanwhile, so the response times are those of a closed load and not what a fixed arrival rate would see. "
-    "Clients are load, not users."
+    "Each thread sends its next request when the last one is answered. A server that stalls gets fewer "
+    "requests meanwhile, so the response times are those of a closed load and not what a fixed arrival "
+    "rate would see. Clients are load, not users."
 )
 
 
@@ -94,8 +96,8 @@ def _mix(source: Source) -> str:
         f"{'thread' if threads == [1] else 'threads'} a client.",
         f"Length {wording.seconds_span({mix.length_s for mix in mixes})}, which includes a ramp up of "
         f"{wording.seconds_span({mix.ramp_up_s for mix in mixes})} and a ramp down of "
-        f"{wording.seconds_span({mix.ramp_down_s for mix in mixes})}; only requests that complete in the window "
-        f"of {wording.seconds_span({mix.window_s for mix in mixes})} between them count.",
+        f"{wording.seconds_span({mix.ramp_down_s for mix in mixes})}; only requests that complete in the "
+        f"window of {wording.seconds_span({mix.window_s for mix in mixes})} between them count.",
         f"Start delay up to {wording.seconds_span({mix.delay_s for mix in mixes})}, think time "
         f"{wording.seconds_span({mix.think_time_s for mix in mixes})}.",
     ]
@@ -133,15 +135,20 @@ def _verification(source: Source) -> str:
 
 def _generator(source: Source, results: Results) -> str:
     plan = source.head.plan.generator
-    where = f"on CPUs {_cpus(plan.cpus)}" if plan.cpus else "on CPUs that the tool chose, apart from the servers'"
-    ceilings = sorted({record.ceiling_operations_s for record in results.used if record.ceiling_operations_s})
-    ceiling = (
-        "Its ceiling was not measured."
-        if not ceilings
-        else f"Its ceiling against the reference server here: {wording.span(ceilings[0], ceilings[-1])} requests/s; "
-        "a mix at 80 % of it or more is marked generator-limited."
+    where = (
+        f"on CPUs {_cpus(plan.cpus)}" if plan.cpus else "on CPUs that the tool chose, apart from the servers'"
     )
-    return f"{wording.plural(plan.threads, 'thread')} {where}. {ceiling}"
+    return f"{wording.plural(plan.threads, 'thread')} {where}. {_ceiling(results)}"
+
+
+def _ceiling(results: Results) -> str:
+    known = [record.ceiling_operations_s for record in results.used if record.ceiling_operations_s]
+    if not known:
+        return "Its ceiling was not measured."
+    return (
+        f"Its ceiling against the reference server: {wording.span(min(known), max(known))} requests/s, by mix. "
+        "A mix at 80 % of its ceiling or more is marked generator-limited."
+    )
 
 
 def _cpus(cpus: list[int] | tuple[int, ...]) -> str:
@@ -151,7 +158,9 @@ def _cpus(cpus: list[int] | tuple[int, ...]) -> str:
 def _servers(source: Source) -> list[Fact]:
     facts = []
     for configuration in source.head.configurations:
-        where = f"on CPUs {_cpus(configuration.cpus)}" if configuration.cpus else "without a CPU set of its own"
+        where = (
+            f"on CPUs {_cpus(configuration.cpus)}" if configuration.cpus else "without a CPU set of its own"
+        )
         settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
         text = f"{configuration.server}, {where}; {settings or 'no setting changed from the driver'}."
         facts.append(Fact(f"Configuration {configuration.name}", text))
@@ -164,6 +173,6 @@ def _consent(source: Source) -> str:
         return "All servers were started by the tool on loopback, where no consent is needed."
     targets = wording.listing([f"{configuration.name} ({configuration.url})" for configuration in external])
     return (
-        f"Servers that the tool did not start: {targets}. No load goes to a target outside loopback before it has "
-        "shown the token file of its consent; nothing turns that off."
+        f"Servers that the tool did not start: {targets}. No load goes to a target outside loopback before "
+        "it has shown the token file of its consent; nothing turns that off."
     )

@@ -17,7 +17,7 @@ Value = float | int | str | None
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell as text. `detail`: its spread or the like, set smaller. `marks`: letters explained by the table."""
+    """One cell as text. `detail`: its spread or the like, set smaller. `marks`: explained in notes."""
 
     text: str
     detail: str = ""
@@ -50,6 +50,11 @@ class Table:
     def label(self) -> str:
         """How text refers to it."""
         return f"Table {self.number}"
+
+    @property
+    def grouped(self) -> bool:
+        """Whether several rows belong to one configuration."""
+        return len({row[0].text for row in self.rows}) < len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +202,7 @@ class Report:
 def verdict_of(comparisons: tuple[Comparison, ...]) -> Verdict:
     """One verdict for a program to act on: the most alarming of all comparisons.
 
-    In this order: slower, then not comparable, then too few repetitions, then no difference shown; faster only if all are.
+    In this order: slower, not comparable, too few repetitions, no difference shown; faster only if all are.
     Without any comparison: not comparable.
     """
     alarming = (

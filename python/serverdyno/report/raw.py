@@ -1,25 +1,33 @@
-"""Every figure unrounded, for readers who compute with them: `tables/<name>.csv`, and downloads in the page."""
+"""Every figure unrounded, for readers who compute with them: CSV files, and downloads in the page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.trust import share_of_ceiling
 from serverdyno.report.histograms import QUANTILE_NAMES, Times, times
 from serverdyno.report.model import Comparison, RawTable, Value
 from serverdyno.report.results import MixResult, Results, generator_cpu_s, operations_per_s
-from serverdyno.store.records import MixRecord
+from serverdyno.report.source import Source
+from serverdyno.store.records import CeilingRecord, MixRecord
 
 TIME_COLUMNS = ("mean_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
 SPREAD_COLUMNS = ("n", "mean", "min", "max", "sd")
 RUN_COLUMNS = ("run", "configuration", "repetition", "mix", "clients", "threads")
 
 
-def raw_tables(results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:
+def raw_tables(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:
     """All tables of raw figures."""
-    return (_points(results), _mixes(results), _operations(results), _errors(results), _improvements(comparisons))
+    return (
+        _points(results),
+        _mixes(results),
+        _operations(results),
+        _errors(results),
+        _improvements(comparisons),
+        _ceilings(source),
+    )
 
 
 def _points(results: Results) -> RawTable:
@@ -38,7 +46,10 @@ def _points(results: Results) -> RawTable:
         "marks",
     )
     rows = tuple(
-        (result.name, *_point(mix)) for result in results.configurations for mix in result.mixes if mix is not None
+        (result.name, *_point(mix))
+        for result in results.configurations
+        for mix in result.mixes
+        if mix is not None
     )
     return RawTable("points", "One row a configuration and mix, over the repetitions", columns, rows)
 
@@ -132,7 +143,14 @@ def _mix(record: MixRecord) -> tuple[Value, ...]:
 def _operations(results: Results) -> RawTable:
     columns = (*RUN_COLUMNS, "operation", "requests", "bytes_body", "errors_in_window", *TIME_COLUMNS)
     rows = tuple(
-        (*_run(record), row.operation, row.count, row.bytes_body, row.errors, *_times(times([row.response_time_hdr])))
+        (
+            *_run(record),
+            row.operation,
+            row.count,
+            row.bytes_body,
+            row.errors,
+            *_times(times([row.response_time_hdr])),
+        )
         for record in results.used
         for row in record.by_operation
     )
@@ -147,6 +165,12 @@ def _errors(results: Results) -> RawTable:
         for row in record.errors
     )
     return RawTable("errors", "One row a run, mix and kind of error", columns, rows)
+
+
+def _ceilings(source: Source) -> RawTable:
+    columns = tuple(field.name for field in fields(CeilingRecord))
+    rows = tuple(astuple(ceiling) for ceiling in source.ceilings)
+    return RawTable("ceilings", "One row a mix: the generator against the reference server", columns, rows)
 
 
 def _improvements(comparisons: Sequence[Comparison]) -> RawTable:

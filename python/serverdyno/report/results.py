@@ -1,6 +1,7 @@
 """The figures of an experiment: records grouped by configuration and mix, and what follows from them.
 
-Nothing is worded or drawn here. A mix that was ended early is left out of every figure and counted in `left_out`.
+Nothing is worded or drawn here. A mix that was ended early is left out of every figure and named in
+`left_out`.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Cost:
 class MixResult:
     """One mix of one configuration over its repetitions.
 
-    `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`: summed
-    over the repetitions. `errors`: by side, from start to end, summed over the repetitions. `response`: of the
-    merged repetitions; `response_of_runs`: of each that had a success.
+    `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left` and
+    `errors` (by side, from start to end): summed over the repetitions. `response`: of the merged repetitions;
+    `response_of_runs`: of each that had a success.
     """
 
     mix: int
@@ -76,7 +77,7 @@ class OperationResult:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationResult:
-    """One configuration: `mixes[i]` is None where no repetition finished mix i. Summaries are None if none did."""
+    """One configuration: `mixes[i]` is None where no repetition finished it. Summaries: None if none did."""
 
     name: str
     runs: Runs
@@ -198,7 +199,7 @@ def _spread(values: Sequence[float]) -> curve.Spread:
 
 def _mix(records: list[MixRecord], planned: int) -> MixResult:
     first = records[0]
-    errors = Counter({side: 0 for side in SIDES})
+    errors = Counter(dict.fromkeys(SIDES, 0))
     for record in records:
         for row in record.errors:
             errors[row.side] += row.count

@@ -1,47 +1,24 @@
-"""What a report is made from: one experiment as read from the store, and facts that follow from its head alone."""
+"""What a report is made from: one experiment as read from the store, and facts that follow from its head."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
-from serverdyno.store.records import MixRecord
-
-if TYPE_CHECKING:
-    from serverdyno.plan.model import Configuration, Mix, Plan, RunKey, Suite
-
-
-class Head(Protocol):
-    """The frozen head of an experiment."""
-
-    @property
-    def tool_version(self) -> str: ...  # noqa: D102
-    @property
-    def created(self) -> Any: ...  # noqa: D102
-    @property
-    def seed(self) -> int: ...  # noqa: D102
-    @property
-    def suite(self) -> Suite: ...  # noqa: D102
-    @property
-    def scale(self) -> float: ...  # noqa: D102
-    @property
-    def order(self) -> Sequence[RunKey]: ...  # noqa: D102
-    @property
-    def configurations(self) -> Sequence[Configuration]: ...  # noqa: D102
-    @property
-    def mixes(self) -> Sequence[Mix]: ...  # noqa: D102
-    @property
-    def plan(self) -> Plan: ...  # noqa: D102
+from serverdyno.store.head import ExperimentHead
+from serverdyno.store.records import CeilingRecord, MixRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """One experiment, finished or not."""
 
-    head: Head
+    head: ExperimentHead
     records: Sequence[MixRecord]
+    ceilings: Sequence[CeilingRecord] = ()
     disclosure: Mapping[str, Any] = field(default_factory=dict)
+    run_notes: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def configuration_names(self) -> list[str]:
@@ -64,5 +41,5 @@ class Source:
 
     @property
     def paired(self) -> bool:
-        """Whether equal repetitions of two configurations ran close in time."""
-        return self.head.plan.order == "interleaved"
+        """Whether equal repetitions of two configurations ran close in time: true of orders in rounds."""
+        return self.head.plan.order != "sequential"

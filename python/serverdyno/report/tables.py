@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import CONFIDENCE, Improvement
@@ -50,7 +51,7 @@ def _peak_row(result: ConfigurationResult) -> tuple[Cell, ...]:
         Cell(result.name),
         Cell(bound + wording.rate(summary.peak.mean), _range(summary.peak), True, letters(peak.marks)),
         Cell(f"{peak.clients:,}"),
-        Cell(wording.rate(peak.mbit_s.mean), _range(peak.mbit_s)),
+        Cell(wording.significant(peak.mbit_s.mean), _range(peak.mbit_s, wording.significant)),
         Cell(wording.rate(summary.overall_average.mean), _range(summary.overall_average)),
         Cell(wording.share(summary.share_of_peak_kept)),
         Cell(f"{peak.repetitions}"),
@@ -59,58 +60,66 @@ def _peak_row(result: ConfigurationResult) -> tuple[Cell, ...]:
 
 def throughput(source: Source, configurations: Sequence[ConfigurationResult], basis: str) -> Table:
     """Requests/s: one row a mix, one column a configuration, the peak in bold."""
-    return _curve_table(
-        source, configurations, basis, ("requests", "Throughput in requests/s", "requests/s", _requests_s)
-    )
+
+    def cell(result: ConfigurationResult, place: int) -> Cell:
+        mix, summary = result.mixes[place], result.requests_s
+        if mix is None or summary is None:
+            return Cell(wording.NOTHING)
+        spread = mix.requests_s
+        peak = summary.peak_mix == place
+        return Cell(wording.rate(spread.mean), _range(spread), peak, letters(mix.marks))
+
+    title = "Throughput in requests/s"
+    return _by_clients(source, configurations, Table("requests", 0, title, basis, (), ()), "requests/s", cell)
 
 
 def bit_rate(source: Source, configurations: Sequence[ConfigurationResult], basis: str) -> Table:
     """Mbit/s received by the clients: one row a mix, one column a configuration, the highest in bold."""
+
+    def cell(result: ConfigurationResult, place: int) -> Cell:
+        mix, summary = result.mixes[place], result.mbit_s
+        if mix is None or summary is None:
+            return Cell(wording.NOTHING)
+        text = wording.significant(mix.mbit_s.mean)
+        detail = _range(mix.mbit_s, wording.significant)
+        return Cell(text, detail, summary.peak_mix == place, letters(mix.marks))
+
     title = "Throughput in Mbit/s received (heads and bodies)"
-    return _curve_table(source, configurations, basis, ("mbit", title, "Mbit/s", _mbit_s))
+    return _by_clients(source, configurations, Table("mbit", 0, title, basis, (), ()), "Mbit/s", cell)
 
 
-def _requests_s(mix: MixResult) -> Spread:
-    return mix.requests_s
-
-
-def _mbit_s(mix: MixResult) -> Spread:
-    return mix.mbit_s
-
-
-def _curve_table(
+def _by_clients(
     source: Source,
     configurations: Sequence[ConfigurationResult],
-    basis: str,
-    what: tuple[str, str, str, Callable[[MixResult], Spread]],
+    empty: Table,
+    unit: str,
+    cell: Callable[[ConfigurationResult, int], Cell],
 ) -> Table:
-    key, title, unit, figure = what
-    marks: frozenset[Mark] = frozenset()
-    rows = []
-    for position, mix in enumerate(source.head.mixes):
-        cells = [Cell(f"{mix.clients:,}"), Cell(f"{mix.threads:,}")]
-        for result in configurations:
-            found = result.mixes[position]
-            summary = result.requests_s if unit == "requests/s" else result.mbit_s
-            strong = summary is not None and summary.peak_mix == position
-            cells.append(_curve_cell(found, figure, strong))
-            marks |= found.marks if found else frozenset()
-        rows.append(tuple(cells))
-    columns = (CLIENTS, Column("Threads", "a client"), *(Column(result.name, unit) for result in configurations))
-    notes = ("Bold: the highest mean of a configuration.", *mark_notes(marks))
-    return Table(key, 0, title, basis, columns, tuple(rows), notes)
+    rows = tuple(
+        (
+            Cell(f"{mix.clients:,}"),
+            Cell(f"{mix.threads:,}"),
+            *(cell(result, place) for result in configurations),
+        )
+        for place, mix in enumerate(source.head.mixes)
+    )
+    found = [mix.marks for result in configurations for mix in result.mixes if mix is not None]
+    return replace(
+        empty,
+        columns=(
+            CLIENTS,
+            Column("Threads", "a client"),
+            *(Column(result.name, unit) for result in configurations),
+        ),
+        rows=rows,
+        notes=("Bold: the highest mean of a configuration.", *mark_notes(frozenset().union(*found))),
+    )
 
 
-def _curve_cell(mix: MixResult | None, figure: Callable[[MixResult], Spread], strong: bool) -> Cell:
-    if mix is None:
-        return Cell(wording.NOTHING)
-    return Cell(wording.rate(figure(mix).mean), _range(figure(mix)), strong, letters(mix.marks))
-
-
-def _range(spread: Spread) -> str:
+def _range(spread: Spread, written: Callable[[float], str] = wording.rate) -> str:
     if spread.n < 2:
         return ""
-    return f"{wording.rate(spread.minimum)}–{wording.rate(spread.maximum)}"  # noqa: RUF001
+    return f"{written(spread.minimum)}–{written(spread.maximum)}"  # noqa: RUF001
 
 
 def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
@@ -121,36 +130,37 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
         for improvement in comparison.improvements
     ]
     columns = (
-        Column("Configuration", numeric=False),
-        Column("against", numeric=False),
+        Column("Configuration", "against its base", numeric=False),
         Column("Figure", numeric=False),
-        Column("Base", "requests/s"),
-        Column("Configuration", "requests/s"),
+        Column("Requests/s", "its base"),
         Column("Improvement"),
         Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
-        Column("Seen between runs"),
-        Column("Repetitions"),
+        Column("Seen", "between runs"),
+        Column("n", "repetitions"),
         Column("Verdict", numeric=False),
     )
-    notes = (
-        "Improvement: (configuration / base - 1). Interval: t interval on the log ratio with a bootstrap standard "
-        "error over whole runs; none below three repetitions. Each interval stands alone: they are not widened "
-        "for the number of comparisons.",
+    notes: tuple[str, ...] = (
+        "Improvement: configuration / base - 1. Interval: t interval on the log ratio with a bootstrap "
+        "standard error over whole runs; none below three repetitions. Each interval stands alone: they "
+        "are not widened for the number of comparisons.",
     )
     if any(comparison.generator_limited for comparison in comparisons):
-        notes = (*notes, "G the peak of one or both is generator-limited, so the ratio of the servers may differ.")
+        notes = (
+            *notes,
+            "G the peak of one or both is generator-limited, so the ratio of the servers may differ.",
+        )
     return Table("improvements", 0, "Improvement over the base", basis, columns, tuple(rows), notes)
 
 
 def _improvement_row(comparison: Comparison, improvement: Improvement) -> tuple[Cell, ...]:
     return (
-        Cell(comparison.other),
-        Cell(comparison.base),
-        Cell(improvement.figure.value),
-        Cell(wording.rate(improvement.base)),
-        Cell(wording.rate(improvement.other)),
+        Cell(comparison.other, f"against {comparison.base}"),
+        Cell(improvement.figure.value.replace(" ", wording.NO_BREAK)),
+        Cell(wording.rate(improvement.other), wording.rate(improvement.base)),
         Cell(
-            wording.change(improvement.percent), strong=True, marks="G" if comparison.generator_limited else ""
+            wording.change(improvement.percent),
+            strong=True,
+            marks="G" if comparison.generator_limited else "",
         ),
         Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
         Cell(wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)),
@@ -198,7 +208,8 @@ def _time_range(values: Sequence[float | None]) -> str:
 
 
 def costs(results: Results, basis: str) -> Table:
-    """One row a configuration and mix: CPU of server and generator, and how near the generator was to its limits."""
+    """One row a configuration and mix: CPU of server and generator, and how near the latter was to its "
+    "limits."""
     rows = [
         (Cell(result.name), Cell(f"{mix.clients:,}"), *_cost_cells(mix))
         for result in results.configurations
@@ -218,9 +229,11 @@ def costs(results: Results, basis: str) -> Table:
     )
     notes = (
         f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
-        "Loop lag: from the kernel's report that a connection is ready to the end of the batch that served it.",
+        "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
     )
-    return Table("costs", 0, "CPU per request, and the generator's own limits", basis, columns, tuple(rows), notes)
+    return Table(
+        "costs", 0, "CPU per request, and the generator's own limits", basis, columns, tuple(rows), notes
+    )
 
 
 def _cost_cells(mix: MixResult) -> list[Cell]:
@@ -243,10 +256,7 @@ def _cost_cells(mix: MixResult) -> list[Cell]:
 def _spread_cell(spread: Spread | None) -> Cell:
     if spread is None:
         return Cell(wording.NOTHING)
-    if spread.n < 2:
-        return Cell(wording.significant(spread.mean))
-    low, high = wording.significant(spread.minimum), wording.significant(spread.maximum)
-    return Cell(wording.significant(spread.mean), f"{low}–{high}")  # noqa: RUF001
+    return Cell(wording.significant(spread.mean), _range(spread, wording.significant))
 
 
 def errors(results: Results, basis: str) -> Table:
@@ -266,8 +276,8 @@ def errors(results: Results, basis: str) -> Table:
         Column("In the window", "errors"),
     )
     notes = (
-        "Errors are counted from start to end of a mix, summed over its repetitions. Client: the generator's own "
-        "fault. Check: the answer was not what it should be.",
+        "Errors are counted from start to end of a mix, summed over its repetitions. Client: the generator's "
+        "own fault. Check: the answer was not what it should be.",
     )
     return Table("errors", 0, "Errors by side, and clients that left", basis, columns, tuple(rows), notes)
 
@@ -286,9 +296,7 @@ def _error_row(name: str, mix: MixResult) -> tuple[Cell, ...]:
 def operations(results: Results, basis: str) -> Table:
     """One row a configuration and class of request, at the configuration's peak."""
     rows = [
-        _operation_row(result, row)
-        for result in results.configurations
-        for row in result.operations_at_peak
+        _operation_row(result, row) for result in results.configurations for row in result.operations_at_peak
     ]
     columns = (
         NAME,
@@ -327,6 +335,8 @@ def runs(source: Source, results: Results, basis: str) -> Table:
     for key in source.head.order:
         own = [record for record in results.used if record.run == key.number]
         finished = f"{len(own)} of {len(source.head.mixes)}"
-        rows.append((Cell(f"{key.number}"), Cell(key.configuration), Cell(f"{key.repetition}"), Cell(finished)))
+        rows.append(
+            (Cell(f"{key.number}"), Cell(key.configuration), Cell(f"{key.repetition}"), Cell(finished))
+        )
     columns = (Column("Run"), NAME, Column("Repetition"), Column("Mixes finished"))
     return Table("runs", 0, "Order of the runs", basis, columns, tuple(rows))

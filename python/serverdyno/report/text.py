@@ -1,4 +1,4 @@
-"""The report as a table in the terminal: what `dyno run` and `dyno load` end with. The whole is in the page."""
+"""The report in the terminal: what `dyno run` and `dyno load` end with. The whole is in the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How figures and lists are written in sentences and tables. What is said is decided in `findings` and `tables`."""
+"""How figures and lists are written in sentences and tables. What is said is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ NO_BREAK = "\u00a0"
 NOTHING = "–"  # noqa: RUF001  an en dash is how a table says "not measured"
 
 
-def plural(count: int, noun: str, plural_noun: str | None = None) -> str:
-    """`1 mix`, `2 mixes`."""
-    return f"{count:,} {noun if count == 1 else plural_noun or noun + 's'}"
+def plural(count: int, noun: str) -> str:
+    """`1 mix`, `2 mixes`, `3 points`."""
+    ending = "" if count == 1 else "es" if noun.endswith("x") else "s"
+    return f"{count:,} {noun}{ending}"
 
 
 def listing(names: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
 """Apache httpd, from its own complete configuration: nothing of /etc/apache2 is read.
 
 The tunings of seed report 003's appendix C are settings here: access log off, MaxRequestsPerChild 0 (today
-MaxConnectionsPerChild) and MMapFile over the whole tree. All workers are started at the beginning and none is ended for
-being idle, so that no mix pays for forks.
+MaxConnectionsPerChild) and MMapFile over the whole tree. All workers are started at the beginning and none is
+ended for being idle, so that no mix pays for forks.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from serverdyno.servers.local import (
     ERROR_LOG,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
-    LOOPBACK,
     LocalServer,
     find_program,
     on_off,
     version_line,
     worker_user,
 )
+from serverdyno.servers.proof import LOOPBACK
 
 MODULES = Path("/usr/lib/apache2/modules")
 CONFIGURATION = "httpd.conf"
@@ -115,6 +115,17 @@ class Apache(LocalServer[ApacheSettings]):
     def keeps_access_log(self) -> bool:
         """As set."""
         return self.settings.access_log
+
+    def notes(self) -> list[str]:
+        """Its capacity."""
+        settings = self.settings
+        shape = f"{settings.children} processes x {settings.threads} threads, all started before the load"
+        waiting = (
+            "A connection that is kept alive holds its worker until it closes; more connections wait."
+            if settings.keep_alive and settings.mpm != "event"
+            else "More requests wait in the listen queue."
+        )
+        return [f"Serves at most {settings.workers} requests at the same time ({shape}). {waiting}"]
 
     def configuration(self) -> dict[str, str]:
         """`httpd.conf`, and the list of mapped files where asked for."""

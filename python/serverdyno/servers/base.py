@@ -1,4 +1,4 @@
-"""The contract of a server under test. One driver is one file beside this one and one line in `registry.py`."""
+"""The contract of a server under test. A driver is one file beside this one and one line in `registry.py`."""
 
 from __future__ import annotations
 
@@ -87,4 +87,6 @@ class ServerDriver(Protocol):
         """Resident memory of all its processes now, or None."""
 
     def requests_served(self) -> int | None:
-        """The server's own count of requests since its start, where it keeps one (access log, status counter)."""
+        """The server's own count of requests since its start, where it keeps one (access log, status
+        counter).
+        """

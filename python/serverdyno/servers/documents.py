@@ -20,14 +20,14 @@ DIGEST_CHARACTERS = 16
 def document_root() -> Path:
     """The WebBench document tree, whole and readable by every user; it stays for the next experiment.
 
-    It is written beside its place and renamed when complete. Checking reads all 60 MB, which also brings them into
-    the page cache. Raises ServerError.
+    It is written beside its place and renamed when complete. Checking reads all 60 MB, which also brings them
+    into the page cache. Raises ServerError.
     """
     cache = Path(tempfile.gettempdir()) / f"serverdyno-{os.geteuid()}"
     make_private(cache)
     tree = cache / f"tree-{_native.tree_facts()['digest'][:DIGEST_CHARACTERS]}"
     try:
-        if tree.is_symlink() or not tree.is_dir() or _native.tree_check(str(tree)):
+        if not _whole(tree):
             _write(tree)
     except OSError as error:
         raise ServerError(
@@ -40,6 +40,10 @@ def document_root() -> Path:
     return tree
 
 
+def _whole(tree: Path) -> bool:
+    return tree.is_dir() and not _native.tree_check(str(tree))
+
+
 def _write(tree: Path) -> None:
     """Raises OSError."""
     draft = Path(tempfile.mkdtemp(prefix="draft-", dir=tree.parent))
@@ -47,9 +51,8 @@ def _write(tree: Path) -> None:
         _native.tree_write(str(draft))
         for path in (draft, *draft.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        if tree.is_symlink():
-            tree.unlink()
-        shutil.rmtree(tree, ignore_errors=True)
-        draft.rename(tree)
+        if not _whole(tree):  # another process may have written it meanwhile
+            shutil.rmtree(tree, ignore_errors=True)
+            draft.rename(tree)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

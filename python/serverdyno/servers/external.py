@@ -38,7 +38,9 @@ class External:
         cpus: Sequence[int] = (),
         url: str | None = None,
     ) -> None:
-        """`directory`, `documents` and `cpus` mean nothing here. Raises UserError for a URL that can't be used."""
+        """`directory`, `documents` and `cpus` mean nothing here. Raises UserError for a URL that can't be
+        used.
+        """
         del settings, directory, documents, cpus
         if url is None:
             raise UserError(

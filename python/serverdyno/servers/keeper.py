@@ -1,20 +1,21 @@
 """The process between the tool and one server, which sees to it that nothing of the server outlives the tool.
 
-Run as `python -I -S keeper.py SPEC`, in a session of its own, with the standard library alone so that it starts at once.
-The tool holds the other end of standard input. Whatever ends the tool (kill -9 as well) closes it, and that is the
-order to stop. As "child subreaper" (prctl(2)) the keeper inherits every process that the server leaves behind, so
-its work is done exactly when it has no child any more.
+Run as `python -I -S keeper.py SPEC`, in a session of its own, with the standard library alone so that it
+starts at once. The tool holds the other end of standard input. Whatever ends the tool (kill -9 as well)
+closes it, and that is the order to stop. As "child subreaper" (prctl(2)) the keeper inherits every process
+that the server leaves behind, so its work is done exactly when it has no child any more.
 
-Events go to standard output, one JSON object a line: `started`, `exited` (the server ended by itself), `stopped`.
-Standard error is the server's log.
+Events go to standard output, one JSON object a line: `started`, `exited` (the server ended by itself),
+`stopped`. Standard error is the server's log.
 
-If the keeper itself is killed with SIGKILL, the server gets SIGTERM (PR_SET_PDEATHSIG); the kernel forgets that wish
-where a server gives up root for another user. `process.py` cleans up in that case, while the tool lives.
-Not for deciding anything about a server: see `process.py` and the drivers.
+If the keeper itself is killed with SIGKILL, the server gets SIGTERM (PR_SET_PDEATHSIG); the kernel forgets
+that wish where a server gives up root for another user. `process.py` cleans up in that case, while the tool
+lives. Not for deciding anything about a server: see `process.py` and the drivers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -44,10 +45,8 @@ class Spec(TypedDict):
 
 def report(event: str, **facts: object) -> None:
     """Tells the tool, if it is still there."""
-    try:
+    with contextlib.suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), json.dumps({"event": event, **facts}).encode() + b"\n")
-    except BrokenPipeError:
-        pass
 
 
 def prctl(option: int, argument: int) -> None:
@@ -77,11 +76,13 @@ def become_server(spec: Spec, keeper_pid: int) -> NoReturn:
 
 
 def children() -> list[int]:
-    """Direct children, zombies included. Only the keeper reaps them, so none of these numbers can be reused meanwhile."""
+    """Direct children, zombies included. Only the keeper reaps them, so none of these numbers can be reused
+    meanwhile.
+    """
     found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 (pathlib is slow to import)
         try:
-            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 (pathlib would double the start time)
+            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 (as above)
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue
@@ -151,7 +152,7 @@ class Keeper:
             report("exited", status=self.server_status)
 
     def wait_for_order(self) -> None:
-        """A server that ended by itself leaves its log and its CPU times here until the tool has seen them."""
+        """A server that ended by itself leaves its log and CPU times here until the tool has seen them."""
         while not self.stop_asked:
             self.wait(None)
 

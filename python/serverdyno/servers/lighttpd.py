@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import resource
+import shutil
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -11,15 +11,14 @@ from pydantic import Field
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.local import (
     ACCESS_LOG,
-    ERROR_LOG,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
-    LOOPBACK,
     LocalServer,
     find_program,
     version_line,
     worker_user,
 )
+from serverdyno.servers.proof import LOOPBACK
 
 CONFIGURATION = "lighttpd.conf"
 FILES_PER_CONNECTION = 3  # lighttpd's own rule: a socket, a document, and one to spare
@@ -32,7 +31,7 @@ class LighttpdSettings(Settings):
         default=None,
         ge=1,
         le=1024,
-        description="Processes that serve; left out: one for each CPU of the server. 1: the ordinary single process.",
+        description="Processes that serve; left out: one for each CPU. 1: the ordinary single process.",
     )
     max_connections: int = Field(
         default=4096,
@@ -94,6 +93,23 @@ class Lighttpd(LocalServer[LighttpdSettings]):
         """As set."""
         return self.settings.access_log
 
+    def prepare(self) -> None:
+        """Also makes the access log, which lighttpd opens only after it has given up root.
+
+        Errors go to the server's output, for the same reason.
+        """
+        super().prepare()
+        user = worker_user()
+        if self.settings.access_log:
+            log = self.directory / ACCESS_LOG
+            log.touch()
+            if user:
+                shutil.chown(log, user)
+
+    def notes(self) -> list[str]:
+        """Its capacity."""
+        return [f"Holds at most {self.workers} x {self.settings.max_connections} connections; more wait."]
+
     def configuration(self) -> dict[str, str]:
         """`lighttpd.conf`."""
         lines = [*self._process_lines(), *self._connection_lines(), *self._content_lines()]
@@ -101,16 +117,14 @@ class Lighttpd(LocalServer[LighttpdSettings]):
 
     def _process_lines(self) -> list[str]:
         user = worker_user()
-        files = FILES_PER_CONNECTION * self.settings.max_connections + 64
-        if os.geteuid() != 0:
-            files = min(files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        files = min(FILES_PER_CONNECTION * self.settings.max_connections + 64, hard_limit)
         modules = ['"mod_alias"', *(['"mod_accesslog"'] if self.settings.access_log else [])]
         return [
             f"server.modules = ({', '.join(modules)})",
             *([f'server.username = "{user}"', f'server.groupname = "{user}"'] if user else []),
             f"server.max-worker = {0 if self.workers == 1 else self.workers}",
             f"server.max-fds = {files}",
-            f'server.errorlog = "{self.directory}/{ERROR_LOG}"',
             f'server.upload-dirs = ("{self.directory}")',
         ]
 

@@ -1,10 +1,11 @@
-"""What the drivers of servers that we start ourselves have in common: everything but the configuration and the command.
+"""What the drivers of servers that we start have in common: all but the configuration and the command.
 
 A subclass says what to write and what to run. Not for servers that the user runs: see `external.py`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import pwd
@@ -54,7 +55,9 @@ def version_line(program: Path, option: str) -> str:
 
 
 def worker_user() -> str | None:
-    """The user that workers run as, or None where we aren't root and they run as ourselves. Raises ServerError."""
+    """The user that workers run as, or None where we aren't root and they run as ourselves. Raises
+    ServerError.
+    """
     if os.geteuid() != 0:
         return None
     try:
@@ -67,8 +70,11 @@ def worker_user() -> str | None:
 
 
 def make_private(directory: Path) -> None:
-    """Makes `directory`, which only we can write and everybody can read. Raises ServerError if another user had the name."""
-    directory.mkdir(exist_ok=True)
+    """Makes `directory`, which only we can write and everybody can read. Raises ServerError if another user
+    had the name.
+    """
+    with contextlib.suppress(FileExistsError):
+        directory.mkdir()
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise ServerError(
@@ -83,7 +89,9 @@ def on_off(value: bool) -> str:
 
 
 class LocalServer(ABC, Generic[SettingsT]):
-    """A server in a private directory on a private port of 127.0.0.1. See `base.ServerDriver` for the contract."""
+    """A server in a private directory on a private port of 127.0.0.1. See `base.ServerDriver` for the
+    contract.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -101,8 +109,8 @@ class LocalServer(ABC, Generic[SettingsT]):
     ) -> None:
         """`directory` is made by `prepare` and removed by `stop`; its name starts with `serverdyno-`.
 
-        `documents` is the document root, which is only read. `cpus` empty: all that we may use. Raises UserError for a
-        `url`: that is for `external`.
+        `documents` is the document root, which is only read. `cpus` empty: all that we may use. Raises
+        UserError for a `url`: that is for `external`.
         """
         if url is not None:
             raise UserError(f"server {self.name!r} is started on a port of its own: it takes no url")
@@ -222,7 +230,11 @@ class LocalServer(ABC, Generic[SettingsT]):
             self.stop()
             self.prepare()
             self.start()
-        raise ServerError(f"{self.name}: {PORT_ATTEMPTS} ports in a row were taken.\n" + "\n".join(taken))
+        raise ServerError(
+            f"{self.name}: not proven to listen alone on {PORT_ATTEMPTS} ports in a row.\n"
+            + "\n".join(taken),
+            hint="An unknown process: run as the user that owns it, or as root with CAP_SYS_PTRACE.",
+        )
 
     def _wait_for_proof(self) -> str | None:
         """None once proven; who has the port, if somebody else has. Raises ServerError."""
@@ -292,7 +304,9 @@ class LocalServer(ABC, Generic[SettingsT]):
         return notes
 
     def stop(self) -> None:
-        """Leaves no process and no private directory behind. Raises ServerError only if a process can't be ended."""
+        """Leaves no process and no private directory behind. Raises ServerError only if a process can't be
+        ended.
+        """
         process, self._process = self._process, None
         try:
             if process is not None:

@@ -12,7 +12,6 @@ from serverdyno.servers.local import (
     ERROR_LOG,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
-    LOOPBACK,
     PROOF_PATH,
     LocalServer,
     find_program,
@@ -20,6 +19,7 @@ from serverdyno.servers.local import (
     version_line,
     worker_user,
 )
+from serverdyno.servers.proof import LOOPBACK
 
 CONFIGURATION = "nginx.conf"
 # nginx makes these at start, and their compiled-in places belong to the system's own nginx.
@@ -49,7 +49,7 @@ class NginxSettings(Settings):
     sendfile: bool = Field(default=True, description="sendfile. Debian's configuration has it on.")
     tcp_nopush: bool = Field(
         default=True,
-        description="With sendfile: head and start of the body in one segment. Debian's configuration has it on.",
+        description="With sendfile: head and start of the body in one segment. Debian has it on.",
     )
     open_file_cache: bool = Field(
         default=False, description="Keep up to 10,000 open files, checked every 60 s. nginx's default is off."
@@ -94,6 +94,12 @@ class Nginx(LocalServer[NginxSettings]):
     def keeps_access_log(self) -> bool:
         """As set."""
         return self.settings.access_log
+
+    def notes(self) -> list[str]:
+        """Its capacity."""
+        return [
+            f"Holds at most {self.workers} x {self.settings.worker_connections} connections; more are closed."
+        ]
 
     def configuration(self) -> dict[str, str]:
         """`nginx.conf`."""

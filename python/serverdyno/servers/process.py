@@ -1,7 +1,7 @@
 """One server's processes as the tool sees them: start through the keeper, figures, end.
 
-The keeper (`keeper.py`) is the parent of everything that the server starts, so "the processes of the server" are exactly
-the keeper's descendants. Not for knowing one server from another: see the drivers.
+The keeper (`keeper.py`) is the parent of everything that the server starts, so "the processes of the server"
+are exactly the keeper's descendants. Not for knowing one server from another: see the drivers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ KEEPER = Path(__file__).with_name("keeper.py")
 GRACE_S = 5.0  # between SIGTERM and SIGKILL
 KEEPER_ANSWER_S = 30.0  # generous: a loaded machine, and the keeper's own limit for SIGKILL to work
 STEADY_ATTEMPTS = 20
+MS_PER_S = 1000
 LOG_NAME = "server.log"
 INHERITED = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
 
@@ -54,8 +55,8 @@ class ServerProcess:
         """Returns once the server's first process exists.
 
         `command[0]` is an absolute path; it runs in `directory`, where its output goes to `server.log`.
-        `cpus` empty: all. `environment` is added to the few inherited variables. `remove_directory`: the keeper removes
-        `directory` at the end, also when the tool is killed. Raises ServerError.
+        `cpus` empty: all. `environment` is added to the few inherited variables. `remove_directory`: the
+        keeper removes `directory` at the end, also when the tool is killed. Raises ServerError.
         """
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         spec = {
@@ -84,12 +85,14 @@ class ServerProcess:
         return process
 
     def _read_events(self, timeout_s: float, *, until_started: bool = False) -> None:
-        """Takes in what the keeper says until it ends, the time is up, or it has started the server if that is asked."""
+        """Takes in what the keeper says until it ends, the time is up or, if asked, the server is there."""
         assert self.keeper.stdout is not None
         if self.keeper.stdout.closed:
             return
+        watch = select.poll()  # unlike select(2), also for file numbers from 1024 on: the load has many
+        watch.register(self.keeper.stdout, select.POLLIN)
         deadline = time.monotonic() + timeout_s
-        while select.select([self.keeper.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        while watch.poll(max(0.0, deadline - time.monotonic()) * MS_PER_S):
             data = os.read(self.keeper.stdout.fileno(), 65536)
             *lines, self._unread = (self._unread + data).split(b"\n")
             for line in lines:
@@ -118,17 +121,19 @@ class ServerProcess:
 
     def _processes(self) -> list[psutil.Process]:
         try:
-            return psutil.Process(self.keeper.pid).children(recursive=True)
+            found: list[psutil.Process] = psutil.Process(self.keeper.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
+        return found
 
     def cpu_s(self) -> float | None:
         """CPU seconds, user + system, of all processes of the server so far, those that have ended included.
 
-        Source: /proc/PID/stat: own times of the living, and `cutime` and `cstime` of them and of the keeper, which hold
-        the ended. The kernel counts in ticks (10 ms) per process, so a difference over N processes is uncertain
-        by about 5 ms x sqrt(N). Network work in interrupts is charged to whoever was interrupted. Time of a child is
-        lost if its parent ignores SIGCHLD; none of our servers does. None once the keeper is gone.
+        Source: /proc/PID/stat: own times of the living, and `cutime` and `cstime` of them and of the keeper,
+        which hold the ended. The kernel counts in ticks (10 ms) per process, so a difference over N processes
+        is uncertain by about 5 ms x sqrt(N). Network work in interrupts is charged to whoever was
+        interrupted. Time of a child is lost if its parent ignores SIGCHLD; none of our servers does. None
+        once the keeper is gone.
         """
         for _ in range(STEADY_ATTEMPTS):
             # A process that ends between two readings would be missed or counted twice: take it again then.
@@ -139,7 +144,7 @@ class ServerProcess:
             except psutil.NoSuchProcess:
                 continue
             if set(self._processes()) == before:
-                return None if self._gone() else user_s + system_s + sum(map(sum, times))
+                return None if self._gone() else round(user_s + system_s + sum(map(sum, times)), 6)
         return None
 
     def _gone(self) -> bool:
@@ -150,18 +155,19 @@ class ServerProcess:
     def rss_bytes(self) -> int | None:
         """Memory of all processes now, in bytes.
 
-        Proportional set size (pages shared by n processes count 1/n each; /proc/PID/smaps_rollup) where every process
-        lets us read it, else the plain sum of resident sets, which counts shared pages once per process.
-        None when no process is left.
+        Proportional set size (pages shared by n processes count 1/n each; /proc/PID/smaps_rollup) where every
+        process lets us read it, else the plain sum of resident sets, which counts shared pages once per
+        process. None when no process is left.
         """
         for _ in range(STEADY_ATTEMPTS):
             processes = self._processes()
             try:
-                return sum(process.memory_full_info().pss for process in processes) or None
+                sizes: list[int] = [process.memory_full_info().pss for process in processes]
             except psutil.NoSuchProcess:
                 continue
             except psutil.AccessDenied:
-                return sum(process.memory_info().rss for process in processes)
+                sizes = [process.memory_info().rss for process in processes]
+            return sum(sizes) or None
         return None
 
     def strangers(self, port: int) -> list[Listener]:
@@ -193,7 +199,7 @@ class ServerProcess:
         return "The server's keeper has ended."
 
     def stop(self) -> None:
-        """Ends every process of the server. Harmless when repeated. Raises ServerError if one can't be ended."""
+        """Ends every process of the server; may be repeated. Raises ServerError if one can't be ended."""
         assert self.keeper.stdin is not None and self.keeper.stdout is not None
         if self.keeper.stdout.closed:
             return
@@ -216,7 +222,7 @@ class ServerProcess:
             )
 
     def _abandoned(self) -> list[psutil.Process]:
-        """What a keeper that was killed with SIGKILL has left: known by its session and by a file of ours that it has open.
+        """What a keeper killed with SIGKILL has left: known by its session and an open file of ours.
 
         Called before the keeper is reaped, so that its number is not another's.
         """

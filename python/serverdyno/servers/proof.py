@@ -1,8 +1,8 @@
 """Proof, before any load, that what answers on a port is the server that we started, and nobody else.
 
-Two things must hold: every socket that takes connections to the port on 127.0.0.1 is held by our processes (with
-SO_REUSEPORT a stranger could share it and the kernel would deal connections out to both), and an
-answer contains a secret that only the server's private directory holds.
+Two things must hold: every socket that takes connections to the port on 127.0.0.1 is held by our processes
+(with SO_REUSEPORT a stranger could share it and the kernel would deal connections out to both), and an answer
+contains a secret that only the server's private directory holds.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Answer:
 
 
 def get(host: str, port: int, path: str) -> Answer:
-    """One plain GET on a connection of its own; at most the first 64 KiB of the body. Raises OSError or HTTPException."""
+    """One plain GET on a connection of its own; at most the first 64 KiB of the body. Raises OSError or
+    HTTPException.
+    """
     connection = http.client.HTTPConnection(host, port, timeout=REQUEST_TIMEOUT_S)
     try:
         connection.request("GET", path, headers={"Connection": "close"})

@@ -1,6 +1,7 @@
 """The reference HTTP server as a server under test: the default where no other is installed, and the ruler.
 
-It serves the document tree of the workload from memory and runs as a process of its own, so that its CPU time is its own.
+It serves the document tree of the workload from memory and runs as a process of its own, so that its CPU time
+is its own.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from pydantic import Field
 
 import serverdyno
 from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import LOOPBACK, LocalServer
-from serverdyno.servers.proof import get
+from serverdyno.servers.local import LocalServer
+from serverdyno.servers.proof import LOOPBACK, get
 
 REQUESTS_PATH = "/.serverdyno/requests"
 
@@ -61,7 +62,9 @@ class Reference(LocalServer[ReferenceSettings]):
         return ["Serves the workload's own documents from memory; no file is read while it serves."]
 
     def answers_as_ours(self) -> bool:
-        """It has no private file to show: the proof is that only our process listens, and that it counts requests."""
+        """It has no private file to show: the proof is that only our process listens, and that it counts
+        requests.
+        """
         answer = get(LOOPBACK, self.port, REQUESTS_PATH)
         return answer.status == http.HTTPStatus.OK and answer.body.strip().isdigit()
 

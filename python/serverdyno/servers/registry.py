@@ -41,7 +41,8 @@ def create(
 ) -> ServerDriver:
     """A driver with a private directory of its own. Raises UserError.
 
-    `settings` are checked by the driver's `settings_type`. `url` is for `external`, which needs it, and for no other.
+    `settings` are checked by the driver's `settings_type`. `url` is for `external`, which needs it, and for
+    no other.
     """
     driver = driver_type(name)
     try:

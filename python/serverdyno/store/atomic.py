@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from serverdyno.errors import DynoError
@@ -18,15 +17,15 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     try:
         _make_folder(path.parent)
-        descriptor, unfinished = tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=path.parent)
+        unfinished = path.with_name(f"{_PREFIX}{path.name}{_SUFFIX}")
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with unfinished.open("wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(unfinished).replace(path)
+            unfinished.replace(path)
         except BaseException:
-            Path(unfinished).unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
             raise
         _sync_folder(path.parent)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""The head of an experiment, `experiment.json`: what is run, in which order, and by which version of the tool.
+"""The head of an experiment, `experiment.json`: what is run, in which order, by which version of the tool.
 
-Written once, before the first run. It is all that `resume` needs; `plan.toml` beside it is the user's own text.
+Written once, before the first run. It is all that `resume` needs; `plan.toml` beside it is the user's text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
 class ExperimentHead(Model):
-    """An experiment as decided. `scale`, `seed` and `suite` are those in force, whatever the plan's text says."""
+    """An experiment as decided. `scale`, `seed` and `suite` are those in force, whatever the plan says."""
 
     format_version: int = FORMAT_VERSION
     tool_version: str

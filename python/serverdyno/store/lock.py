@@ -12,7 +12,7 @@ LOCK_NAME = ".lock"
 
 
 class WriterLock:
-    """The right to write into one experiment folder, held until `release`. Children of the holder don't inherit it."""
+    """The right to write into one experiment folder, held until `release`; not passed on to children."""
 
     def __init__(self, folder: Path) -> None:
         """Raises UserError that names the process which holds it."""

@@ -87,3 +87,19 @@ class MixRecord:
     by_client: list[ClientRow] = field(default_factory=list)
     by_second: list[SecondRow] = field(default_factory=list)
     errors: list[ErrorRow] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CeilingRecord:
+    """What the generator could do on this machine with the load of one mix, against the reference server."""
+
+    mix: int
+    clients: int
+    threads: int
+    started_unix_s: float
+    window_s: float
+    operations: int
+    bytes_in: int
+    errors: int
+    generator_cpu_user_s: float
+    generator_cpu_system_s: float

@@ -1,0 +1,78 @@
+# The only entry for people, README and CI. Every target sets up what it needs.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.ONESHELL:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+DEMO_PLAN := plans/demo-three-web-servers.toml
+
+.PHONY: help demo test test-rust test-python lint format bench docs fuzz setup servers lock clean
+
+help: ## Say what can be made.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+# The environment is made anew when the lock changes, the native module when any Rust source does.
+$(VENV)/.installed: requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	touch $@
+
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml')
+
+$(VENV)/.built: $(VENV)/.installed $(RUST) pyproject.toml
+	. $(BIN)/activate
+	maturin develop --release --locked --quiet
+	touch $@
+
+setup: $(VENV)/.built ## Make the virtual environment and build the native module.
+
+servers: ## Install Apache, nginx and lighttpd from Debian's packages, where root and missing.
+	@tools/install-servers.sh
+
+demo: setup servers ## Measure Apache, nginx and lighttpd for a few minutes and write a report.
+	@plan=$(DEMO_PLAN)
+	command -v nginx apache2 lighttpd >/dev/null 2>&1 || PATH=$$PATH:/usr/sbin command -v nginx apache2 lighttpd >/dev/null || {
+		echo "Not all of Apache, nginx and lighttpd are installed here: the reference server is measured instead."
+		plan=plans/quick-static.toml
+	}
+	$(BIN)/dyno run $$plan
+
+test: setup servers test-rust test-python ## Run every test.
+
+test-rust: setup
+	cargo test --workspace --locked --quiet
+
+test-python: setup servers
+	$(BIN)/pytest
+
+lint: setup ## Check format, lints and types; a warning is an error.
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: setup ## Format everything.
+	cargo fmt --all
+	$(BIN)/ruff check --fix --quiet
+	$(BIN)/ruff format
+
+bench: setup servers ## Measure Serverdyno itself against its peers; about 15 minutes; results under benches/runs/.
+	$(BIN)/python -m benches
+
+fuzz: ## Fuzz the response parser for a minute (needs cargo-fuzz).
+	RUSTC_BOOTSTRAP=1 cargo fuzz run response -- -max_total_time=60
+
+docs: setup ## Write the example report that the README links.
+	$(BIN)/python tools/example_report.py
+
+lock: ## Write requirements.lock anew from pyproject.toml (needs uv).
+	uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
+		--group dev pyproject.toml --output-file requirements.lock
+
+clean: ## Remove everything that was built; experiments stay.
+	rm -rf $(VENV) target python/serverdyno/*.so

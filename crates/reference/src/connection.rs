@@ -1,0 +1,200 @@
+//! One connection: requests come in, answers go out in their order, until one side has had enough.
+//!
+//! Not for: wrong answers (`misbehaviour.rs`).
+
+use crate::documents::{Document, Resource};
+use crate::fault::Kind;
+use crate::misbehaviour::misbehave;
+use crate::opening::{Persistence, Status};
+use crate::request::{parse, Ask, Parsed};
+use crate::worker::Worker;
+use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
+use dyno_reactor::Socket;
+use std::cell::Cell;
+use std::future::Future;
+use std::rc::Rc;
+
+/// How any wait ends that lasts too long. Nobody sees it: the connection is closed.
+const LATE: Fault = Fault::ResponseTimeout;
+/// How long a refused client may go on sending.
+const LINGER_NS: u64 = NS_PER_S;
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>) {
+    if worker
+        .shared
+        .fault
+        .is_some_and(|fault| fault.kind == Kind::CloseAtOnce)
+    {
+        return;
+    }
+    worker.renew_patience();
+    let mut connection = Connection {
+        socket,
+        worker: &worker,
+        unread: Vec::new(),
+        drained: false,
+        answers: Cell::new(0),
+    };
+    // A client that leaves or is too slow is no fault of the server, and who load-tests it counts it on the other side.
+    let _ended = connection.run().await;
+}
+
+/// The server's side of a connection.
+pub(crate) struct Connection<'a> {
+    pub(crate) socket: Socket,
+    pub(crate) worker: &'a Worker,
+    /// Received and not understood yet: part of a head, or requests sent ahead. Mostly empty, and then not allocated.
+    unread: Vec<u8>,
+    /// Nothing more is there until the kernel reports it.
+    drained: bool,
+    /// Counted by a fault that needs it.
+    pub(crate) answers: Cell<u64>,
+}
+
+/// What is to be done next.
+enum Step<'a> {
+    Wait,
+    End,
+    Refuse(Status),
+    Answer(&'a Resource, Ask),
+}
+
+impl<'a> Connection<'a> {
+    async fn run(&mut self) -> Result<(), Failure> {
+        loop {
+            match self.step()? {
+                Step::Wait => {
+                    self.socket.readable(LATE).await?;
+                    self.drained = false;
+                }
+                Step::End => return Ok(()),
+                Step::Refuse(status) => return self.refuse(status).await,
+                Step::Answer(resource, ask) => {
+                    self.worker.renew_patience();
+                    if self.answer(resource, ask).await? == Persistence::Close {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<Step<'a>, Failure> {
+        loop {
+            if let Some((step, taken)) = self.read(&self.unread) {
+                self.unread.drain(..taken);
+                return Ok(step);
+            }
+            if self.drained {
+                return Ok(Step::Wait);
+            }
+            let mut buffer = self.worker.buffer.borrow_mut();
+            let Some(received) = self.socket.try_receive(&mut buffer[..])? else {
+                return Ok(Step::Wait);
+            };
+            if received == 0 {
+                return Ok(Step::End);
+            }
+            // A buffer that was not filled has emptied the socket: a second call to see that is spared.
+            self.drained = received < buffer.len() && !self.socket.end_reported();
+            let data = &buffer[..received];
+            if self.unread.is_empty() {
+                if let Some((step, taken)) = self.read(data) {
+                    self.unread.extend_from_slice(&data[taken..]);
+                    return Ok(step);
+                }
+            }
+            self.unread.extend_from_slice(data);
+        }
+    }
+
+    /// What the first head in `bytes` asks to be done, and how many bytes that takes; None while there is no whole one.
+    fn read(&self, bytes: &[u8]) -> Option<(Step<'a>, usize)> {
+        if bytes.is_empty() {
+            return None;
+        }
+        match parse(bytes) {
+            Parsed::Partial => None,
+            Parsed::Refused(status) => Some((Step::Refuse(status), bytes.len())),
+            Parsed::Whole { request, length } => {
+                let resource = self.worker.shared.site.at(request.path);
+                Some((Step::Answer(resource, request.ask), length))
+            }
+        }
+    }
+
+    async fn answer(&self, resource: &Resource, ask: Ask) -> Result<Persistence, Failure> {
+        match (resource, self.worker.shared.fault) {
+            (Resource::Document(document), Some(fault)) if !ask.head_only => {
+                Box::pin(misbehave(self, fault, document, ask)).await
+            }
+            (Resource::Document(document), _) => self.counted(self.send(document, ask)).await,
+            (Resource::Extra(document), _) => self.send(document, ask).await,
+            (Resource::RequestCount, _) => {
+                let count = self.worker.shared.requests();
+                self.send(&Document::text(&count.to_string()), ask).await
+            }
+        }
+    }
+
+    /// Sends `document` as it is.
+    pub(crate) async fn send(&self, document: &Document, ask: Ask) -> Result<Persistence, Failure> {
+        let opening = self.worker.opening(document.status, ask.after);
+        let rest = if ask.head_only {
+            document.head()
+        } else {
+            document.whole()
+        };
+        self.socket.send_pair(&opening, rest, LATE).await?;
+        Ok(ask.after)
+    }
+
+    /// Sends bytes that are an answer, or that pass for one.
+    pub(crate) async fn send_bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        self.socket.send_all(bytes, LATE).await
+    }
+
+    /// Counts the answer that `sending` sends.
+    pub(crate) async fn counted<T>(
+        &self,
+        sending: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.worker.count_answer();
+        let sent = sending.await;
+        if sent.is_err() {
+            self.worker.uncount_answer();
+        }
+        sent
+    }
+
+    /// Answers with `status`, then takes for a while what the client may still be sending: a close over unread bytes
+    /// is a reset, which can take the answer away from the client (RFC 9112, section 9.6).
+    async fn refuse(&self, status: Status) -> Result<(), Failure> {
+        let ask = Ask {
+            head_only: false,
+            modern: false,
+            after: Persistence::Close,
+        };
+        self.counted(self.send(self.worker.shared.site.refusal(status), ask))
+            .await?;
+        self.socket.end_sending()?;
+        self.worker.executor.set_deadline(monotonic_ns() + LINGER_NS);
+        self.discard_until_end().await
+    }
+
+    /// Receives and forgets until the client closes or the task's deadline passes.
+    pub(crate) async fn discard_until_end(&self) -> Result<(), Failure> {
+        while !self.worker.executor.deadline_passed() {
+            let received = self
+                .socket
+                .try_receive(&mut self.worker.buffer.borrow_mut()[..])?;
+            match received {
+                Some(0) => return Ok(()),
+                Some(_) => {}
+                None => self.socket.readable(LATE).await?,
+            }
+        }
+        Err(LATE.into())
+    }
+}

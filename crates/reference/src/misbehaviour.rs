@@ -1,0 +1,176 @@
+//! How each fault is committed. Nothing here runs for ever: what has no end ends at a bound, or with the client.
+//!
+//! Not for speed: these answers are put together when they are asked for.
+
+use crate::connection::Connection;
+use crate::documents::{incompressible, Document};
+use crate::fault::{Fault, Kind};
+use crate::opening::{Persistence, Status};
+use crate::request::Ask;
+use dyno_measure::{monotonic_ns, Failure, Fault as Outcome};
+
+const ENDLESS_BYTES: usize = 64 << 20;
+const HUGE_HEAD_BYTES: usize = 1 << 20;
+const GARBAGE_BYTES: usize = 1024;
+const CHUNK_BYTES: usize = 1000;
+const NS_PER_MS: u64 = 1_000_000;
+const FILLER_FIELD: &[u8] = b"X-Filler: 0123456789012345678901234567890123456789012345\r\n";
+const CHUNKED_FIELD: &str = "Transfer-Encoding: chunked\r\n";
+const INTERIM: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
+
+/// Answers a GET of `document` as `fault` says, and tells whether the connection stays open.
+pub(crate) async fn misbehave(
+    connection: &Connection<'_>,
+    fault: Fault,
+    document: &Document,
+    ask: Ask,
+) -> Result<Persistence, Failure> {
+    let worker = connection.worker;
+    match fault.kind {
+        Kind::Delay => {
+            let due_ns = monotonic_ns() + u64::from(fault.value) * NS_PER_MS;
+            worker.executor.sleep_until(due_ns).await;
+            connection.counted(connection.send(document, ask)).await
+        }
+        Kind::Stall => connection.discard_until_end().await.map(|()| Persistence::Close),
+        Kind::Reset => connection.socket.reset_on_close().map(|()| Persistence::Close),
+        Kind::EndlessHead => {
+            let start = worker.opening(document.status, ask.after);
+            send_without_end(connection, &start, FILLER_FIELD).await
+        }
+        Kind::EndlessChunks => {
+            let mut start = worker.opening(document.status, ask.after).to_vec();
+            start.extend(content_head(document, CHUNKED_FIELD));
+            send_without_end(connection, &start, &chunked(&incompressible(CHUNK_BYTES))).await
+        }
+        Kind::SlowDrip => {
+            let opening = worker.opening(document.status, ask.after);
+            let bytes = [&opening, document.whole()].concat();
+            connection
+                .counted(drip(connection, &bytes, fault.value as usize))
+                .await?;
+            Ok(ask.after)
+        }
+        Kind::CloseIdle => {
+            connection.answers.set(connection.answers.get() + 1);
+            let after = connection.counted(connection.send(document, ask)).await?;
+            let more = connection.answers.get() < u64::from(fault.value);
+            Ok(if more { after } else { Persistence::Close })
+        }
+        kind => {
+            let (bytes, after) = wrong_answer(connection, kind, document, ask);
+            connection.counted(connection.send_bytes(&bytes)).await?;
+            Ok(after)
+        }
+    }
+}
+
+/// The faults that are nothing but other bytes, and whether the connection stays open after them.
+fn wrong_answer(
+    connection: &Connection<'_>,
+    kind: Kind,
+    document: &Document,
+    ask: Ask,
+) -> (Vec<u8>, Persistence) {
+    let (kept, closed) = (ask.after, Persistence::Close);
+    let opening = |after: Persistence| connection.worker.opening(document.status, after);
+    let (whole, body) = (document.whole(), document.body());
+    let length_field = |length: usize| content_head(document, &format!("Content-Length: {length}\r\n"));
+    let longer = length_field(body.len() + 1);
+    match kind {
+        Kind::HugeHead => {
+            let filler = FILLER_FIELD.repeat(HUGE_HEAD_BYTES / FILLER_FIELD.len());
+            ([&opening(kept), filler.as_slice(), whole].concat(), kept)
+        }
+        Kind::ShortBody => ([&opening(kept), longer.as_slice(), body].concat(), closed),
+        Kind::LongBody => ([&opening(kept), whole, b"excess"].concat(), kept),
+        Kind::BadChunk => {
+            let head = content_head(document, CHUNKED_FIELD);
+            let (first, second) = body.split_at(body.len() / 2);
+            (
+                [
+                    &opening(kept),
+                    head.as_slice(),
+                    &chunked(first),
+                    b"zz\r\n",
+                    second,
+                ]
+                .concat(),
+                closed,
+            )
+        }
+        Kind::EarlyClose => (opening(kept)[..opening(kept).len() / 2].to_vec(), closed),
+        Kind::Garbage => (incompressible(GARBAGE_BYTES), closed),
+        Kind::WrongContent => {
+            let mut bytes = [&opening(kept), whole].concat();
+            let middle = bytes.len() - body.len().div_ceil(2);
+            // A body without bytes has none that could differ.
+            if !body.is_empty() {
+                bytes[middle] ^= 1;
+            }
+            (bytes, kept)
+        }
+        Kind::WrongLength => ([&opening(kept), longer.as_slice(), body, b"+"].concat(), kept),
+        Kind::Status500 => {
+            let refusal = connection.worker.shared.site.refusal(Status::InternalServerError);
+            let opening = connection.worker.opening(refusal.status, kept);
+            ([&opening, refusal.whole()].concat(), kept)
+        }
+        Kind::Chunked if ask.modern => {
+            let head = content_head(document, CHUNKED_FIELD);
+            (
+                [&opening(kept), head.as_slice(), &chunked(body), b"0\r\n\r\n"].concat(),
+                kept,
+            )
+        }
+        Kind::Chunked | Kind::CloseDelimited => {
+            let head = content_head(document, "");
+            ([&opening(closed), head.as_slice(), body].concat(), closed)
+        }
+        // RFC 9110, section 15.2: HTTP/1.0 knows no interim responses.
+        Kind::Interim if ask.modern => ([INTERIM, &opening(kept), whole].concat(), kept),
+        _ => ([&opening(kept), whole].concat(), kept),
+    }
+}
+
+/// The end of a head that declares the body in its own way.
+fn content_head(document: &Document, framing: &str) -> Vec<u8> {
+    format!("Content-Type: {}\r\n{framing}\r\n", document.content_type).into_bytes()
+}
+
+/// `body` in chunks, without the last one that would end it.
+fn chunked(body: &[u8]) -> Vec<u8> {
+    let mut coded = Vec::new();
+    for chunk in body.chunks(CHUNK_BYTES) {
+        coded.extend(format!("{:x}\r\n", chunk.len()).into_bytes());
+        coded.extend(chunk);
+        coded.extend(b"\r\n");
+    }
+    coded
+}
+
+/// Never a success: what has no end is no answer.
+async fn send_without_end(
+    connection: &Connection<'_>,
+    start: &[u8],
+    again: &[u8],
+) -> Result<Persistence, Failure> {
+    connection.send_bytes(start).await?;
+    let block = again.repeat(32);
+    for _ in 0..ENDLESS_BYTES / block.len() {
+        connection.send_bytes(&block).await?;
+    }
+    Err(Outcome::ResponseTimeout.into())
+}
+
+async fn drip(connection: &Connection<'_>, bytes: &[u8], at_once: usize) -> Result<(), Failure> {
+    let executor = &connection.worker.executor;
+    for part in bytes.chunks(at_once) {
+        if executor.deadline_passed() {
+            return Err(Outcome::ResponseTimeout.into());
+        }
+        connection.send_bytes(part).await?;
+        executor.sleep_until(monotonic_ns() + NS_PER_MS).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,6 @@
+"""`python -m serverdyno`: the same as `dyno`."""
+
+from serverdyno.cli import main
+
+if __name__ == "__main__":
+    main()

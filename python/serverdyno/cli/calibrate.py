@@ -1,0 +1,56 @@
+"""`dyno calibrate`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: dyno calibrate --suite webbench-2.0-static"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("calibrate", epilog=EXAMPLE)(calibrate)
+
+
+def calibrate(
+    suite: Annotated[str, typer.Option(help="The suite whose load is made.")] = "webbench-2.0-static",
+    threads: Annotated[int, typer.Option(help="Threads of the generator.")] = 1,
+) -> None:
+    """Measure what the generator can do on this machine, against the reference server."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    from serverdyno import suites  # noqa: PLC0415
+    from serverdyno.cli.progress import progress_for  # noqa: PLC0415
+    from serverdyno.fleet.placement import place  # noqa: PLC0415
+    from serverdyno.plan.expand import mixes  # noqa: PLC0415
+    from serverdyno.plan.model import GeneratorPlan  # noqa: PLC0415
+    from serverdyno.runner.calibrate import ceiling_operations_s, measure_ceilings  # noqa: PLC0415
+    from serverdyno.units import format_count  # noqa: PLC0415
+
+    chosen, generator = suites.load(suite), GeneratorPlan(threads=threads)
+    placement = place(generator)
+    with progress_for(Console(stderr=True)) as progress:
+        ceilings = measure_ceilings(chosen, mixes(chosen), generator, placement, progress)
+    table = Table("clients", "threads", "requests/s", "CPU us/request", "CPU share", box=None, header_style="bold")
+    for ceiling in ceilings:
+        cpu_s = ceiling.generator_cpu_user_s + ceiling.generator_cpu_system_s
+        table.add_row(
+            str(ceiling.clients),
+            str(ceiling.threads),
+            format_count(ceiling.operations / ceiling.window_s),
+            f"{cpu_s / ceiling.operations * 1e6:.1f}" if ceiling.operations else "",
+            f"{cpu_s / ceiling.window_s / threads:.0%}",
+        )
+    out = Console()
+    out.print(table)
+    highest = ceiling_operations_s(ceilings)
+    out.print(
+        f"ceiling: {format_count(highest or 0)} requests/s with CPUs {placement.generator} for the generator and "
+        f"{placement.server} for the server; a mix at 80 % of it or more is marked generator-limited.",
+        highlight=False,
+    )
+    if placement.shared:
+        out.print("note: generator and server share CPUs; they take time from each other.")

@@ -1,0 +1,47 @@
+"""`dyno plan check PLAN`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verbs."""
+    plans = typer.Typer(help="Look at a plan without running it.", no_args_is_help=True)
+    plans.command("check", epilog="Example: dyno plan check plans/quick-static.toml")(check)
+    # A single command would become the group itself.
+    plans.callback()(_group)
+    app.add_typer(plans, name="plan")
+
+
+def _group() -> None:
+    pass
+
+
+def check(
+    plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
+    scale: Annotated[float | None, typer.Option(help="As of `dyno run`.")] = None,
+) -> None:
+    """Check a plan, all problems at once, and say what it would run and for how long."""
+    from serverdyno import suites  # noqa: PLC0415
+    from serverdyno.plan.expand import configurations, mixes  # noqa: PLC0415
+    from serverdyno.plan.load import load_plan  # noqa: PLC0415
+    from serverdyno.plan.order import order  # noqa: PLC0415
+    from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
+    from serverdyno.units import format_duration_s  # noqa: PLC0415
+
+    checked = load_plan(plan, settings_types(), scale)
+    planned = mixes(suites.load(checked.suite), checked.scale)
+    levels = configurations(checked)
+    runs = order(levels, checked.repetitions, checked.order, checked.seed)
+    length_s = len(runs) * sum(mix.length_s for mix in planned)
+    typer.echo(f"{plan}: no problems")
+    typer.echo(f"{len(runs)} runs of {len(planned)} mixes: {format_duration_s(length_s)}, and some for server starts")
+    for run in runs:
+        typer.echo(f"  {run.folder}")
+    for name in sorted({level.server for level in levels}):
+        if driver_type(name).installed() is None:
+            typer.echo(f"note: {name} is not installed here (see: dyno servers)")

@@ -1,0 +1,102 @@
+"""Progress for people: one live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from serverdyno._native import Snapshot
+from serverdyno.plan.model import Mix, RunKey
+from serverdyno.runner.progress import Progress
+from serverdyno.store.records import MixRecord
+from serverdyno.units import format_count, format_duration_s
+
+
+@contextmanager
+def progress_for(console: Console) -> Iterator[Progress]:
+    """A live line where `console` is a terminal, plain lines where it is not."""
+    if not console.is_terminal:
+        yield PlainLines(console)
+        return
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
+        yield LiveLine(console, live)
+
+
+class PlainLines:
+    """One line a stage and one a finished mix."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._left_s = 0.0
+
+    def say(self, text: str, style: str = "") -> None:
+        """One line, as it is."""
+        self._console.print(Text(text, style), soft_wrap=True)
+
+    def stage(self, text: str) -> None:
+        """A line."""
+        self.say(text)
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        """Nothing yet; its end is said."""
+        self._left_s = left_s - mix.length_s
+
+    def mix_tick(self, snapshot: Snapshot) -> None:
+        """Nothing."""
+
+    def mix_finished(self, record: MixRecord) -> None:
+        """Clients, throughput, errors, time left."""
+        self.say(f"{_finished(record)}, {format_duration_s(self._left_s)} left")
+
+    def run_failed(self, run: RunKey, reason: str) -> None:
+        """A line that can't be overlooked."""
+        self.say(f"FAILED {run.folder}: {reason}", "bold red")
+
+
+class LiveLine(PlainLines):
+    """The mix in progress on the last line, finished ones above it."""
+
+    def __init__(self, console: Console, live: Live) -> None:
+        super().__init__(console)
+        self._live = live
+        self._run: RunKey | None = None
+        self._mix: Mix | None = None
+        self._before: Snapshot | None = None
+
+    def stage(self, text: str) -> None:
+        """The last line."""
+        self._live.update(Text(text, "dim"))
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        """Remembers what is running."""
+        self._run, self._mix, self._left_s, self._before = run, mix, left_s - mix.length_s, None
+
+    def mix_tick(self, snapshot: Snapshot) -> None:
+        """The present rate, over the time since the last look."""
+        if self._run is None or self._mix is None:
+            return
+        before = self._before or {**snapshot, "elapsed_s": 0.0, "operations": 0}
+        seconds = snapshot["elapsed_s"] - before["elapsed_s"]
+        self._before = snapshot
+        rate = (snapshot["operations"] - before["operations"]) / seconds if seconds > 0 else 0.0
+        rest_s = max(0.0, self._mix.length_s - snapshot["elapsed_s"])
+        self._live.update(
+            Text(
+                f"{self._run.configuration} r{self._run.repetition}  {self._mix.clients} clients  "
+                f"{format_count(rate)} requests/s  {snapshot['errors']} errors  "
+                f"{format_duration_s(rest_s)} of this mix, {format_duration_s(rest_s + self._left_s)} of all left"
+            )
+        )
+
+
+def _finished(record: MixRecord) -> str:
+    errors = sum(error.count for error in record.errors)
+    rate = format_count(record.operations / record.window_s)
+    return (
+        f"{record.configuration} r{record.repetition}  {record.clients:>4} clients  {rate:>10} requests/s  "
+        f"{errors} errors"
+    )

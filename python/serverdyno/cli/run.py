@@ -1,0 +1,38 @@
+"""`dyno run PLAN`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: dyno run plans/quick-static.toml --scale 0.5"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("run", epilog=EXAMPLE)(run)
+
+
+def run(
+    plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
+    scale: Annotated[
+        float | None, typer.Option(help="Shorten every mix to this share of its length; all figures then say so.")
+    ] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="Folder of the experiment; otherwise a new one under experiments/.")
+    ] = None,
+) -> None:
+    """Carry out a plan: start servers, load them, write a report."""
+    from serverdyno import suites  # noqa: PLC0415
+    from serverdyno.cli import carry_out  # noqa: PLC0415
+    from serverdyno.plan.load import load_plan  # noqa: PLC0415
+    from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
+    from serverdyno.servers.registry import settings_types  # noqa: PLC0415
+
+    checked = load_plan(plan, settings_types(), scale)
+    folder = into or default_folder(checked.name)
+    text = plan.read_text(encoding="utf-8")
+    with create_experiment(folder, text, checked, suites.load(checked.suite)) as experiment:
+        carry_out.carry_out_and_report(experiment)

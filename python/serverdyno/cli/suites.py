@@ -1,0 +1,63 @@
+"""`dyno suites` and `dyno suite show NAME`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verbs."""
+    app.command("suites", epilog="Example: dyno suites")(list_suites)
+    one = typer.Typer(help="Look at one suite.", no_args_is_help=True)
+    one.command("show", epilog="Example: dyno suite show webbench-2.0-static")(show)
+    app.add_typer(one, name="suite")
+
+
+def list_suites() -> None:
+    """List the suites that come with Serverdyno."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    from serverdyno import suites  # noqa: PLC0415
+    from serverdyno.plan.expand import mixes  # noqa: PLC0415
+    from serverdyno.units import format_duration_s  # noqa: PLC0415
+
+    table = Table("suite", "mixes", "clients", "one run takes", "what it is", box=None, header_style="bold")
+    for name in suites.names():
+        suite = suites.load(name)
+        length_s = sum(mix.length_s for mix in mixes(suite))
+        clients = f"{suite.clients[0]} to {suite.clients[-1]}"
+        table.add_row(name, str(len(suite.clients)), clients, format_duration_s(length_s), suite.title)
+    Console().print(table)
+
+
+def show(name: Annotated[str, typer.Argument(help="A name that `dyno suites` lists.")]) -> None:
+    """Show every parameter of a suite, and how well each is known."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    from serverdyno import suites  # noqa: PLC0415
+    from serverdyno.plan.expand import mixes  # noqa: PLC0415
+
+    suite, console = suites.load(name), Console()
+    console.print(suite.title, style="bold")
+    console.print(f"Source: {suite.source}", highlight=False)
+    console.print(suite.description.strip(), highlight=False)
+    parameters = Table("parameter", "value", "how it is known", box=None, header_style="bold")
+    for key, value in _parameters(suite.model_dump()).items():
+        parameters.add_row(key, str(value), suite.certainty.get(key, ""))
+    console.print(parameters)
+    console.print("mixes: " + ", ".join(f"{mix.clients} x {mix.threads}" for mix in mixes(suite)), highlight=False)
+
+
+def _parameters(suite: dict[str, object]) -> dict[str, object]:
+    """Key path -> value, of everything that shapes the load."""
+    prose = {"name", "title", "source", "description", "certainty", "http"}
+    http = suite["http"]
+    assert isinstance(http, dict)
+    return {
+        **{key: value for key, value in suite.items() if key not in prose},
+        **{f"http.{key}": value for key, value in http.items()},
+    }

@@ -1,0 +1,1 @@
+"""Where clients run. Today on this machine; the places are chosen here and nowhere else."""

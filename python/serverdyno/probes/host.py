@@ -1,0 +1,230 @@
+"""What this machine is, for the disclosure: everything that a reader needs to judge or to repeat a figure.
+
+Facts are read, never guessed: what can't be read is None. Not for what happens during a mix: see `noise.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+import serverdyno
+from serverdyno import _native
+
+CPUS = Path("/sys/devices/system/cpu")
+SYSCTLS = (
+    "net.core.somaxconn",
+    "net.core.netdev_max_backlog",
+    "net.core.rmem_default",
+    "net.core.rmem_max",
+    "net.core.wmem_default",
+    "net.core.wmem_max",
+    "net.core.busy_poll",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_abort_on_overflow",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_max_tw_buckets",
+    "net.ipv4.tcp_mem",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_tw_reuse",
+    "net.ipv4.tcp_wmem",
+    "net.netfilter.nf_conntrack_max",
+    "fs.file-max",
+    "vm.swappiness",
+    "kernel.sched_autogroup_enabled",
+)
+KERNEL_PARAMETERS = {
+    "clocksource",
+    "cpuidle.off",
+    "hugepages",
+    "idle",
+    "intel_idle.max_cstate",
+    "intel_iommu",
+    "intel_pstate",
+    "iommu",
+    "amd_pstate",
+    "isolcpus",
+    "mitigations",
+    "nohz",
+    "nohz_full",
+    "nosmt",
+    "preempt",
+    "processor.max_cstate",
+    "rcu_nocbs",
+    "transparent_hugepage",
+    "tsc",
+}
+
+
+def host_facts(documents: Path | None = None) -> dict[str, object]:
+    """All facts, in groups. `documents`: the document root, whose file system is described."""
+    return {
+        "cpu": _cpu(),
+        "virtualisation": _virtualisation(),
+        "memory": _memory(),
+        "system": _system(),
+        "mitigations": {path.name: read(path) for path in sorted((CPUS / "vulnerabilities").glob("*"))},
+        "sysctls": {name: read(Path("/proc/sys", *name.split("."))) for name in SYSCTLS},
+        "limits": dict(
+            zip(
+                ("open_files_soft", "open_files_hard"),
+                resource.getrlimit(resource.RLIMIT_NOFILE),
+                strict=True,
+            )
+        ),
+        "load_average": list(os.getloadavg()),
+        "loopback_mtu_bytes": whole(read(Path("/sys/class/net/lo/mtu"))),
+        "documents": None if documents is None else _file_system(documents),
+        "software": {
+            "serverdyno": serverdyno.__version__,
+            **{f"data_plane_{key}": value for key, value in _native.build_info().items()},
+            "python": f"{platform.python_implementation()} {platform.python_version()}",
+        },
+    }
+
+
+def read(path: Path) -> str | None:
+    """The text of a file of /proc or /sys on one line, or None where there is no such file or it is not for
+    us.
+    """
+    try:
+        return " ".join(path.read_text(errors="replace").split()) or None
+    except OSError:
+        return None
+
+
+def whole(text: str | None) -> int | None:
+    """A whole number, or None."""
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def _same(values: Iterable[str | None]) -> str | None:
+    """The one value, or all different ones: the CPUs of a machine may differ."""
+    return ", ".join(sorted({value for value in values if value is not None})) or None
+
+
+def _cpu_info(key: str) -> str | None:
+    """The values of `key` in /proc/cpuinfo, whose names differ between architectures."""
+    lines = (line.partition(":") for line in _lines(Path("/proc/cpuinfo")))
+    return _same(value.strip() for name, _, value in lines if name.strip() == key)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _cpu() -> dict[str, object]:
+    directories = sorted(CPUS.glob("cpu[0-9]*"))
+    topology = [directory / "topology" for directory in directories]
+    sockets = {socket for path in topology if (socket := read(path / "physical_package_id")) is not None}
+    return {
+        "model": _cpu_info("model name"),
+        "architecture": platform.machine(),
+        "microcode": _cpu_info("microcode"),
+        "logical": psutil.cpu_count(),
+        "cores": psutil.cpu_count(logical=False),
+        "sockets": len(sockets) or None,
+        "thread_siblings": sorted(
+            {text for path in topology if (text := read(path / "thread_siblings_list"))}
+        ),
+        "numa_nodes": read(Path("/sys/devices/system/node/online")),
+        "usable_by_us": sorted(os.sched_getaffinity(0)),
+        "isolated": read(CPUS / "isolated"),
+        "quota": _cpu_quota(),
+        "caches": _caches(),
+        "frequency_mhz": _cpu_info("cpu MHz"),
+        "frequency_max_khz": _same(read(path / "cpufreq/cpuinfo_max_freq") for path in directories),
+        "governor": _same(read(path / "cpufreq/scaling_governor") for path in directories),
+        "boost": read(CPUS / "cpufreq/boost"),
+        "intel_no_turbo": read(CPUS / "intel_pstate/no_turbo"),
+    }
+
+
+def _cpu_quota() -> str | None:
+    """The CPU limit of our control group (version 2, `cpu.max`: quota and period in us), which a container
+    may have.
+    """
+    group = next((line[3:] for line in _lines(Path("/proc/self/cgroup")) if line.startswith("0::")), None)
+    return None if group is None else read(Path("/sys/fs/cgroup", group.lstrip("/"), "cpu.max"))
+
+
+def _caches() -> dict[str, str | None]:
+    """Of the first CPU: `L1 Data` -> `32K`."""
+    found = sorted((CPUS / "cpu0/cache").glob("index*"))
+    return {f"L{read(path / 'level')} {read(path / 'type')}": read(path / "size") for path in found}
+
+
+def _virtualisation() -> dict[str, object]:
+    """Hints, as the machine gives them; none of them proves bare metal."""
+    dmi = Path("/sys/class/dmi/id")
+    flags = _cpu_info("flags")
+    return {
+        "hypervisor_flag": None if flags is None else "hypervisor" in flags.split(),
+        "hypervisor_type": read(Path("/sys/hypervisor/type")),
+        "vendor": read(dmi / "sys_vendor"),
+        "product": read(dmi / "product_name"),
+        "container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists() or None,
+    }
+
+
+def _memory() -> dict[str, object]:
+    return {
+        "total_bytes": psutil.virtual_memory().total,
+        "available_bytes": psutil.virtual_memory().available,
+        "swap_total_bytes": psutil.swap_memory().total,
+        "transparent_hugepages": read(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
+    }
+
+
+def _system() -> dict[str, object]:
+    clock = Path("/sys/devices/system/clocksource/clocksource0")
+    try:
+        distribution = platform.freedesktop_os_release().get("PRETTY_NAME")
+    except OSError:
+        distribution = None
+    return {
+        "kernel": platform.release(),
+        "kernel_build": platform.version(),
+        "kernel_parameters": _kernel_parameters(),
+        "distribution": distribution,
+        "c_library": " ".join(platform.libc_ver()).strip() or None,
+        "clocksource": read(clock / "current_clocksource"),
+        "clocksources": read(clock / "available_clocksource"),
+    }
+
+
+def _kernel_parameters() -> list[str]:
+    """Those of the kernel's command line that bear on speed; the rest may be private."""
+    words = (read(Path("/proc/cmdline")) or "").split()
+    return [word for word in words if word.partition("=")[0] in KERNEL_PARAMETERS]
+
+
+def _file_system(directory: Path) -> dict[str, object] | None:
+    """The mount that `directory` is on: the last listed of those with the longest mount point, as it hides
+    the others.
+    """
+    real = directory.resolve()
+    mounts = [mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)]
+    if not mounts:
+        return None
+    mount = max(reversed(mounts), key=lambda mount: len(mount.mountpoint))
+    return {
+        "device": mount.device,
+        "mount_point": mount.mountpoint,
+        "type": mount.fstype,
+        "options": mount.opts,
+    }

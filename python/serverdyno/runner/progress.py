@@ -1,0 +1,47 @@
+"""What the runner tells about its progress. The command line draws it; nothing here prints."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from serverdyno._native import Snapshot
+from serverdyno.plan.model import Mix, RunKey
+from serverdyno.store.records import MixRecord
+
+
+class Progress(Protocol):
+    """A listener. Seconds left are of the whole experiment, server starts not included."""
+
+    def stage(self, text: str) -> None:
+        """What is done now, other than a mix."""
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        """A mix begins."""
+
+    def mix_tick(self, snapshot: Snapshot) -> None:
+        """A few times a second while it runs."""
+
+    def mix_finished(self, record: MixRecord) -> None:
+        """A mix is over and kept."""
+
+    def run_failed(self, run: RunKey, reason: str) -> None:
+        """A run could not be carried out; the experiment goes on with the next."""
+
+
+class Silent:
+    """Tells nobody."""
+
+    def stage(self, text: str) -> None:
+        """Nothing."""
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        """Nothing."""
+
+    def mix_tick(self, snapshot: Snapshot) -> None:
+        """Nothing."""
+
+    def mix_finished(self, record: MixRecord) -> None:
+        """Nothing."""
+
+    def run_failed(self, run: RunKey, reason: str) -> None:
+        """Nothing."""

@@ -1,0 +1,77 @@
+"""From what the data plane counted to the record that is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from serverdyno._native import MixResult
+from serverdyno.plan.model import Mix, RunKey
+from serverdyno.store.records import CeilingRecord, ClientRow, ErrorRow, MixRecord, OperationRow, SecondRow
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUse:
+    """What the server under test used. None: not known, as of a server that the user runs."""
+
+    cpu_s: float | None
+    rss_bytes: int | None
+
+
+def mix_record(
+    run: RunKey, mix: Mix, result: MixResult, server: ServerUse, ceiling_operations_s: float | None
+) -> MixRecord:
+    """The record of one mix. `ceiling_operations_s`: the generator's, in operations a second."""
+    generator = result["generator"]
+    return MixRecord(
+        run=run.number,
+        configuration=run.configuration,
+        repetition=run.repetition,
+        mix=mix.index,
+        name=mix.name,
+        clients=mix.clients,
+        threads=mix.threads,
+        clients_participating=result["clients_participating"],
+        length_s=mix.length_s,
+        ramp_up_s=mix.ramp_up_s,
+        ramp_down_s=mix.ramp_down_s,
+        window_s=result["window_s"],
+        started_unix_s=result["started_unix_s"],
+        stopped=result["stopped"],
+        operations=result["operations"],
+        operations_total=result["operations_total"],
+        bytes_body=result["bytes_body"],
+        bytes_in=result["bytes_in"],
+        bytes_out=result["bytes_out"],
+        response_time_hdr=result["response_time_hdr"],
+        connect_time_hdr=result["connect_time_hdr"],
+        generator_threads=generator["threads"],
+        generator_cpu_user_s=generator["cpu_user_s"],
+        generator_cpu_system_s=generator["cpu_system_s"],
+        loop_lag_hdr=generator["loop_lag_hdr"],
+        connections=generator["connections"],
+        reconnects=generator["reconnects"],
+        source_addresses=generator["source_addresses"],
+        server_cpu_s=server.cpu_s,
+        server_rss_bytes=server.rss_bytes,
+        ceiling_operations_s=ceiling_operations_s,
+        by_operation=[OperationRow(**row) for row in result["by_operation"]],
+        by_client=[ClientRow(**row) for row in result["by_client"]],
+        by_second=[SecondRow(**row) for row in result["by_second"]],
+        errors=[ErrorRow(**row) for row in result["errors"]],
+    )
+
+
+def ceiling_record(mix: Mix, result: MixResult) -> CeilingRecord:
+    """What the generator did against the reference server."""
+    return CeilingRecord(
+        mix=mix.index,
+        clients=mix.clients,
+        threads=mix.threads,
+        started_unix_s=result["started_unix_s"],
+        window_s=result["window_s"],
+        operations=result["operations"],
+        bytes_in=result["bytes_in"],
+        errors=sum(error["count"] for error in result["errors"]),
+        generator_cpu_user_s=result["generator"]["cpu_user_s"],
+        generator_cpu_system_s=result["generator"]["cpu_system_s"],
+    )

@@ -1,0 +1,26 @@
+"""A server for the length of a `with` block: started, proven to be ours, and stopped whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from serverdyno.servers import registry
+from serverdyno.servers.base import ServerDriver
+from serverdyno.servers.documents import document_root
+
+
+@contextmanager
+def running(
+    name: str, settings: Mapping[str, Any], *, cpus: Sequence[int] = (), url: str | None = None
+) -> Iterator[ServerDriver]:
+    """The server called `name`, ready for load. Raises UserError or ServerError, with nothing left running."""
+    server = registry.create(name, settings, documents=document_root(), cpus=cpus, url=url)
+    try:
+        server.prepare()
+        server.start()
+        server.ready()
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,63 @@
+"""The version of the experiment folder's format, and how an older one becomes the current one on reading.
+
+A change of what is in `experiment.json` or in a mix's columns raises `CURRENT.version` and adds an `Upgrade`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from serverdyno.errors import UserError
+from serverdyno.store.head import FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """From one version to the next: the head as JSON, and the table of a mix."""
+
+    head: Callable[[dict[str, Any]], dict[str, Any]]
+    mix: Callable[[pa.Table], pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A version, and the upgrades to it, each by the version that it starts from."""
+
+    version: int
+    upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
+
+    def check_readable(self, found: int, folder: Path) -> None:
+        """Raises UserError for a format that is newer than this one."""
+        if found > self.version:
+            raise UserError(
+                f"{folder} has format {found}; this version of Serverdyno reads up to format {self.version}",
+                hint="a newer Serverdyno made it: pip install --upgrade serverdyno",
+            )
+
+    def check_writable(self, found: int, folder: Path) -> None:
+        """Raises UserError for an older format: one experiment is not written in two."""
+        if found < self.version:
+            raise UserError(
+                f"{folder} has the older format {found}; this version of Serverdyno only reads it",
+                hint="finish it with the version that began it (`tool_version` in experiment.json)",
+            )
+
+    def upgrade_head(self, head: dict[str, Any], found: int) -> dict[str, Any]:
+        """The head in this format."""
+        for version in range(found, self.version):
+            head = {**self.upgrades[version].head(head), "format_version": version + 1}
+        return head
+
+    def upgrade_mix(self, mix: pa.Table, found: int) -> pa.Table:
+        """The table of a mix in this format."""
+        for version in range(found, self.version):
+            mix = self.upgrades[version].mix(mix)
+        return mix
+
+
+CURRENT = FileFormat(FORMAT_VERSION)

@@ -1,0 +1,467 @@
+"""The experiment folder: what goes in comes out, whoever dies; and nothing damaged comes out as a figure."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import serverdyno
+from serverdyno.errors import DynoError, UserError
+from serverdyno.plan.model import Configuration, Mix, Plan, RunKey, ServerPlan
+from serverdyno.plan.order import order
+from serverdyno.store import table
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.file_format import FileFormat, Upgrade
+from serverdyno.store.head import ExperimentHead
+from serverdyno.store.records import (
+    CeilingRecord,
+    ClientRow,
+    ErrorRow,
+    MixRecord,
+    OperationRow,
+    SecondRow,
+)
+from serverdyno.suites import load
+
+PLAN_TEXT = '# the plan, with its comments\nname = "p"\n'
+CONFIGURATIONS = [
+    Configuration(name, "nginx", {"workers": 2, "access_log": False}, (1,), None, None) for name in ("a", "b")
+]
+MIXES = [Mix(index, f"{index}_client", index, 1, 6.0, 0.6, 0.6, 0.0, 0.0) for index in (1, 2, 3)]
+
+
+def make_head(repetitions: int = 2) -> ExperimentHead:
+    return ExperimentHead(
+        tool_version="0.1.0",
+        created=datetime(2026, 11, 20, 12, tzinfo=UTC),
+        seed=7,
+        scale=0.5,
+        plan=Plan(name="p", title="t", suite="quick-static", servers=[ServerPlan(server="nginx")]),
+        suite=load("webbench-4.1-static-120-10t-15t"),
+        configurations=CONFIGURATIONS,
+        mixes=MIXES,
+        order=order(CONFIGURATIONS, repetitions, "interleaved", seed=7),
+    )
+
+
+def make_record(run: RunKey, mix: int, *, stopped: bool = False, **changes: Any) -> MixRecord:
+    record = MixRecord(
+        run=run.number,
+        configuration=run.configuration,
+        repetition=run.repetition,
+        mix=mix,
+        name=f"{mix}_client",
+        clients=mix,
+        threads=1,
+        clients_participating=mix,
+        length_s=6.0,
+        ramp_up_s=0.6,
+        ramp_down_s=0.6,
+        window_s=4.8,
+        started_unix_s=1.7e9 + run.number,
+        stopped=stopped,
+        operations=2**40 + mix,
+        operations_total=2**41,
+        bytes_body=2**50,
+        bytes_in=2**50 + 1,
+        bytes_out=5,
+        response_time_hdr=b"\x00\x1c\x84\x93" * 300,
+        connect_time_hdr=b"",
+        generator_threads=1,
+        generator_cpu_user_s=0.1,
+        generator_cpu_system_s=0.2,
+        loop_lag_hdr=b"\xff",
+        connections=9,
+        reconnects=0,
+        source_addresses=1,
+        server_cpu_s=None,
+        server_rss_bytes=None,
+        ceiling_operations_s=20_000.5,
+        by_operation=[
+            OperationRow("GET 223.gif", 3, 669, 0, b"\x01"),
+            OperationRow("GET 404.htm", 0, 0, 1, b""),
+        ],
+        by_client=[ClientRow(0, 3, 700, 0, None), ClientRow(1, 0, 0, 1, 0.25)],
+        by_second=[SecondRow(0, 1, 223, 0)],
+        errors=[ErrorRow("server", "timeout", 2, 1, "no answer in 30 s: \u00fc")],
+    )
+    return dataclasses.replace(record, **changes)
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Iterator[Experiment]:
+    with Experiment.create(tmp_path / "e", PLAN_TEXT, make_head()) as made:
+        yield made
+
+
+def files_below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_experiment_reads_back_as_it_was_made(experiment: Experiment) -> None:
+    with Experiment.open(experiment.folder) as found:
+        assert found.head == make_head()
+        assert found.plan_text == PLAN_TEXT
+        assert (found.mixes(), found.finished(), found.ceilings(), found.run_notes()) == ([], set(), [], {})
+        assert found.disclosure() == {"servers": {}}
+
+
+def test_mixes_come_back_exactly_and_sorted_by_run_and_mix(experiment: Experiment) -> None:
+    written = [make_record(run, mix) for run in experiment.head.order for mix in (1, 2, 3)]
+    for record in reversed(written):
+        experiment.write_mix(record)
+    with Experiment.open(experiment.folder) as found:
+        assert found.mixes() == written
+        assert found.finished() == {(run, mix) for run in (1, 2, 3, 4) for mix in (1, 2, 3)}
+    assert "runs/002-b-r1/mix-03.parquet" in files_below(experiment.folder)
+
+
+COUNT = st.integers(min_value=0, max_value=2**63 - 1)
+SECONDS = st.floats(allow_nan=False)
+
+
+@given(
+    count=COUNT,
+    cpu_s=st.none() | SECONDS,
+    rss=st.none() | COUNT,
+    histogram=st.binary(),
+    clients=st.lists(st.builds(ClientRow, COUNT, COUNT, COUNT, COUNT, st.none() | SECONDS)),
+    errors=st.lists(st.builds(ErrorRow, st.text(), st.text(), COUNT, COUNT, st.text())),
+)
+def test_any_record_survives_the_file(  # noqa: PLR0917
+    count: int,
+    cpu_s: float | None,
+    rss: int | None,
+    histogram: bytes,
+    clients: list[ClientRow],
+    errors: list[ErrorRow],
+) -> None:
+    record = make_record(
+        RunKey(1, "a", 1),
+        1,
+        operations=count,
+        server_cpu_s=cpu_s,
+        server_rss_bytes=rss,
+        response_time_hdr=histogram,
+        by_client=clients,
+        by_operation=[],
+        errors=errors,
+    )
+    other = make_record(RunKey(1, "a", 1), 2)
+    read = table.records([table.decode(table.encode(each)) for each in (record, other)])
+    assert read == [record, other]
+
+
+def test_what_was_not_measured_never_becomes_zero(experiment: Experiment) -> None:
+    runs = experiment.head.order
+    experiment.write_mix(make_record(runs[0], 1, server_cpu_s=None, server_rss_bytes=None))
+    experiment.write_mix(make_record(runs[0], 2, server_cpu_s=0.0, server_rss_bytes=0))
+    assert [(mix.server_cpu_s, mix.server_rss_bytes) for mix in experiment.mixes()] == [
+        (None, None),
+        (0.0, 0),
+    ]
+
+
+def test_the_columns_of_format_1_are_these() -> None:
+    """Whoever changes a record class changes the format: raise its version and add an upgrade."""
+    nested = {
+        field.name: [inner.name for inner in field.type.value_type]
+        for field in table.SCHEMA
+        if pa.types.is_list(field.type)
+    }
+    plain = {
+        field.name: (str(field.type), field.nullable) for field in table.SCHEMA if field.name not in nested
+    }
+    by_type: dict[tuple[str, bool], set[str]] = {}
+    for name, kind in plain.items():
+        by_type.setdefault(kind, set()).add(name)
+    assert by_type == {
+        ("string", False): {"configuration", "name"},
+        ("bool", False): {"stopped"},
+        ("binary", False): {"response_time_hdr", "connect_time_hdr", "loop_lag_hdr"},
+        ("int64", True): {"server_rss_bytes"},
+        ("double", True): {"server_cpu_s", "ceiling_operations_s"},
+        ("double", False): {
+            "length_s",
+            "ramp_up_s",
+            "ramp_down_s",
+            "window_s",
+            "started_unix_s",
+            "generator_cpu_user_s",
+            "generator_cpu_system_s",
+        },
+        ("int64", False): {
+            "run",
+            "repetition",
+            "mix",
+            "clients",
+            "threads",
+            "clients_participating",
+            "operations",
+            "operations_total",
+            "bytes_body",
+            "bytes_in",
+            "bytes_out",
+            "generator_threads",
+            "connections",
+            "reconnects",
+            "source_addresses",
+        },
+    }
+    assert nested == {
+        "by_operation": ["operation", "count", "bytes_body", "errors", "response_time_hdr"],
+        "by_client": ["client", "operations", "bytes_in", "errors", "left_at_s"],
+        "by_second": ["second", "operations", "bytes_in", "errors"],
+        "errors": ["side", "fault", "count", "in_window", "example"],
+    }
+
+
+def test_a_finished_mix_is_never_replaced_and_a_stopped_one_may_be(experiment: Experiment) -> None:
+    run = experiment.head.order[0]
+    experiment.write_mix(make_record(run, 1, stopped=True))
+    assert experiment.finished() == set()
+    experiment.write_mix(make_record(run, 1, operations=1))
+    assert experiment.finished() == {(1, 1)}
+    with pytest.raises(ValueError, match="finished already"):
+        experiment.write_mix(make_record(run, 1, operations=2))
+    assert [record.operations for record in experiment.mixes()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("run", "mix"), [(RunKey(1, "b", 1), 1), (RunKey(9, "a", 1), 1), (RunKey(1, "a", 1), 4)]
+)
+def test_a_mix_of_another_experiment_is_not_kept(experiment: Experiment, run: RunKey, mix: int) -> None:
+    with pytest.raises(ValueError, match="not part of"):
+        experiment.write_mix(make_record(run, mix))
+
+
+def test_a_reader_can_not_write(experiment: Experiment) -> None:
+    with Experiment.open(experiment.folder) as reader, pytest.raises(ValueError, match="reading only"):
+        reader.write_mix(make_record(reader.head.order[0], 1))
+
+
+def test_notes_ceilings_and_disclosure_come_back_as_they_were_written(experiment: Experiment) -> None:
+    run = experiment.head.order[1]
+    experiment.write_run_note(run, {"requests_served": 12, "reached": None})
+    ceilings = [CeilingRecord(1, 8, 2, 1.7e9, 4.8, 96_000, 2**40, 0, 4.0, 0.5)]
+    experiment.write_ceilings(ceilings)
+    experiment.write_host({"kernel": "6.1", "cpus": [0, 1]})
+    files = {"/etc/apache2/mime.types": "text/html html\n", "httpd.conf": "ServerName \u00fc\n", "../x": "y"}
+    description = {"server": "nginx", "command": ["nginx", "-c"], "files": files, "notes": []}
+    experiment.write_description("a", description)
+    with Experiment.open(experiment.folder) as found:
+        assert found.run_notes() == {2: {"requests_served": 12, "reached": None}}
+        assert found.ceilings() == ceilings
+        assert found.disclosure() == {
+            "host": {"kernel": "6.1", "cpus": [0, 1]},
+            "servers": {"a": description},
+        }
+
+
+def test_a_configuration_file_can_not_lead_out_of_the_folder(experiment: Experiment) -> None:
+    before = files_below(experiment.folder.parent)
+    experiment.write_description("a", {"files": {"../../../escaped": "x", "/absolute": "x"}})
+    made = files_below(experiment.folder.parent) - before
+    assert len(made) == 3
+    assert all(path.startswith("e/disclosure/a/") for path in made)
+
+
+def test_a_folder_in_use_is_not_made_an_experiment(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserError, match="not empty"):
+        Experiment.create(tmp_path, PLAN_TEXT, make_head())
+    assert files_below(tmp_path) == {"thesis.txt"}
+
+
+def test_a_folder_without_a_head_is_not_an_experiment(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not an experiment"):
+        Experiment.open(tmp_path)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from test_store import PLAN_TEXT, make_head, make_record
+from serverdyno.store.experiment import Experiment
+experiment = Experiment.create(Path(sys.argv[1]), PLAN_TEXT, make_head(repetitions=500))
+print("ready", flush=True)
+for run in experiment.head.order:
+    for mix in (1, 2, 3):
+        experiment.write_mix(make_record(run, mix))
+        print("kept", run.number, mix, flush=True)
+"""
+
+
+def start_writer(folder: Path) -> subprocess.Popen[str]:
+    package, tests = Path(serverdyno.__file__).parent.parent, Path(__file__).parent
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{tests}"},
+    )
+
+
+def lines_of(writer: subprocess.Popen[str], count: int) -> list[str]:
+    assert writer.stdout is not None
+    return [writer.stdout.readline() for _ in range(count)]
+
+
+def test_kill_9_loses_no_mix_that_was_kept_and_the_rest_can_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / "e"
+    with start_writer(folder) as writer:
+        lines_of(writer, 1 + 40)
+        writer.kill()
+        assert writer.stdout is not None
+        kept = 40 + len([line for line in writer.stdout if line.endswith("\n")])
+    with Experiment.open(folder, writable=True) as resumed:
+        expected = [(run.number, mix) for run in resumed.head.order for mix in (1, 2, 3)]
+        finished = resumed.finished()
+        # The last one may have been kept without the writer living to say so.
+        assert finished in (set(expected[:kept]), set(expected[: kept + 1]))
+        next_run, next_mix = expected[len(finished)]
+        resumed.write_mix(make_record(resumed.head.order[next_run - 1], next_mix))
+        assert resumed.finished() == set(expected[: len(finished) + 1])
+
+
+def test_two_writers_can_not_have_one_experiment_and_a_dead_one_lets_go(tmp_path: Path) -> None:
+    folder = tmp_path / "e"
+    with start_writer(folder) as writer:
+        lines_of(writer, 2)
+        with pytest.raises(UserError, match=f"by process {writer.pid}"):
+            Experiment.open(folder, writable=True)
+        with Experiment.open(folder) as reader:
+            assert len(reader.mixes()) >= 1
+        writer.kill()
+    Experiment.open(folder, writable=True).close()
+
+
+def test_what_a_killed_writer_left_unfinished_is_ignored_and_then_removed(experiment: Experiment) -> None:
+    experiment.write_mix(make_record(experiment.head.order[0], 1))
+    leftover = experiment.folder / "runs/001-a-r1/.unfinished-mix-02.parquet.tmp"
+    leftover.write_bytes(b"half a file")
+    experiment.close()
+    with Experiment.open(experiment.folder) as reader:
+        assert reader.finished() == {(1, 1)}
+    assert leftover.exists()
+    with Experiment.open(experiment.folder, writable=True) as writer:
+        assert writer.finished() == {(1, 1)}
+    assert not leftover.exists()
+
+
+def check_damaged(experiment: Experiment, path: str) -> None:
+    """Reading everything fails, and the error names the file."""
+    with pytest.raises(DynoError) as caught, Experiment.open(experiment.folder) as reader:
+        reader.mixes()
+        reader.ceilings()
+        reader.run_notes()
+        reader.disclosure()
+    assert path in str(caught.value)
+    assert "damaged" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "experiment.json",
+        "ceilings.json",
+        "disclosure/host.json",
+        "disclosure/a/description.json",
+        "runs/001-a-r1/run.json",
+        "runs/001-a-r1/mix-01.parquet",
+    ],
+)
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"format_version": 1'])
+def test_a_damaged_file_is_named(experiment: Experiment, path: str, content: bytes) -> None:
+    run = experiment.head.order[0]
+    experiment.write_mix(make_record(run, 1))
+    experiment.write_ceilings([])
+    experiment.write_host({})
+    experiment.write_description("a", {})
+    experiment.write_run_note(run, {})
+    if (path, content) != ("ceilings.json", b"[]"):
+        (experiment.folder / path).write_bytes(content)
+        check_damaged(experiment, path)
+
+
+def test_no_flipped_bit_of_a_mix_comes_out_as_another_figure(experiment: Experiment) -> None:
+    run = experiment.head.order[0]
+    record = make_record(run, 1)
+    experiment.write_mix(record)
+    path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
+    whole = path.read_bytes()
+    for position in range(0, len(whole), 7):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x10]) + whole[position + 1 :])
+        try:
+            found = experiment.mixes()
+        except DynoError as error:
+            assert str(path) in str(error)
+        else:
+            assert found == [record], f"byte {position}"
+
+
+def test_a_mix_that_was_copied_into_another_place_is_refused(experiment: Experiment) -> None:
+    experiment.write_mix(make_record(experiment.head.order[0], 1))
+    folder = experiment.folder / "runs/001-a-r1"
+    (folder / "mix-02.parquet").write_bytes((folder / "mix-01.parquet").read_bytes())
+    with pytest.raises(DynoError, match="is of another mix"):
+        experiment.mixes()
+
+
+def rewrite_head(experiment: Experiment, **changes: Any) -> None:
+    path = experiment.folder / "experiment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_newer_format_is_refused_with_advice(experiment: Experiment) -> None:
+    rewrite_head(experiment, format_version=2, something_new=True)
+    with pytest.raises(UserError, match="has format 2") as caught:
+        Experiment.open(experiment.folder)
+    assert "upgrade" in (caught.value.hint or "")
+
+
+def test_a_head_whose_names_lead_out_of_the_folder_is_damaged(experiment: Experiment) -> None:
+    path = experiment.folder / "experiment.json"
+    path.write_text(path.read_text().replace('"a"', '"../a"'))
+    check_damaged(experiment, "experiment.json")
+
+
+def test_an_older_format_is_upgraded_on_reading_and_is_not_written(experiment: Experiment) -> None:
+    """A format 2, as it might come: the head's `seed` was `random_seed`, and mixes had no `reconnects`."""
+    run = experiment.head.order[0]
+    experiment.write_mix(make_record(run, 1))
+    path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
+    old = table.decode(path.read_bytes()).drop_columns(["reconnects"])
+    pa.parquet.write_table(old, path)
+    rewrite_head(experiment, random_seed=11)
+    experiment.close()
+
+    def upgrade_head(head: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **{key: value for key, value in head.items() if key != "random_seed"},
+            "seed": head["random_seed"],
+        }
+
+    def upgrade_mix(mix: pa.Table) -> pa.Table:
+        added = pa.field("reconnects", pa.int64(), nullable=False)
+        place = table.SCHEMA.get_field_index("reconnects")
+        return mix.add_column(place, added, [[3]])
+
+    newer = FileFormat(2, {1: Upgrade(upgrade_head, upgrade_mix)})
+    with Experiment.open(experiment.folder, file_format=newer) as found:
+        assert (found.head.seed, found.head.format_version) == (11, 2)
+        assert found.mixes() == [make_record(run, 1, reconnects=3)]
+    with pytest.raises(UserError, match="older format 1"):
+        Experiment.open(experiment.folder, writable=True, file_format=newer)

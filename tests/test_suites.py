@@ -1,0 +1,147 @@
+"""The shipped suites: parameters as published, each marked by how well it is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from serverdyno import suites
+from serverdyno.errors import PlanError, UserError
+from serverdyno.plan.check_suite import check_suite
+from serverdyno.plan.expand import mixes
+from serverdyno.plan.model import HttpSettings, Suite
+
+BY_EIGHT_TO_120 = [1, *range(8, 121, 8)]
+BY_FOUR_TO_60 = [1, *range(4, 61, 4)]
+DESCRIBING = {"name", "title", "source", "description", "certainty", "http", "threads_from"}
+
+
+def check_loads(name: str, clients: list[int], threads: list[int]) -> Suite:
+    """The clients and threads of every mix, and HTTP/1.0 with a connection for each request."""
+    suite = suites.load(name)
+    assert [mix.clients for mix in mixes(suite)] == clients
+    assert [mix.threads for mix in mixes(suite)] == threads
+    assert (suite.http.version, suite.http.keep_alive) == ("1.0", False)
+    return suite
+
+
+def test_the_open_benchmark_suite_has_its_published_parameters() -> None:
+    suite = check_loads("webbench-2.0-static", BY_EIGHT_TO_120, [2] * 16)
+    assert (suite.length_s, suite.ramp_up_s, suite.ramp_down_s) == (300, 30, 30)
+    assert (suite.delay_s, suite.think_time_s) == (0, 0)
+    assert suite.http.receive_buffer_bytes == 4096
+    assert mixes(suite)[0].window_s == 240
+
+
+def test_the_second_benchmark_suite_ends_at_288_threads() -> None:
+    suite = check_loads("webbench-2.0-static-288", [1, *range(8, 145, 8)], [2] * 19)
+    assert suite.clients[-1] * suite.threads == 288
+    assert {16, 96} <= set(suite.clients)  # the mixes that the report names
+    assert suite.certainty["clients"].startswith("derived")
+
+
+def test_the_standard_suite_of_2003_has_one_thread_up_to_60_clients() -> None:
+    check_loads("webbench-4.1-static", BY_FOUR_TO_60, [1] * 16)
+
+
+def test_the_larger_suite_of_2003_has_one_thread_up_to_120_clients() -> None:
+    check_loads("webbench-4.1-static-120", BY_EIGHT_TO_120, [1] * 16)
+
+
+def test_the_multi_threaded_suites_are_those_of_figure_12() -> None:
+    check_loads("webbench-4.1-static-4t", BY_FOUR_TO_60, [4] * 16)
+    check_loads("webbench-4.1-static-120-4t", BY_EIGHT_TO_120, [4] * 16)
+    to_88_and_from_96 = [10 if clients <= 88 else 15 for clients in BY_EIGHT_TO_120]
+    check_loads("webbench-4.1-static-120-10t-15t", BY_EIGHT_TO_120, to_88_and_from_96)
+
+
+def test_the_quick_suite_is_quick_and_says_that_it_is_our_own() -> None:
+    suite = suites.load("quick-static")
+    assert sum(mix.length_s for mix in mixes(suite)) <= 30
+    assert "own" in suite.description
+    assert not any(known.startswith(("seen", "derived")) for known in suite.certainty.values())
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_every_suite_says_that_it_is_not_the_original_program(name: str) -> None:
+    suite = suites.load(name)
+    assert suite.name == name
+    assert "not the original program" in suite.description
+    assert "e-creates" in suite.description
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_every_parameter_of_every_suite_is_marked_by_how_well_it_is_known(name: str) -> None:
+    suite = suites.load(name)
+    parameters = set(Suite.model_fields) - DESCRIBING
+    parameters |= {f"http.{field}" for field in HttpSettings.model_fields}
+    parameters |= {"threads_from"} if suite.threads_from else set()
+    assert set(suite.certainty) == parameters
+
+
+@pytest.mark.parametrize("name", [name for name in suites.names() if "4.1" in name])
+def test_what_2003_did_not_publish_is_not_passed_off_as_published(name: str) -> None:
+    certainty = suites.load(name).certainty
+    for parameter in ("length_s", "ramp_up_s", "ramp_down_s", "think_time_s", "http.keep_alive"):
+        assert certainty[parameter].startswith("choice: ")
+
+
+def test_an_unknown_suite_is_refused_with_what_was_meant_and_what_there_is() -> None:
+    with pytest.raises(UserError) as caught:
+        suites.load("webbench-2.0-statik")
+    assert "did you mean webbench-2.0-static" in str(caught.value)
+    assert "quick-static" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["../plan/model", "/etc/passwd", ""])
+def test_a_suite_name_is_never_a_path(name: str) -> None:
+    with pytest.raises(UserError):
+        suites.load(name)
+
+
+SOUND = """
+name = "s"
+title = "t"
+source = "none"
+workload = "webbench-static"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("clients = [1, 4, 4]\nlength_s = 9\n", ["line 6: clients[2]: 4 clients after 4"]),
+        ("clients = [8, 1]\nlength_s = 9\n", ["line 6: clients[1]: 1 clients after 8"]),
+        (
+            "clients = [1]\nlength_s = 9\nramp_up_s = 5\nramp_down_s = 4\n",
+            ["line 7: length_s: 9 s includes both"],
+        ),
+        (
+            "clients = [1]\nlength_s = 9\ndelay_s = 2\nramp_up_s = 1\n",
+            ["line 8: delay_s: clients may start 2 s late"],
+        ),
+        ("clients = [1]\nlength_s = 9\nthink_time_s = 9\n", ["line 8: think_time_s: 9 s is no shorter"]),
+        (
+            "clients = [1, 4]\nlength_s = 9\nthreads_from = [{clients = 8, threads = 2}]\n",
+            ["line 8: threads_from[0].clients: no mix has 8"],
+        ),
+        ("clients = [100000]\nlength_s = 9\nthreads = 2\n", ["line 8: threads: 200000 connections"]),
+        ('clients = [1]\nlength_s = 9\n[certainty]\nlength_s = "sure"\n', ["line 9: certainty.length_s: "]),
+        (
+            "clients = [4, 4]\nlength_s = 1\nramp_up_s = 1\n",
+            ["line 6: clients[1]: 4 clients", "line 7: length_s: 1 s includes"],
+        ),
+    ],
+)
+def test_a_suite_whose_parts_do_not_fit_is_refused_with_every_reason(text: str, expected: list[str]) -> None:
+    with pytest.raises(PlanError) as caught:
+        suites.parse(SOUND + text, "s.toml")
+    assert len(caught.value.problems) == len(expected), caught.value.problems
+    for problem, beginning in zip(caught.value.problems, expected, strict=True):
+        assert problem.startswith(beginning), problem
+
+
+def test_a_suite_made_from_options_is_held_to_the_same_rules() -> None:
+    made = suites.parse(SOUND + "clients = [1]\nlength_s = 10\n", "s.toml")
+    check_suite(made, 1, "dyno load")
+    with pytest.raises(PlanError, match=r"scale: leaves a window of 0.5 s"):
+        check_suite(made, 0.05, "dyno load")
