@@ -165,6 +165,8 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
         server_cpu_s=None if shape.server_cpu_us is None else operations * shape.server_cpu_us * 1e-6,
         server_rss_bytes=30 * 2**20,
         ceiling_operations_s=shape.ceiling_s,
+        others_cpu_s=0.05 * mix.window_s,
+        steal_cpu_s=0.01 * mix.window_s,
         by_operation=[row for row, _ in by_operation],
         by_client=[ClientRow(place, share, share * 6000, 0, None) for place, share in enumerate(shares)],
         by_second=[SecondRow(0, operations, bodies, 0)],

@@ -1,4 +1,4 @@
-"""Nothing of a server stays behind, whatever ends it or us; its figures cover all its processes, ended or not."""
+"""Nothing of a server stays behind, whatever ends it or us; its figures cover ended processes too."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 def ended(process: psutil.Process) -> bool:
     try:
-        return process.status() == psutil.STATUS_ZOMBIE
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
 

@@ -88,6 +88,8 @@ def make_record(run: RunKey, mix: int, *, stopped: bool = False, **changes: Any)
         source_addresses=1,
         server_cpu_s=None,
         server_rss_bytes=None,
+        others_cpu_s=0.5,
+        steal_cpu_s=None,
         ceiling_operations_s=20_000.5,
         by_operation=[
             OperationRow("GET 223.gif", 3, 669, 0, b"\x01"),
@@ -192,7 +194,7 @@ def test_the_columns_of_format_1_are_these() -> None:
         ("bool", False): {"stopped"},
         ("binary", False): {"response_time_hdr", "connect_time_hdr", "loop_lag_hdr"},
         ("int64", True): {"server_rss_bytes"},
-        ("double", True): {"server_cpu_s", "ceiling_operations_s"},
+        ("double", True): {"server_cpu_s", "others_cpu_s", "steal_cpu_s", "ceiling_operations_s"},
         ("double", False): {
             "length_s",
             "ramp_up_s",
@@ -402,7 +404,7 @@ def test_no_flipped_bit_of_a_mix_comes_out_as_another_figure(experiment: Experim
     experiment.write_mix(record)
     path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
     whole = path.read_bytes()
-    for position in range(0, len(whole), 7):
+    for position in range(0, len(whole), 13):
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x10]) + whole[position + 1 :])
         try:
             found = experiment.mixes()

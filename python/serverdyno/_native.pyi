@@ -183,6 +183,7 @@ class ReferenceServer:
         cpus: list[int] | None = None,
         body_bytes: int | None = None,  # None: the webbench tree; else this many bytes for every path
         fault: str | None = None,  # a name of `reference_faults()`, e.g. "delay=5ms"
+        documents: dict[str, bytes] | None = None,  # further ones by path, which no fault touches
     ) -> ReferenceServer: ...
     def stop(self) -> None: ...
     port: int

@@ -57,7 +57,8 @@ impl Seat {
         while due_ns < self.schedule.end_ns() && !self.state.left.get() {
             if due_ns > monotonic_ns() {
                 self.executor.sleep_until(due_ns).await;
-                if self.state.left.get() {
+                // The client may have left meanwhile, or the loop may have been late and the mix be over.
+                if self.state.left.get() || monotonic_ns() >= self.schedule.end_ns() {
                     break;
                 }
             }
@@ -79,14 +80,16 @@ impl Seat {
             } else {
                 instant_failures = 0;
             }
-            due_ns = (done_ns + pause_ns).max(due_ns + self.schedule.pace_ns);
+            due_ns = (done_ns + pause_ns).max(due_ns.saturating_add(self.schedule.pace_ns));
         }
     }
 
     fn consider_leaving(&self, elapsed_ns: u64) {
         let errors = self.state.errors.get() + 1;
         self.state.errors.set(errors);
-        let leaves = self.schedule.leave_after_errors.is_some_and(|limit| errors >= limit);
+        // Who fails in what was begun before the end and ended after it was in the mix to its end.
+        let in_mix = elapsed_ns < self.schedule.window.length_ns;
+        let leaves = in_mix && self.schedule.leave_after_errors.is_some_and(|limit| errors >= limit);
         if leaves && !self.state.left.replace(true) {
             self.tally.borrow_mut().client_left(self.client, elapsed_ns);
         }

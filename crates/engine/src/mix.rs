@@ -356,6 +356,10 @@ fn pin(shared: &Shared, number: usize) -> Result<(), LoadError> {
 /// The clients whose number leaves `number` when divided by the number of engine threads.
 fn run_engine_thread(shared: &Shared, number: usize) -> Result<MixTally, LoadError> {
     let prepared = pin(shared, number).and_then(|()| Ok(Executor::new()?));
+    if prepared.is_err() {
+        // A mix without one of its threads is not the mix that was asked for: nobody shall wait for its end.
+        shared.stop.store(true, Ordering::Relaxed);
+    }
     // Every thread comes to the barrier, also one that can't go on: the others must not wait for it.
     shared.ready.wait();
     let start_ns = *shared.start_ns.get_or_init(monotonic_ns);
@@ -396,8 +400,9 @@ fn spawn_clients(
         for thread in 0..mix.threads {
             let stream = (client * mix.threads + thread) as u64;
             // Under a bound on the rate the threads start one after another, not all at once.
-            let stagger_ns = schedule.pace_ns * stream / mix.streams() as u64;
-            let due_ns = schedule.start_ns + mix.delay_of(client) + stagger_ns;
+            let stagger_ns = u128::from(schedule.pace_ns) * u128::from(stream) / mix.streams() as u128;
+            let stagger_ns = u64::try_from(stagger_ns).unwrap_or(u64::MAX);
+            let due_ns = (schedule.start_ns + mix.delay_of(client)).saturating_add(stagger_ns);
             let seat = Seat {
                 executor: executor.clone(),
                 schedule,

@@ -2,9 +2,13 @@
 
 use crate::response::{Body, Head, Limits, Progress, ResponseReader};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor, Socket};
+use dyno_reactor::{Dialer, Executor, Idle, Socket};
 use std::cell::RefCell;
 use std::rc::Rc;
+
+/// Calls in a row after which a task that always finds more bytes lets the others have their turn: without it a body
+/// that comes as fast as it is read would hold up every other client of the loop, and all deadlines with them.
+const RECEIVES_IN_A_TURN: u32 = 16;
 
 /// How the client of a mix uses connections.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +34,7 @@ pub struct Exchange {
     pub connect_ns: Option<u64>,
     /// Connections made.
     pub connections: u32,
-    /// Whether the request was sent again because the server had closed an idle connection.
+    /// Whether a new connection was made because the server had closed the idle one.
     pub reconnected: bool,
 }
 
@@ -77,7 +81,8 @@ impl Client {
         body: &mut impl Body,
         cost: &mut Exchange,
     ) -> Result<Head, Failure> {
-        self.executor.set_deadline(start_ns + self.connecting.timeout_ns);
+        self.executor.set_deadline(start_ns.saturating_add(self.connecting.timeout_ns));
+        cost.reconnected = self.drop_ended_connection()?;
         let reused = self.socket.is_some();
         let mut result = self.attempt(request, start_ns, body, cost).await;
         if reused && result.as_ref().is_err_and(|failure| self.was_idle_close(failure)) {
@@ -89,6 +94,21 @@ impl Client {
         cost.received_bytes += self.reader.received_bytes();
         cost.body_bytes = self.reader.body_bytes();
         result
+    }
+
+    /// Whether the connection that was kept has ended since. A server may close its direction only and go on reading
+    /// for a while: a request would then vanish without an answer, and look like a server that stalls.
+    fn drop_ended_connection(&mut self) -> Result<bool, Failure> {
+        let idle = self.socket.as_ref().map_or(Idle::Quiet, Socket::after_idling);
+        if idle != Idle::Quiet {
+            self.socket = None;
+        }
+        match idle {
+            Idle::Quiet => Ok(false),
+            Idle::Ended => Ok(true),
+            // RFC 9112, section 6.3: what comes while no request is outstanding is not a response.
+            Idle::Spoke => Err(Fault::ExcessData.into()),
+        }
     }
 
     fn was_idle_close(&self, failure: &Failure) -> bool {
@@ -126,7 +146,12 @@ impl Client {
     async fn receive(&mut self, socket: &Socket, body: &mut impl Body) -> Result<Head, Failure> {
         // The answer can't be there yet: wait first, and spare a call that would find nothing.
         socket.readable(Fault::ResponseTimeout).await?;
+        let mut receives = 0;
         loop {
+            receives += 1;
+            if receives % RECEIVES_IN_A_TURN == 0 {
+                self.executor.give_way().await;
+            }
             let received = {
                 let mut buffer = self.buffer.borrow_mut();
                 match socket.try_receive(&mut buffer)? {

@@ -74,19 +74,45 @@ enum State {
 /// Where in a chunked body the next byte lies (RFC 9112, section 7.1).
 #[derive(Debug, Clone, Copy)]
 enum ChunkState {
-    /// In a size line; `size` is None before its first digit, `extension` is set after its digits.
-    Size { size: Option<u64>, extension: bool, line_bytes: usize },
+    /// In a size line; `size` is None before its first digit.
+    Size {
+        size: Option<u64>,
+        part: SizePart,
+        line_bytes: usize,
+    },
     /// In the data of a chunk.
     Data { rest: u64 },
     /// In the line end after the data; `carriage` once its CR has come.
     DataEnd { carriage: bool },
-    /// After the last chunk; `line_bytes` of the line so far without its end, `all_bytes` of all trailer lines.
-    Trailer { line_bytes: usize, all_bytes: usize },
+    /// After the last chunk; `all_bytes` of all trailer lines.
+    Trailer { line: TrailerLine, all_bytes: usize },
+}
+
+/// Where in a chunk's size line the next byte lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SizePart {
+    Digits,
+    Padding,
+    Extension,
+    /// Its CR has come.
+    End,
+}
+
+/// What is known of a trailer line so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TrailerLine {
+    Empty,
+    /// Its CR has come, and nothing before it.
+    EmptyEnd,
+    Name,
+    Value,
+    /// Its CR has come, after a value.
+    ValueEnd,
 }
 
 const CHUNK_START: ChunkState = ChunkState::Size {
     size: None,
-    extension: false,
+    part: SizePart::Digits,
     line_bytes: 0,
 };
 
@@ -191,9 +217,6 @@ impl ResponseReader {
     fn feed_head(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
         match self.take_head(data)? {
             Taken::Whole(end) => self.feed_body(&data[end..], body),
-            Taken::Partial(start) if data.len() - start > self.limits.head_bytes => {
-                Err(Fault::HeadTooLarge.into())
-            }
             Taken::Partial(start) => {
                 self.partial = data[start..].to_vec();
                 Ok(Progress::More)
@@ -203,11 +226,17 @@ impl ResponseReader {
 
     fn take_head(&mut self, data: &[u8]) -> Result<Taken, Failure> {
         let mut start = 0;
-        while let Some(head) = parse_head(&data[start..])? {
+        loop {
+            let rest = &data[start..];
+            // Nothing beyond the limit is looked at, so that it does not matter how much of it has come.
+            let within = &rest[..rest.len().min(self.limits.head_bytes)];
+            let Some(head) = parse_head(within)? else {
+                if rest.len() > within.len() {
+                    return Err(Fault::HeadTooLarge.into());
+                }
+                return Ok(Taken::Partial(start));
+            };
             start += head.bytes;
-            if head.bytes > self.limits.head_bytes {
-                return Err(Fault::HeadTooLarge.into());
-            }
             if head.status >= 200 {
                 self.begin_body(head);
                 return Ok(Taken::Whole(start));
@@ -217,7 +246,6 @@ impl ResponseReader {
                 return Err(Fault::HeadTooLarge.into());
             }
         }
-        Ok(Taken::Partial(start))
     }
 
     fn begin_body(&mut self, head: Head) {
@@ -235,10 +263,10 @@ impl ResponseReader {
             State::Chunked(state) => self.feed_chunks(data, state, body),
             State::UntilClose => {
                 self.count_body(data.len() as u64)?;
-                body.part(data, false);
+                pass_part(data, body);
                 Ok(Progress::More)
             }
-            State::Head | State::Done if data.is_empty() => Ok(Progress::More),
+            State::Done if data.is_empty() => Ok(Progress::Done),
             State::Head | State::Done => Err(Fault::ExcessData.into()),
         }
     }
@@ -255,7 +283,7 @@ impl ResponseReader {
         let got = data.len() as u64;
         self.count_body(got.min(rest))?;
         if got < rest {
-            body.part(data, false);
+            pass_part(data, body);
             self.state = State::Length { rest: rest - got };
             return Ok(Progress::More);
         }
@@ -300,43 +328,84 @@ impl ResponseReader {
     }
 }
 
+/// An empty part says nothing, but would make a body in one piece look like one of two: heads often come alone.
+fn pass_part(data: &[u8], body: &mut impl Body) {
+    if !data.is_empty() {
+        body.part(data, false);
+    }
+}
+
 impl ChunkState {
-    /// The state after one byte outside of chunk data; None after the body's last byte. A bare LF ends a line, too.
+    /// The state after one byte outside of chunk data; None after the body's last byte. A bare LF ends a line, too;
+    /// a CR without its LF is refused (RFC 9112, section 2.2).
     fn step(self, byte: u8) -> Result<Option<Self>, Failure> {
-        let malformed = || Err(Fault::MalformedChunk.into());
-        Ok(Some(match self {
-            Self::Size { line_bytes, .. } if line_bytes >= MAX_CHUNK_LINE_BYTES => return malformed(),
-            Self::Size { size: Some(0), .. } if byte == b'\n' => Self::Trailer { line_bytes: 0, all_bytes: 0 },
-            Self::Size { size: Some(rest), .. } if byte == b'\n' => Self::Data { rest },
-            Self::Size { size, extension: false, line_bytes } if byte.is_ascii_hexdigit() => {
-                let digit = (byte as char).to_digit(16).map_or(0, u64::from);
-                match size.unwrap_or(0).checked_mul(16) {
-                    Some(shifted) => Self::Size {
-                        size: Some(shifted + digit),
-                        extension: false,
-                        line_bytes: line_bytes + 1,
-                    },
-                    None => return malformed(),
-                }
+        let next = match self {
+            Self::Size {
+                size,
+                part,
+                line_bytes,
+            } if line_bytes < MAX_CHUNK_LINE_BYTES => Self::step_size(size, part, line_bytes + 1, byte),
+            Self::DataEnd { carriage: false } if byte == b'\r' => Some(Self::DataEnd { carriage: true }),
+            Self::DataEnd { .. } if byte == b'\n' => Some(CHUNK_START),
+            Self::Trailer {
+                line: TrailerLine::Empty | TrailerLine::EmptyEnd,
+                ..
+            } if byte == b'\n' => return Ok(None),
+            Self::Trailer { line, all_bytes } if all_bytes < MAX_CHUNK_LINE_BYTES => {
+                line.step(byte).map(|line| Self::Trailer {
+                    line,
+                    all_bytes: all_bytes + 1,
+                })
             }
-            Self::Size { size: Some(size), extension, line_bytes }
-                if extension || matches!(byte, b';' | b'\r' | b' ' | b'\t') =>
-            {
-                Self::Size { size: Some(size), extension: true, line_bytes: line_bytes + 1 }
+            Self::Size { .. } | Self::Data { .. } | Self::DataEnd { .. } | Self::Trailer { .. } => None,
+        };
+        next.map(Some).ok_or(Fault::MalformedChunk.into())
+    }
+
+    fn step_size(size: Option<u64>, part: SizePart, line_bytes: usize, byte: u8) -> Option<Self> {
+        if part == SizePart::Digits && byte.is_ascii_hexdigit() {
+            let digit = u64::from((byte as char).to_digit(16)?);
+            return Some(Self::Size {
+                size: Some(size.unwrap_or(0).checked_mul(16)? + digit),
+                part,
+                line_bytes,
+            });
+        }
+        let rest = size?;
+        let part = match (part, byte) {
+            (_, b'\n') if rest == 0 => {
+                return Some(Self::Trailer {
+                    line: TrailerLine::Empty,
+                    all_bytes: 0,
+                })
             }
-            Self::DataEnd { carriage: false } if byte == b'\r' => Self::DataEnd { carriage: true },
-            Self::DataEnd { .. } if byte == b'\n' => CHUNK_START,
-            Self::Trailer { line_bytes: 0, .. } if byte == b'\n' => return Ok(None),
-            Self::Trailer { all_bytes, .. } if all_bytes >= MAX_CHUNK_LINE_BYTES => return malformed(),
-            Self::Trailer { all_bytes, .. } if byte == b'\n' => {
-                Self::Trailer { line_bytes: 0, all_bytes: all_bytes + 1 }
-            }
-            Self::Trailer { line_bytes, all_bytes } => Self::Trailer {
-                line_bytes: line_bytes + usize::from(byte != b'\r'),
-                all_bytes: all_bytes + 1,
-            },
-            Self::Size { .. } | Self::Data { .. } | Self::DataEnd { .. } => return malformed(),
-        }))
+            (_, b'\n') => return Some(Self::Data { rest }),
+            (SizePart::End, _) => return None,
+            (_, b'\r') => SizePart::End,
+            (SizePart::Extension, _) | (_, b';') => SizePart::Extension,
+            (_, b' ' | b'\t') => SizePart::Padding,
+            _ => return None,
+        };
+        Some(Self::Size {
+            size,
+            part,
+            line_bytes,
+        })
+    }
+}
+
+impl TrailerLine {
+    /// The state after one byte; None where it does not belong there.
+    fn step(self, byte: u8) -> Option<Self> {
+        match (self, byte) {
+            (Self::Empty, b'\r') => Some(Self::EmptyEnd),
+            (Self::Value | Self::ValueEnd, b'\n') => Some(Self::Empty),
+            (Self::Value, b'\r') => Some(Self::ValueEnd),
+            (Self::Name, b':') => Some(Self::Value),
+            (Self::Empty | Self::Name, b'!'..=b'~') if byte != b':' => Some(Self::Name),
+            (Self::Value, _) => Some(Self::Value),
+            (Self::Empty | Self::EmptyEnd | Self::Name | Self::ValueEnd, _) => None,
+        }
     }
 }
 
@@ -355,7 +424,7 @@ fn parse_head(data: &[u8]) -> Result<Option<Head>, Failure> {
         Err(httparse::Error::TooManyHeaders) => return Err(Fault::HeadTooLarge.into()),
         Err(_) => return Err(Fault::MalformedHead.into()),
     };
-    let (Some(status), Some(version)) = (response.code, response.version) else {
+    let (Some(status @ 100..), Some(version)) = (response.code, response.version) else {
         return Err(Fault::MalformedHead.into());
     };
     let fields = Fields::read(response.headers)?;

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 mod histogram;
 mod load;
+mod reference;
 mod target;
 mod workload;
 
@@ -16,6 +17,8 @@ mod _native {
     use crate::histogram::Histogram;
     #[pymodule_export]
     use crate::load::{start, Load, MixSpec};
+    #[pymodule_export]
+    use crate::reference::{reference_faults, ReferenceServer};
     #[pymodule_export]
     use crate::target::{consent_document, Target};
     #[pymodule_export]

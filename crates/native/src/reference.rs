@@ -1,1 +1,86 @@
 //! The reference server on threads of this process.
+
+use dyno_reference::{Documents, Options, Server};
+use dyno_workload::Tree;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, MutexGuard};
+
+/// The largest document that one path may have.
+const MAX_BODY_BYTES: usize = 1 << 30;
+
+/// A running reference server; it stops when it is dropped.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct ReferenceServer {
+    inner: Mutex<Server>,
+}
+
+impl ReferenceServer {
+    fn server(&self) -> PyResult<MutexGuard<'_, Server>> {
+        self.inner
+            .lock()
+            .map_err(|_| PyRuntimeError::new_err("an earlier call on this server panicked"))
+    }
+}
+
+#[pymethods]
+impl ReferenceServer {
+    #[staticmethod]
+    #[pyo3(signature = (*, port=0, bind="127.0.0.1", threads=1, cpus=None, body_bytes=None, fault=None, documents=None))]
+    fn start(
+        port: u16,
+        bind: &str,
+        threads: usize,
+        cpus: Option<Vec<usize>>,
+        body_bytes: Option<usize>,
+        fault: Option<&str>,
+        documents: Option<HashMap<String, Vec<u8>>>,
+    ) -> PyResult<Self> {
+        let bind: IpAddr = bind
+            .parse()
+            .map_err(|_| PyValueError::new_err(format!("{bind:?} is not an IP address")))?;
+        if body_bytes.is_some_and(|bytes| bytes > MAX_BODY_BYTES) {
+            return Err(PyValueError::new_err("a body has 1 GiB at most"));
+        }
+        let fault = fault
+            .map(str::parse)
+            .transpose()
+            .map_err(|error: dyno_reference::UnknownFault| PyValueError::new_err(error.to_string()))?;
+        let options = Options {
+            bind: SocketAddr::new(bind, port),
+            threads,
+            cpus: cpus.unwrap_or_default(),
+            documents: body_bytes.map_or_else(|| Documents::Tree(Tree::load()), Documents::Fixed),
+            extra_documents: documents.unwrap_or_default().into_iter().collect(),
+            fault,
+        };
+        Ok(Self {
+            inner: Mutex::new(Server::start(&options)?),
+        })
+    }
+
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            self.server()?.stop();
+            Ok(())
+        })
+    }
+
+    #[getter]
+    fn port(&self) -> PyResult<u16> {
+        Ok(self.server()?.port())
+    }
+
+    #[getter]
+    fn requests(&self) -> PyResult<u64> {
+        Ok(self.server()?.requests())
+    }
+}
+
+/// Names and meanings of the faults that the reference server can commit.
+#[pyfunction]
+pub fn reference_faults() -> Vec<(&'static str, &'static str)> {
+    dyno_reference::faults().to_vec()
+}

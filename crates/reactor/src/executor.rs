@@ -32,8 +32,9 @@ pub struct Executor {
 struct Shared {
     epoll: OwnedFd,
     current: Cell<usize>,
-    /// What the kernel reported that the current task is polled for; empty where it was a timer or a deadline.
-    reported: Cell<epoll::EventFlags>,
+    /// By task, what the kernel has reported and no socket has taken note of yet. It is kept, because the kernel reports
+    /// each arrival once, and the task may be waiting for something else at that moment.
+    reports: RefCell<Vec<epoll::EventFlags>>,
     /// By task. A sweep polls the tasks whose deadline has passed; cheaper than a timer for every operation.
     deadlines_ns: RefCell<Vec<u64>>,
     timers: RefCell<BinaryHeap<Reverse<(u64, usize)>>>,
@@ -57,7 +58,7 @@ impl Executor {
             shared: Rc::new(Shared {
                 epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
                 current: Cell::new(0),
-                reported: Cell::new(epoll::EventFlags::empty()),
+                reports: RefCell::default(),
                 deadlines_ns: RefCell::default(),
                 timers: RefCell::default(),
                 spawned: RefCell::default(),
@@ -71,7 +72,7 @@ impl Executor {
         self.shared.spawned.borrow_mut().push(Box::pin(task));
     }
 
-    /// From here on every turn of the loop is a sample: how long the last of a batch of events had waited.
+    /// From here on every batch of events is a sample: how long the last of it had waited.
     pub fn start_lag(&self) {
         *self.shared.lag.borrow_mut() = Some(Histogram::new());
     }
@@ -110,6 +111,13 @@ impl Executor {
         self.shared.deadlines_ns.borrow()[self.shared.current.get()] == PASSED
     }
 
+    /// Lets every other task have its turn: for a task that always finds more to do.
+    pub async fn give_way(&self) {
+        let timer = Reverse((monotonic_ns(), self.shared.current.get()));
+        self.shared.timers.borrow_mut().push(timer);
+        self.next_poll().await;
+    }
+
     /// Gives way once: ends at the task's next poll, that is when a socket, a timer or its deadline calls.
     pub(crate) async fn next_poll(&self) {
         let mut waited = false;
@@ -127,9 +135,10 @@ impl Executor {
         &self.shared.epoll
     }
 
-    /// What the kernel reported in the poll under way.
-    pub(crate) fn reported(&self) -> epoll::EventFlags {
-        self.shared.reported.get()
+    /// What the kernel has reported for the current task since this was last asked.
+    pub(crate) fn take_report(&self) -> epoll::EventFlags {
+        let report = &mut self.shared.reports.borrow_mut()[self.shared.current.get()];
+        std::mem::replace(report, epoll::EventFlags::empty())
     }
 
     /// The event data under which a socket of the current task is registered.
@@ -153,11 +162,14 @@ impl Executor {
             self.wait_for_events(&mut events)?;
             let woke_ns = monotonic_ns();
             for event in &events {
-                let data = event.data;
-                self.shared.reported.set(event.flags);
-                slots.poll(&self.shared, usize::try_from(data.u64()).unwrap_or(usize::MAX));
+                let (data, flags) = (event.data, event.flags);
+                let slot = usize::try_from(data.u64()).unwrap_or(usize::MAX);
+                self.shared.add_report(slot, flags);
+                slots.poll(&self.shared, slot);
             }
-            self.shared.reported.set(epoll::EventFlags::empty());
+            if let Some(lag) = self.shared.lag.borrow_mut().as_mut().filter(|_| !events.is_empty()) {
+                lag.record(monotonic_ns() - woke_ns);
+            }
             self.fire_timers(&mut slots, woke_ns);
             if woke_ns - swept_ns >= SWEEP_NS {
                 swept_ns = woke_ns;
@@ -168,9 +180,6 @@ impl Executor {
                     return Ok(());
                 }
             }
-            if let Some(lag) = self.shared.lag.borrow_mut().as_mut() {
-                lag.record(monotonic_ns() - woke_ns);
-            }
         }
     }
 
@@ -178,11 +187,7 @@ impl Executor {
         while !self.shared.spawned.borrow().is_empty() {
             for task in self.shared.spawned.take() {
                 let slot = slots.insert(task);
-                let mut deadlines = self.shared.deadlines_ns.borrow_mut();
-                let length = deadlines.len().max(slot + 1);
-                deadlines.resize(length, NO_DEADLINE);
-                deadlines[slot] = NO_DEADLINE;
-                drop(deadlines);
+                self.shared.begin_task(slot);
                 slots.poll(&self.shared, slot);
             }
         }
@@ -224,6 +229,24 @@ impl Executor {
                 self.shared.deadlines_ns.borrow_mut()[slot] = PASSED;
                 slots.poll(&self.shared, slot);
             }
+        }
+    }
+}
+
+impl Shared {
+    /// Nothing that was left by an earlier task of the same number shall reach the new one.
+    fn begin_task(&self, slot: usize) {
+        let (mut deadlines_ns, mut reports) = (self.deadlines_ns.borrow_mut(), self.reports.borrow_mut());
+        let length = deadlines_ns.len().max(slot + 1);
+        deadlines_ns.resize(length, NO_DEADLINE);
+        reports.resize(length, epoll::EventFlags::empty());
+        deadlines_ns[slot] = NO_DEADLINE;
+        reports[slot] = epoll::EventFlags::empty();
+    }
+
+    fn add_report(&self, slot: usize, flags: epoll::EventFlags) {
+        if let Some(report) = self.reports.borrow_mut().get_mut(slot) {
+            report.insert(flags);
         }
     }
 }
@@ -315,6 +338,25 @@ mod tests {
             }
         });
         executor.run(|| false).expect("the loop runs");
+    }
+
+    #[test]
+    fn a_task_that_gives_way_lets_others_and_its_own_deadline_have_their_turn() {
+        let executor = executor();
+        let other_ran = Rc::new(Cell::new(false));
+        let (busy, idle, ran) = (executor.clone(), executor.clone(), other_ran.clone());
+        executor.spawn(async move {
+            busy.set_deadline(monotonic_ns() + SWEEP_NS);
+            while !busy.deadline_passed() {
+                busy.give_way().await;
+            }
+        });
+        executor.spawn(async move {
+            idle.give_way().await;
+            ran.set(true);
+        });
+        executor.run(|| false).expect("the loop runs");
+        assert!(other_ran.get());
     }
 
     #[test]

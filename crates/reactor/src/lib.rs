@@ -11,4 +11,4 @@ mod executor;
 mod socket;
 
 pub use executor::Executor;
-pub use socket::{Dialer, Listener, Socket};
+pub use socket::{Dialer, Idle, Listener, Socket};

@@ -24,7 +24,19 @@ const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlag
 const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 const READ_WRITE: EventFlags = READ.union(EventFlags::OUT);
 
-/// A connected, non-blocking TCP socket. Dropping it is an ordinary close.
+/// What the peer did while nothing was asked of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Idle {
+    /// Nothing: the connection can be used again.
+    Quiet,
+    /// It ended the connection, at least its own direction.
+    Ended,
+    /// It sent bytes that nobody had asked for. One of them has been taken.
+    Spoke,
+}
+
+/// A connected, non-blocking TCP socket. Dropping it is an ordinary close. A task uses one socket at a time: what the
+/// kernel reports is kept by task.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
@@ -49,13 +61,18 @@ impl Socket {
         match self.registered.get() {
             Some(flags) if flags.contains(wanted) => return Ok(()),
             Some(_) => epoll::modify(self.executor.epoll(), &self.fd, data, wanted)?,
-            None => epoll::add(self.executor.epoll(), &self.fd, data, wanted)?,
+            None => {
+                // What is still unnoticed was said of the socket that this task had before.
+                let _ = self.executor.take_report();
+                epoll::add(self.executor.epoll(), &self.fd, data, wanted)?;
+            }
         }
         self.registered.set(Some(wanted));
         Ok(())
     }
 
-    /// Waits until the kernel reports something of this socket, or until something else calls the task.
+    /// Waits until the kernel reports something of this socket, or until something else calls the task. What it has
+    /// reported since the last wait, while the task was at something else, ends the wait at once.
     ///
     /// # Errors
     /// `late` once the task's deadline has passed.
@@ -68,11 +85,34 @@ impl Socket {
         if self.executor.deadline_passed() {
             return Err(late.into());
         }
-        self.executor.next_poll().await;
-        if self.executor.reported().intersects(END) {
-            self.end_reported.set(true);
+        if !self.take_note() {
+            self.executor.next_poll().await;
+            self.take_note();
         }
         Ok(())
+    }
+
+    /// Whether the kernel has reported anything since this was last asked.
+    fn take_note(&self) -> bool {
+        let report = self.executor.take_report();
+        if report.intersects(END) {
+            self.end_reported.set(true);
+        }
+        !report.is_empty()
+    }
+
+    /// What a connection on which nothing was outstanding has come to. Costs a system call only where the kernel has
+    /// reported something meanwhile.
+    pub fn after_idling(&self) -> Idle {
+        let reported = self.take_note();
+        if self.end_reported.get() {
+            return Idle::Ended;
+        }
+        match reported.then(|| self.try_receive(&mut [0])) {
+            None | Some(Ok(None)) => Idle::Quiet,
+            Some(Ok(Some(0)) | Err(_)) => Idle::Ended,
+            Some(Ok(Some(_))) => Idle::Spoke,
+        }
     }
 
     /// Whether the kernel has reported that the peer will send nothing more. It reports each arrival once: who stops
@@ -93,7 +133,7 @@ impl Socket {
                 Ok(sent) => rest = &rest[sent..],
                 Err(Errno::AGAIN) => self.wait(READ_WRITE, late).await?,
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(failure(error)),
+                Err(error) => return Err(connection_failure(error)),
             }
         }
         Ok(())
@@ -113,7 +153,7 @@ impl Socket {
         ) {
             Ok(sent) => sent,
             Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(error) => return Err(failure(error)),
+            Err(error) => return Err(connection_failure(error)),
         };
         if sent < first.len() {
             self.send_all(&first[sent..], late).await?;
@@ -127,10 +167,14 @@ impl Socket {
     /// # Errors
     /// What the connection came to.
     pub fn try_receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
-        match net::recv(&self.fd, buffer, RecvFlags::empty()) {
-            Ok((received, _)) => Ok(Some(received)),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Err(error) => Err(failure(error)),
+        loop {
+            match net::recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
+                Ok((received, _)) => return Ok(Some(received)),
+                Err(Errno::AGAIN) => return Ok(None),
+                // Not the same as nothing there: who waits now would wait for an arrival that was reported already.
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(connection_failure(error)),
+            }
         }
     }
 
@@ -306,6 +350,18 @@ impl Listener {
                 Err(error) => return Err(failure(error)),
             }
         }
+    }
+}
+
+/// Which fault an error on an established connection is. There, a time-out is the kernel's: the peer has stopped to
+/// acknowledge, and the connection is gone.
+fn connection_failure(error: Errno) -> Failure {
+    match error {
+        Errno::TIMEDOUT => Failure {
+            fault: Fault::ConnectionReset,
+            detail: Detail::Errno(error.raw_os_error()),
+        },
+        _ => failure(error),
     }
 }
 

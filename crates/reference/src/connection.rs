@@ -36,7 +36,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>) {
         drained: false,
         answers: Cell::new(0),
     };
-    // A client that leaves or is too slow is no fault of the server, and who load-tests it counts it on the other side.
+    // A client that leaves or is too slow is nothing to report: the generator counts failures on its own side.
     let _ended = connection.run().await;
 }
 

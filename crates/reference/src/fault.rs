@@ -55,8 +55,12 @@ pub struct Fault {
 
 /// A name that stands for no fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no fault {0:?}; there are: {all}", all = FAULTS.iter().map(|fault| fault.0).collect::<Vec<_>>().join(" "))]
+#[error("there is no fault {0:?}; there are: {names}", names = names())]
 pub struct UnknownFault(String);
+
+fn names() -> String {
+    FAULTS.iter().map(|fault| fault.0).collect::<Vec<_>>().join(" ")
+}
 
 impl FromStr for Fault {
     type Err = UnknownFault;

@@ -27,14 +27,16 @@ def calibrate(
     from serverdyno.fleet.placement import place  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.model import GeneratorPlan  # noqa: PLC0415
-    from serverdyno.runner.calibrate import ceiling_operations_s, measure_ceilings  # noqa: PLC0415
+    from serverdyno.runner.calibrate import Calibration, ceiling_operations_s  # noqa: PLC0415
     from serverdyno.units import format_count  # noqa: PLC0415
 
     chosen, generator = suites.load(suite), GeneratorPlan(threads=threads)
     placement = place(generator)
     with progress_for(Console(stderr=True)) as progress:
-        ceilings = measure_ceilings(chosen, mixes(chosen), generator, placement, progress)
-    table = Table("clients", "threads", "requests/s", "CPU us/request", "CPU share", box=None, header_style="bold")
+        ceilings = Calibration(chosen, mixes(chosen), generator, placement).measure(progress)
+    table = Table(
+        "clients", "threads", "requests/s", "CPU us/request", "CPU share", box=None, header_style="bold"
+    )
     for ceiling in ceilings:
         cpu_s = ceiling.generator_cpu_user_s + ceiling.generator_cpu_system_s
         table.add_row(

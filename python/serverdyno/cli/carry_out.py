@@ -17,8 +17,14 @@ FAILED = 1
 def carry_out_and_report(experiment: Experiment) -> None:
     """Does what is left to do. Exits with 1 where a run failed; what was measured is reported all the same."""
     console = Console(stderr=True)
-    with progress_for(console) as progress:
-        whole = carry_out(experiment, progress)
+    try:
+        with progress_for(console) as progress:
+            whole = carry_out(experiment, progress)
+    except KeyboardInterrupt:
+        console.print(
+            f"interrupted; finished mixes are kept: dyno resume {experiment.folder}", soft_wrap=True
+        )
+        raise
     finish(experiment)
     if not whole:
         console.print(f"some runs failed; `dyno resume {experiment.folder}` tries them again", style="bold")
@@ -31,4 +37,4 @@ def finish(experiment: Experiment) -> None:
         return
     out = Console()
     text.render(report.build(experiment), out)
-    out.print(f"report: {report.write(experiment.folder)}", soft_wrap=True, highlight=False)
+    out.print(f"report: {report.write(experiment, experiment.folder)}", soft_wrap=True, highlight=False)

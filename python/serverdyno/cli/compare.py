@@ -16,7 +16,9 @@ def register(app: typer.Typer) -> None:
 
 
 def compare(
-    experiments: Annotated[list[Path], typer.Argument(help="One: its configurations. Two: the same ones in both.")],
+    experiments: Annotated[
+        list[Path], typer.Argument(help="One: its configurations. Two: the same ones in both.")
+    ],
 ) -> None:
     """Compare configurations of one experiment with its first, or two experiments with each other."""
     from rich.console import Console  # noqa: PLC0415

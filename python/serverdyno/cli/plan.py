@@ -39,7 +39,9 @@ def check(
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
     length_s = len(runs) * sum(mix.length_s for mix in planned)
     typer.echo(f"{plan}: no problems")
-    typer.echo(f"{len(runs)} runs of {len(planned)} mixes: {format_duration_s(length_s)}, and some for server starts")
+    typer.echo(
+        f"{len(runs)} runs of {len(planned)} mixes: {format_duration_s(length_s)}, and some for server starts"
+    )
     for run in runs:
         typer.echo(f"  {run.folder}")
     for name in sorted({level.server for level in levels}):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from serverdyno._native import Snapshot
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.runner.progress import Progress
 from serverdyno.store.records import MixRecord
 from serverdyno.units import format_count, format_duration_s
+
+if TYPE_CHECKING:
+    from serverdyno._native import Snapshot
 
 
 @contextmanager

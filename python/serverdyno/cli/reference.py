@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 from typing import Annotated
@@ -27,7 +28,9 @@ def http(
     body_bytes: Annotated[
         int | None, typer.Option(help="Serve so many bytes for every path instead of the WebBench tree.")
     ] = None,
-    fault: Annotated[str | None, typer.Option(help="Commit a fault in every answer; --list-faults names them.")] = None,
+    fault: Annotated[
+        str | None, typer.Option(help="Commit a fault in every answer; --list-faults names them.")
+    ] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
     """Serve the WebBench tree from memory on loopback: the ruler for the generator, not a product."""
@@ -44,7 +47,6 @@ def http(
         raise UserError(f"the reference server can't be started: {error}") from error
     # For programs that start it: where it listens, on one line, as soon as it does.
     typer.echo(json.dumps({"port": server.port}))
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         signal.pause()
-    finally:
-        server.stop()
+    server.stop()

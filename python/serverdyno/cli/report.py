@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
     app.command("report", epilog=EXAMPLE)(report)
 
 
-def report(experiment: Annotated[Path, typer.Argument(help="Folder of an experiment, finished or not.")]) -> None:
+def report(
+    experiment: Annotated[Path, typer.Argument(help="Folder of an experiment, finished or not.")],
+) -> None:
     """Write the report anew from the records, and show its table."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415

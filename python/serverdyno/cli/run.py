@@ -18,7 +18,8 @@ def register(app: typer.Typer) -> None:
 def run(
     plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
     scale: Annotated[
-        float | None, typer.Option(help="Shorten every mix to this share of its length; all figures then say so.")
+        float | None,
+        typer.Option(help="Shorten every mix to this share of its length; all figures then say so."),
     ] = None,
     into: Annotated[
         Path | None, typer.Option(help="Folder of the experiment; otherwise a new one under experiments/.")

@@ -49,7 +49,9 @@ def show(name: Annotated[str, typer.Argument(help="A name that `dyno suites` lis
     for key, value in _parameters(suite.model_dump()).items():
         parameters.add_row(key, str(value), suite.certainty.get(key, ""))
     console.print(parameters)
-    console.print("mixes: " + ", ".join(f"{mix.clients} x {mix.threads}" for mix in mixes(suite)), highlight=False)
+    console.print(
+        "mixes: " + ", ".join(f"{mix.clients} x {mix.threads}" for mix in mixes(suite)), highlight=False
+    )
 
 
 def _parameters(suite: dict[str, object]) -> dict[str, object]:

@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 def tree(
     directory: Annotated[Path, typer.Argument(help="The document root of your server; it must exist.")],
-    check: Annotated[bool, typer.Option("--check", help="Only check a tree that was written before.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check a tree that was written before.")
+    ] = False,
 ) -> None:
     """Write the document tree of the WebBench suites below a document root of your own."""
     from serverdyno import _native  # noqa: PLC0415
@@ -31,4 +33,6 @@ def tree(
             raise UserError(f"the tree can't be written: {error}") from error
     if problems := _native.tree_check(str(directory)):
         raise UserError("\n".join([f"the tree below {directory} is not whole:", *problems]))
-    typer.echo(f"{directory}/wbtree: {facts['files']:,} files, {facts['bytes']:,} bytes, digest {facts['digest']}")
+    typer.echo(
+        f"{directory}/wbtree: {facts['files']:,} files, {facts['bytes']:,} bytes, digest {facts['digest']}"
+    )

@@ -8,16 +8,34 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 
 from serverdyno._native import Target
 from serverdyno.errors import ConsentError, ServerError, UserError
+from serverdyno.plan.model import Bounds, Mix
 
 TOKEN_BYTES = 16
 
 
-def open_target(url: str) -> Target:
-    """The target at `url`. Raises UserError, ServerError, or ConsentError that says how consent is given."""
+def open_target(url: str, bounds: Bounds | None = None, mixes: Sequence[Mix] = ()) -> Target:
+    """The target at `url`, for load within `bounds`, which only a target on loopback may do without.
+
+    Raises UserError, ServerError, or ConsentError that says how consent is given.
+    """
+    target = _consenting(url)
+    if bounds is None and not target.loopback:
+        raise UserError(
+            f"{url} is {target.address}, which is not this machine: its load must be bounded",
+            hint="Give the server `bounds` in the plan, or --max-rate to `dyno load`.",
+        )
+    for mix in mixes:
+        if bounds and (mix.clients > bounds.max_clients or mix.length_s > bounds.max_length_s):
+            raise UserError(f"mix {mix.name} is outside of the bounds of {url}: {bounds}")
+    return target
+
+
+def _consenting(url: str) -> Target:
     try:
         return Target.open(url, consent_token())
     except PermissionError as error:

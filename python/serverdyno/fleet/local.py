@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -26,42 +25,6 @@ class Task:
     bounds: Bounds | None
 
 
-@dataclass(frozen=True, slots=True)
-class WindowMark:
-    """Something sampled at a border of the window, with the moment of the sample (`time.monotonic`)."""
-
-    at_s: float
-    value: float | None
-
-
-@dataclass(slots=True)
-class WindowMeter:
-    """Samples a growing figure (CPU seconds) near both borders of the window.
-
-    A sample is up to one tick late; the moments are kept, so that the rate between them is exact.
-    """
-
-    sample: Callable[[], float | None]
-    opened: WindowMark | None = None
-    closed: WindowMark | None = None
-
-    def look(self, elapsed_s: float, mix: Mix) -> None:
-        """Takes the sample that is due."""
-        if self.opened is None and elapsed_s >= mix.ramp_up_s:
-            self.opened = WindowMark(time.monotonic(), self.sample())
-        elif self.closed is None and elapsed_s >= mix.length_s - mix.ramp_down_s:
-            self.closed = WindowMark(time.monotonic(), self.sample())
-
-    def over_window(self, window_s: float) -> float | None:
-        """The growth over `window_s`, or None where it could not be sampled."""
-        if self.opened is None or self.closed is None:
-            return None
-        if self.opened.value is None or self.closed.value is None or self.closed.at_s <= self.opened.at_s:
-            return None
-        growth_per_s = (self.closed.value - self.opened.value) / (self.closed.at_s - self.opened.at_s)
-        return growth_per_s * window_s
-
-
 def stream_seed(seed: int, repetition: int, mix: int) -> int:
     """The seed of one mix: the same for every configuration, so that all are asked for the same."""
     digest = hashlib.sha256(f"{seed}/{repetition}/{mix}".encode()).digest()
@@ -73,7 +36,7 @@ def run_mix(
 ) -> _native.MixResult:
     """Runs one mix to its end and returns what was counted. `on_tick` is called a few times a second.
 
-    Raises UserError for a mix that can't be run here. If `on_tick` raises, or the user interrupts, the load ends.
+    Raises UserError for a mix that can't be run here. Whatever interrupts it, the load ends.
     """
     try:
         load = _native.start(_specification(mix, task, seed))
@@ -90,13 +53,17 @@ def run_mix(
     return load.result()
 
 
-def preflight(task: Task, mix: Mix) -> int:
-    """A moment of one client, to see that the target serves what the workload asks for.
-
-    Returns the requests that it made. Raises ServerError.
-    """
+def preflight(task: Task, mix: Mix) -> _native.MixResult:
+    """A moment of one client, to see that the target serves what the workload asks for. Raises ServerError."""
     short = replace(
-        mix, clients=1, threads=1, length_s=PREFLIGHT_S, ramp_up_s=0.0, ramp_down_s=0.0, delay_s=0.0, think_time_s=0.0
+        mix,
+        clients=1,
+        threads=1,
+        length_s=PREFLIGHT_S,
+        ramp_up_s=0.0,
+        ramp_down_s=0.0,
+        delay_s=0.0,
+        think_time_s=0.0,
     )
     result = run_mix(short, task, seed=0, on_tick=lambda _: None)
     if result["errors"]:
@@ -111,7 +78,7 @@ def preflight(task: Task, mix: Mix) -> int:
             f"({worst['count']} of {result['operations_total'] + worst['count']} requests)",
             hint=hint,
         )
-    return result["operations_total"] + result["generator"]["reconnects"]
+    return result
 
 
 def _until_next_look(elapsed_s: float, mix: Mix) -> float:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from serverdyno.errors import UserError
+from serverdyno.plan.check_suite import check_suite
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.validate import is_loopback, url_problem
 
@@ -38,6 +39,7 @@ def quick_plan(
     if problems:
         raise UserError("\n".join(problems), hint="dyno load --help shows an example.")
     suite = _suite(counts, length_s, http_version, keep_alive)
+    check_suite(suite, 1.0, "dyno load")
     server: dict[str, Any] = {"server": "external", "name": "target", "url": url}
     if max_rate_per_s is not None:
         server["bounds"] = {
@@ -47,7 +49,13 @@ def quick_plan(
         }
     plan = _checked(
         Plan,
-        {"name": "load", "title": f"Load on {url}", "suite": "load", "repetitions": repetitions, "servers": [server]},
+        {
+            "name": "load",
+            "title": f"Load on {url}",
+            "suite": "load",
+            "repetitions": repetitions,
+            "servers": [server],
+        },
     )
     command = shlex.join(["dyno", "load", url, "--clients", clients, "--length", length])
     return plan, suite, f"# Made by: {command}\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from serverdyno.analysis.trust import LETTERS, Mark
 from serverdyno.report import wording
 from serverdyno.report.results import Results
@@ -13,9 +15,17 @@ NAMES_STATEMENT = (
 )
 
 
-def basis(source: Source, results: Results) -> str:
+class Over(StrEnum):
+    """What was done with the repetitions."""
+
+    MEAN = "Mean of {count}, with the smallest and the largest"
+    TOGETHER = "{count} together, with the smallest and the largest of single ones"
+    SUM = "Sum of {count}"
+
+
+def basis(source: Source, results: Results, over: Over = Over.MEAN) -> str:
     """One line that names shortening, window, repetitions, spread and the clients that took part."""
-    parts = [shortening(source), _window(source, results), _repetitions(results), _clients(results)]
+    parts = [shortening(source), _window(source, results), _repetitions(results, over), _clients(results)]
     return " ".join(f"{part}." for part in parts if part)
 
 
@@ -42,7 +52,7 @@ def _window(source: Source, results: Results) -> str:
     return f"Window {wording.seconds_span(windows)} of each mix's {wording.seconds_span(lengths)}"
 
 
-def _repetitions(results: Results) -> str:
+def _repetitions(results: Results, over: Over) -> str:
     counts = [mix.repetitions for mix in results.mixes]
     if not counts:
         return "No mix was finished"
@@ -50,7 +60,7 @@ def _repetitions(results: Results) -> str:
         return "1 repetition, so no spread"
     low, high = min(counts), max(counts)
     count = f"{high}" if low == high else f"{low} to {high}"
-    return f"Mean of {count} repetitions, with the smallest and the largest"
+    return over.value.format(count=f"{count} repetitions")
 
 
 def _clients(results: Results) -> str:

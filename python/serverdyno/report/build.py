@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from serverdyno.analysis.improvement import Figure, improvement
 from serverdyno.analysis.trust import Mark
 from serverdyno.report import figures, findings, tables, wording
-from serverdyno.report.basis import basis
+from serverdyno.report.basis import Over, basis
 from serverdyno.report.disclosure import disclosure
 from serverdyno.report.methodology import methodology
 from serverdyno.report.model import Comparison, Fact, Report, Section
@@ -98,6 +98,7 @@ def _sections(
     source: Source, results: Results, comparisons: tuple[Comparison, ...], line: str
 ) -> list[Section]:
     groups = list(figures.groups(results))
+    together, summed = basis(source, results, Over.TOGETHER), basis(source, results, Over.SUM)
     sections = [
         Section(
             key="throughput",
@@ -113,8 +114,8 @@ def _sections(
         Section(
             key="response",
             title="Response times",
-            figures=tuple(figures.response_times(results, line)),
-            tables=(tables.response_times(results, line),),
+            figures=tuple(figures.response_times(results, together)),
+            tables=(tables.response_times(results, together),),
         ),
         Section(
             key="cpu",
@@ -123,14 +124,14 @@ def _sections(
             figures=tuple(figures.costs(results, line)),
             tables=(tables.costs(results, line),),
         ),
-        Section(key="classes", title="Classes of file", tables=(tables.operations(results, line),)),
+        Section(key="classes", title="Classes of file", tables=(tables.operations(results, summed),)),
         Section(
             key="errors",
             title="Errors and clients that left",
             text=_error_text(results),
-            tables=(tables.errors(results, line),),
+            tables=(tables.errors(results, summed),),
         ),
-        Section(key="order", title="Order of the runs", tables=(tables.runs(source, results, line),)),
+        Section(key="order", title="Order of the runs", tables=(tables.runs(source, results, summed),)),
     ]
     if comparisons:
         improvements = tables.improvements(comparisons, line)

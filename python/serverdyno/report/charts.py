@@ -27,7 +27,7 @@ PANEL_GAP = 118
 AXIS_EXTENT = 34
 MOST_TICKS = 16
 VEGA_LITE = "6.4"
-CHARACTER_WIDTH = 6.6
+CHARACTER_WIDTH = 6.9
 """Pixels of an average letter at the legend's size: enough also for wider fonts."""
 
 
@@ -213,16 +213,14 @@ def _bars(figure: Figure) -> list[Any]:
     rows = [_bar(line) for line in series]
     order = [line.name for line in series]
     base = alt.Chart(alt.InlineData(values=rows))
-    y = alt.Y(
-        "name:N", sort=order, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=label_limit)
-    )
-    reach = (
-        max(row["high"] * width / (width - len(row["label"]) * CHARACTER_WIDTH - 16) for row in rows) or 1.0
-    )
-    scale = alt.Scale(domain=[0, reach], nice=False)
-    x = alt.X(
-        "y:Q", title=figure.x_title, scale=scale, axis=alt.Axis(format=_number_format(rows), tickCount=6)
-    )
+    names = max(len(line.name) for line in series) * CHARACTER_WIDTH
+    width = WIDTH - names
+    name_axis = alt.Axis(ticks=False, domain=False, labelLimit=WIDTH, minExtent=names)
+    y = alt.Y("name:N", sort=order, title=None, axis=name_axis)
+    reach = max(row["high"] * width / (width - len(row["label"]) * CHARACTER_WIDTH - 16) for row in rows)
+    scale = alt.Scale(domain=[0, reach or 1.0], nice=False)
+    x_axis = alt.Axis(format=_number_format(rows), tickCount=6)
+    x = alt.X("y:Q", title=figure.x_title, scale=scale, axis=x_axis)
     layers = [
         base.mark_bar(height=18).encode(x, y, alt.Color("colour:N", scale=None)),
         base.mark_rule(color=INK, strokeWidth=1.6).encode(

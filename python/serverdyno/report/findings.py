@@ -107,6 +107,7 @@ def findings(
     found += of_comparisons(comparisons, tables)
     if results.mixes:
         found.append(_generator_finding(results, tables))
+        found += _machine_finding(results, tables)
         found.append(_error_finding(results, tables))
     return tuple(found)
 
@@ -233,15 +234,34 @@ def _generator_finding(results: Results, tables: dict[str, str]) -> Finding:
     if unknown == len(mixes):
         claim = "The generator's ceiling was not measured, so it may be what set these figures."
     elif limited:
-        claim = f"{limited:,} of {points} are generator-limited: lower bounds of what the server can do."
+        claim = f"Generator-limited: {limited:,} of {points}, lower bounds of what the server can do."
     else:
         nearest = wording.share(max(shares))
         claim = f"None of {points} with a known ceiling reached 80 % of it; the nearest, {nearest}."
+    above = sum(share > 1 for share in shares)
+    if above:
+        claim += f" In {above:,} the throughput was above the ceiling, which was then measured too low."
     if saturated:
         claim += f" In {saturated:,} the generator's CPU was saturated."
     highest = f"highest share of the ceiling {wording.share(max(shares))}; " if shares else ""
     evidence = f"{highest}busiest generator {wording.share(busiest)} of its threads' time; {tables['costs']}."
     return Finding("Generator", claim, evidence)
+
+
+def _machine_finding(results: Results, tables: dict[str, str]) -> list[Finding]:
+    """What else used the machine; nothing where that was not measured."""
+    costs = [mix.cost for mix in results.mixes]
+    others = [cost.others_cpus_busy for cost in costs if cost.others_cpus_busy is not None]
+    steal = [cost.steal_cpus_busy for cost in costs if cost.steal_cpus_busy is not None]
+    parts = []
+    if others:
+        parts.append(f"everything else on the machine used up to {wording.significant(max(others))} CPUs")
+    if steal:
+        parts.append(f"the hypervisor took up to {wording.significant(max(steal))} CPUs")
+    if not parts:
+        return []
+    claim = f"In the window of any mix, {wording.listing(parts)}."
+    return [Finding("Machine", claim, f"{max(len(others), len(steal))} points; {tables['costs']}.")]
 
 
 def _error_finding(results: Results, tables: dict[str, str]) -> Finding:
@@ -255,11 +275,8 @@ def _error_finding(results: Results, tables: dict[str, str]) -> Finding:
         return Finding("Errors", "No request failed and no client left a mix.", f"{evidence}.")
     by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
     sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
-    claim = (
-        f"{wording.plural(total, 'error')} ({sides}); {wording.plural(left, 'time')} a client left its mix."
-        if total
-        else (f"{wording.plural(left, 'time')} a client left its mix.")
-    )
+    counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
+    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left a mix."
     return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
 
 

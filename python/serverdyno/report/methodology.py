@@ -145,8 +145,9 @@ def _ceiling(results: Results) -> str:
     known = [record.ceiling_operations_s for record in results.used if record.ceiling_operations_s]
     if not known:
         return "Its ceiling was not measured."
+    span = wording.span(min(known), max(known))
     return (
-        f"Its ceiling against the reference server: {wording.span(min(known), max(known))} requests/s, by mix. "
+        f"Its ceiling against the reference server: {span} requests/s, depending on the mix. "
         "A mix at 80 % of its ceiling or more is marked generator-limited."
     )
 

@@ -26,11 +26,14 @@ SIDES = ("server", "network", "client", "check")
 class Cost:
     """What a mix cost. CPU time in microseconds per successful request; None: not measured, or no request.
 
-    `server_cpus_busy`: CPU seconds per second. Shares, memory: the largest of any repetition.
+    `*_cpus_busy`: CPU seconds per second, of the server, of others on the machine, and taken by the
+    hypervisor (steal). These, shares and memory: the largest of any repetition.
     """
 
     server_cpu_us: curve.Spread | None
     server_cpus_busy: float | None
+    others_cpus_busy: float | None
+    steal_cpus_busy: float | None
     server_rss_bytes: int | None
     generator_cpu_us: curve.Spread | None
     generator_cpu_share: float
@@ -251,15 +254,20 @@ def _cost(records: list[MixRecord]) -> Cost:
     known = [share for share in shares if share is not None]
     return Cost(
         server_cpu_us=_per_request_us(measured, [record.server_cpu_s or 0.0 for record in measured]),
-        server_cpus_busy=max(
-            ((record.server_cpu_s or 0.0) / record.window_s for record in measured), default=None
-        ),
+        server_cpus_busy=_most_busy([(record.server_cpu_s, record.window_s) for record in records]),
+        others_cpus_busy=_most_busy([(record.others_cpu_s, record.window_s) for record in records]),
+        steal_cpus_busy=_most_busy([(record.steal_cpu_s, record.window_s) for record in records]),
         server_rss_bytes=max(resident, default=None),
         generator_cpu_us=_per_request_us(records, [generator_cpu_s(record) for record in records]),
         generator_cpu_share=max(_generator_cpu_share(record) for record in records),
         share_of_ceiling=max(known, default=None),
         loop_lag=histograms.times([record.loop_lag_hdr for record in records]),
     )
+
+
+def _most_busy(used: Sequence[tuple[float | None, float]]) -> float | None:
+    """The largest of CPU seconds over window seconds; None when none is known."""
+    return max((cpu_s / window_s for cpu_s, window_s in used if cpu_s is not None), default=None)
 
 
 def _per_request_us(records: Sequence[MixRecord], cpu_s: Sequence[float]) -> curve.Spread | None:

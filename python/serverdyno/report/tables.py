@@ -220,15 +220,18 @@ def costs(results: Results, basis: str) -> Table:
         NAME,
         CLIENTS,
         Column("Server CPU", "µs/request"),
-        Column("Server CPUs busy"),
-        Column("Server memory", "MiB"),
+        Column("Server", "CPUs busy"),
+        Column("Server", "MiB"),
         Column("Generator CPU", "µs/request"),
         Column("Generator CPU", "of its threads"),
         Column("Generator", "of its ceiling"),
         Column("Loop lag p99", "ms"),
+        Column("Others", "CPUs busy"),
+        Column("Steal", "CPUs"),
     )
     notes = (
         f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
+        "Others: all else on the machine, the kernel's work included. Steal: taken by the hypervisor.",
         "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
     )
     return Table(
@@ -250,6 +253,8 @@ def _cost_cells(mix: MixResult) -> list[Cell]:
         Cell(wording.share(cost.generator_cpu_share), marks=saturated),
         Cell(wording.share(cost.share_of_ceiling), marks=limits),
         Cell(wording.significant(lag)),
+        Cell(wording.significant(cost.others_cpus_busy)),
+        Cell(wording.significant(cost.steal_cpus_busy)),
     ]
 
 
@@ -276,7 +281,7 @@ def errors(results: Results, basis: str) -> Table:
         Column("In the window", "errors"),
     )
     notes = (
-        "Errors are counted from start to end of a mix, summed over its repetitions. Client: the generator's "
+        "Errors are counted from start to end of a mix. Client: the generator's "
         "own fault. Check: the answer was not what it should be.",
     )
     return Table("errors", 0, "Errors by side, and clients that left", basis, columns, tuple(rows), notes)

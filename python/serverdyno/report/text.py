@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from serverdyno.report.comparison import Compared
 from serverdyno.report.model import Cell, Finding, Report, Table
 
 SHOWN = ("peaks", "requests", "improvements")
@@ -17,35 +18,49 @@ def render(report: Report, console: Console) -> None:
     """Prints warnings, the main tables and the findings."""
     for warning in report.warnings:
         console.print(Text(warning, style="yellow"))
-    for table in report.tables:
-        if table.key.rpartition("-")[0] in SHOWN or table.key in SHOWN:
-            render_table(table, console)
-    render_findings(report.findings, console)
+    shown = [table for table in report.tables if table.key.partition("-")[0] in SHOWN]
+    for table in shown:
+        _render_table(table, console)
+    _render_notes(shown, console)
+    _render_findings(report.findings, console)
 
 
-def render_table(table: Table, console: Console) -> None:
-    """Prints one table with its basis and notes."""
+def render_compared(compared: Compared, console: Console) -> None:
+    """Prints what `dyno compare` ends with."""
+    _render_table(compared.table, console)
+    _render_notes([compared.table], console)
+    for difference in compared.differences:
+        console.print(Text(difference, style="yellow"))
+    _render_findings(compared.findings, console)
+
+
+def _render_notes(tables: Sequence[Table], console: Console) -> None:
+    """Tables have much in common; each basis and note is said once."""
+    for note in dict.fromkeys(note for table in tables for note in (table.basis, *table.notes)):
+        console.print(Text(note, style="dim"))
+
+
+def _render_table(table: Table, console: Console) -> None:
     rich_table = RichTable(title=f"{table.label}. {table.title}", title_justify="left", title_style="bold")
     for column in table.columns:
         head = f"{column.label}\n{column.unit}" if column.unit else column.label
-        rich_table.add_column(head, justify="right" if column.numeric else "left", vertical="bottom")
+        rich_table.add_column(head, justify="right" if column.numeric else "left")
     for row in table.rows:
         rich_table.add_row(*(_cell(cell) for cell in row))
     console.print()
     console.print(rich_table)
-    for note in (table.basis, *table.notes):
-        console.print(Text(note, style="dim"))
 
 
 def _cell(cell: Cell) -> Text:
     text = Text(cell.text, style="bold" if cell.strong else "")
     if cell.marks:
         text.append(f" {cell.marks}", style="yellow")
+    if cell.detail:
+        text.append(f"\n{cell.detail}", style="dim")
     return text
 
 
-def render_findings(findings: Sequence[Finding], console: Console) -> None:
-    """Prints each claim with its evidence below."""
+def _render_findings(findings: Sequence[Finding], console: Console) -> None:
     console.print()
     for finding in findings:
         console.print(Text(f"• {finding.claim}"))

@@ -1,1 +1,1 @@
-"""Carries an experiment out: stages in order, every mix kept as soon as it is finished, nothing left running."""
+"""Carries an experiment out: stages in order, each mix kept once finished, nothing left running."""

@@ -8,41 +8,42 @@ too little.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from serverdyno import servers
 from serverdyno.fleet import local
 from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.placement import Placement
 from serverdyno.plan.model import GeneratorPlan, Mix, Suite
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import ceiling_record
+from serverdyno.servers.running import running
 from serverdyno.store.records import CeilingRecord
 
 LENGTH_S, RAMP_S = 2.0, 0.4
 POINTS = 4
 
 
-def measure_ceilings(
-    suite: Suite,
-    mixes: Sequence[Mix],
-    generator: GeneratorPlan,
-    placement: Placement,
-    progress: Progress,
-    body_bytes: int | None = None,
-) -> list[CeilingRecord]:
-    """A few seconds at each of a few mixes, the largest among them.
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What is measured against. `document_bytes`: the size of the one document of a `url` workload."""
 
-    `body_bytes`: the size of the one document of a `url` workload. Raises ServerError.
-    """
-    settings = {} if body_bytes is None else {"body_bytes": body_bytes}
-    with servers.running("reference", settings, cpus=placement.server) as reference:
-        task = local.Task(suite, open_target(reference.url), generator, placement.generator, None)
-        found = []
-        for mix in calibration_mixes(mixes):
-            progress.stage(f"generator's ceiling at {mix.clients} clients, against the reference server")
-            found.append(ceiling_record(mix, local.run_mix(mix, task, seed=0, on_tick=lambda _: None)))
-        return found
+    suite: Suite
+    mixes: Sequence[Mix]
+    generator: GeneratorPlan
+    placement: Placement
+    document_bytes: int | None = None
+
+    def measure(self, progress: Progress) -> list[CeilingRecord]:
+        """A few seconds at each of a few mixes, the largest among them. Raises ServerError."""
+        settings = {} if self.document_bytes is None else {"body_bytes": self.document_bytes}
+        with running("reference", settings, cpus=self.placement.server) as reference:
+            target = open_target(reference.url)
+            task = local.Task(self.suite, target, self.generator, self.placement.generator, None)
+            return [self._point(mix, task, progress) for mix in calibration_mixes(self.mixes)]
+
+    def _point(self, mix: Mix, task: local.Task, progress: Progress) -> CeilingRecord:
+        progress.stage(f"generator's ceiling at {mix.clients} clients, against the reference server")
+        return ceiling_record(mix, local.run_mix(mix, task, seed=0, on_tick=lambda _: None))
 
 
 def calibration_mixes(mixes: Sequence[Mix]) -> list[Mix]:
@@ -51,7 +52,12 @@ def calibration_mixes(mixes: Sequence[Mix]) -> list[Mix]:
     chosen = sorted({(len(mixes) * step) // count - 1 for step in range(1, count + 1)})
     return [
         replace(
-            mixes[index], length_s=LENGTH_S, ramp_up_s=RAMP_S, ramp_down_s=RAMP_S, delay_s=0.0, think_time_s=0.0
+            mixes[index],
+            length_s=LENGTH_S,
+            ramp_up_s=RAMP_S,
+            ramp_down_s=RAMP_S,
+            delay_s=0.0,
+            think_time_s=0.0,
         )
         for index in chosen
     ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from serverdyno import servers
 from serverdyno.errors import DynoError
+from serverdyno.fleet import local
+from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.placement import place
-from serverdyno.plan.model import Configuration, Mix, RunKey
+from serverdyno.plan.model import Mix, RunKey
 from serverdyno.probes.host import host_facts
-from serverdyno.runner.calibrate import ceiling_operations_s, measure_ceilings
+from serverdyno.runner.calibrate import Calibration, ceiling_operations_s
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.run import Run
+from serverdyno.servers.documents import document_root
+from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
 
 
@@ -39,7 +42,7 @@ def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
 def disclose(experiment: Experiment, progress: Progress) -> None:
     """Keeps what is known of this machine."""
     progress.stage("looking at this machine")
-    experiment.write_host(host_facts())
+    experiment.write_host(host_facts(document_root()))
 
 
 def calibrate(experiment: Experiment, progress: Progress) -> None:
@@ -47,39 +50,39 @@ def calibrate(experiment: Experiment, progress: Progress) -> None:
     head = experiment.head
     if experiment.ceilings() or not missing(experiment):
         return
-    body_bytes = None
-    if head.suite.workload == "url":
-        body_bytes = servers.body_bytes_of(str(head.configurations[0].url))
     placement = place(head.plan.generator, head.configurations[0])
-    ceilings = measure_ceilings(head.suite, head.mixes, head.plan.generator, placement, progress, body_bytes)
-    experiment.write_ceilings(ceilings)
+    calibration = Calibration(
+        head.suite, head.mixes, head.plan.generator, placement, _document_bytes(experiment)
+    )
+    experiment.write_ceilings(calibration.measure(progress))
+
+
+def _document_bytes(experiment: Experiment) -> int | None:
+    """The size of the one document of a `url` workload, for the reference server to serve as much."""
+    head, configuration = experiment.head, experiment.head.configurations[0]
+    if head.suite.workload != "url":
+        return None
+    with running(configuration.server, configuration.settings, url=configuration.url) as server:
+        target = open_target(server.url, configuration.bounds, head.mixes)
+        task = local.Task(head.suite, target, head.plan.generator, (), configuration.bounds)
+        result = local.preflight(task, head.mixes[0])
+        return result["bytes_body"] // max(1, result["operations"])
 
 
 def run_all(experiment: Experiment, progress: Progress) -> None:
     """Carries out every run that isn't whole."""
     configurations = {configuration.name: configuration for configuration in experiment.head.configurations}
+    ceiling = ceiling_operations_s(experiment.ceilings())
     rest = missing(experiment)
     left_s = sum(mix.length_s for mixes in rest.values() for mix in mixes)
     for key, mixes in rest.items():
-        _run_one(experiment, key, configurations[key.configuration], mixes, progress, left_s)
+        run = Run(experiment, key, configurations[key.configuration], mixes, ceiling, progress, left_s)
         left_s -= sum(mix.length_s for mix in mixes)
-
-
-def _run_one(
-    experiment: Experiment,
-    key: RunKey,
-    configuration: Configuration,
-    mixes: list[Mix],
-    progress: Progress,
-    left_s: float,
-) -> None:
-    ceiling = ceiling_operations_s(experiment.ceilings())
-    run = Run(experiment, key, configuration, mixes, ceiling, progress, left_s)
-    try:
-        run.carry_out()
-    except DynoError as error:
-        experiment.write_run_note(key, {"state": "failed", "reason": str(error), "hint": error.hint})
-        progress.run_failed(key, str(error))
+        try:
+            run.carry_out()
+        except DynoError as error:
+            experiment.write_run_note(key, {"state": "failed", "reason": str(error), "hint": error.hint})
+            progress.run_failed(key, str(error))
 
 
 STAGES = (disclose, calibrate, run_all)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from serverdyno._native import Snapshot
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.store.records import MixRecord
+
+if TYPE_CHECKING:
+    from serverdyno._native import Snapshot
 
 
 class Progress(Protocol):

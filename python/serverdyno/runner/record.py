@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from serverdyno._native import MixResult
 from serverdyno.plan.model import Mix, RunKey
+from serverdyno.probes.window import WindowUse
 from serverdyno.store.records import CeilingRecord, ClientRow, ErrorRow, MixRecord, OperationRow, SecondRow
 
-
-@dataclass(frozen=True, slots=True)
-class ServerUse:
-    """What the server under test used. None: not known, as of a server that the user runs."""
-
-    cpu_s: float | None
-    rss_bytes: int | None
+if TYPE_CHECKING:
+    from serverdyno._native import MixResult
 
 
 def mix_record(
-    run: RunKey, mix: Mix, result: MixResult, server: ServerUse, ceiling_operations_s: float | None
+    run: RunKey,
+    mix: Mix,
+    result: MixResult,
+    *,
+    use: WindowUse,
+    server_rss_bytes: int | None,
+    ceiling_operations_s: float | None,
 ) -> MixRecord:
     """The record of one mix. `ceiling_operations_s`: the generator's, in operations a second."""
     generator = result["generator"]
@@ -51,8 +52,10 @@ def mix_record(
         connections=generator["connections"],
         reconnects=generator["reconnects"],
         source_addresses=generator["source_addresses"],
-        server_cpu_s=server.cpu_s,
-        server_rss_bytes=server.rss_bytes,
+        server_cpu_s=use.server_cpu_s,
+        server_rss_bytes=server_rss_bytes,
+        others_cpu_s=use.others_cpu_s,
+        steal_cpu_s=use.steal_cpu_s,
         ceiling_operations_s=ceiling_operations_s,
         by_operation=[OperationRow(**row) for row in result["by_operation"]],
         by_client=[ClientRow(**row) for row in result["by_client"]],

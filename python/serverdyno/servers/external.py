@@ -46,13 +46,14 @@ class External:
             raise UserError(
                 "server 'external' needs a url", hint='For example: url = "http://127.0.0.1:8080/"'
             )
-        self._url = url if url.endswith("/") else f"{url}/"
+        self._url = url
         try:
-            parts = urlsplit(self._url)
-            self._host, self._port, self._path = parts.hostname, parts.port or HTTP_PORT, parts.path
+            parts = urlsplit(url)
+            self._host, self._port = parts.hostname, parts.port or HTTP_PORT
+            self._path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
         except ValueError as error:
             raise UserError(f"{url}: {error}") from None
-        if parts.scheme != "http" or not self._host or parts.query or parts.fragment:
+        if parts.scheme != "http" or not self._host or parts.fragment:
             raise UserError(
                 f"{url}: not a URL that can be loaded", hint="For example: http://127.0.0.1:8080/"
             )
@@ -101,7 +102,7 @@ class External:
 
     @property
     def url(self) -> str:
-        """As given, with a slash at the end."""
+        """As given."""
         return self._url
 
     def cpu_s(self) -> float | None:

@@ -233,7 +233,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         raise ServerError(
             f"{self.name}: not proven to listen alone on {PORT_ATTEMPTS} ports in a row.\n"
             + "\n".join(taken),
-            hint="An unknown process: run as the user that owns it, or as root with CAP_SYS_PTRACE.",
+            hint="Who they are: ss -ltnp. For an unknown process, run as root with CAP_SYS_PTRACE.",
         )
 
     def _wait_for_proof(self) -> str | None:

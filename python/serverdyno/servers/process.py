@@ -171,16 +171,21 @@ class ServerProcess:
         return None
 
     def strangers(self, port: int) -> list[Listener]:
-        """Listeners that take connections to `port` of loopback and aren't known to be this server's."""
+        """Listeners that take connections to `port` of loopback and may not be this server's.
+
+        Root without CAP_SYS_PTRACE, as in many containers, can't see what a process of another user holds. A
+        socket of such a process passes if it is the only one: what answers can then only be its holder, and
+        the secret in the answer tells who that is (see `proof.py`).
+        """
         found = listeners(port)
+        if [listener.pid for listener in found] == [None]:
+            return []
         own = set(self.pids())
         return [listener for listener in found if listener.pid not in own]
 
     def owns_listener(self, port: int) -> bool:
-        """Whether this server listens on `port` of loopback, and nobody else does."""
-        found = listeners(port)
-        own = set(self.pids())
-        return bool(found) and all(listener.pid in own for listener in found)
+        """Whether somebody listens on `port` of loopback, and nobody but this server as far as is visible."""
+        return bool(listeners(port)) and not self.strangers(port)
 
     def failure(self, *logs: Path, lines: int = 20) -> str:
         """Why it is not running, in words, with the last lines of its output and of `logs`."""

@@ -17,6 +17,7 @@ LOOPBACK = "127.0.0.1"
 # Addresses whose listeners take connections to 127.0.0.1. "::" may be IPv6 only; it is counted all the same.
 TAKES_LOOPBACK = {LOOPBACK, "0.0.0.0", "::", "::ffff:127.0.0.1"}
 REQUEST_TIMEOUT_S = 5.0
+OWNER_ATTEMPTS = 3
 BODY_LIMIT_BYTES = 65536
 
 
@@ -32,7 +33,19 @@ class Listener:
 
 
 def listeners(port: int) -> list[Listener]:
-    """Every listening socket of this network namespace that takes connections to 127.0.0.1:`port`."""
+    """Every listening socket of this network namespace that takes connections to 127.0.0.1:`port`.
+
+    Owners are looked up before sockets, so a socket made in between has none: look again before saying so.
+    """
+    found = _listeners_now(port)
+    for _ in range(OWNER_ATTEMPTS):
+        if all(listener.pid is not None for listener in found):
+            break
+        found = _listeners_now(port)
+    return found
+
+
+def _listeners_now(port: int) -> list[Listener]:
     return [
         Listener(socket_.laddr.ip, socket_.pid)
         for socket_ in psutil.net_connections(kind="tcp")

@@ -6,7 +6,7 @@ is its own.
 
 from __future__ import annotations
 
-import http
+import http.client
 import sys
 from pathlib import Path
 from typing import ClassVar
@@ -25,6 +25,12 @@ class ReferenceSettings(Settings):
     """What can be varied."""
 
     threads: int = Field(default=1, ge=1, le=256, description="Threads that serve.")
+    body_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        le=2**30,
+        description="So many bytes for every path, instead of the document tree.",
+    )
 
 
 class Reference(LocalServer[ReferenceSettings]):
@@ -43,6 +49,8 @@ class Reference(LocalServer[ReferenceSettings]):
     def command(self) -> list[str]:
         """The same command that a user may run."""
         arguments = ["--port", str(self.port), "--threads", str(self.settings.threads)]
+        if self.settings.body_bytes is not None:
+            arguments += ["--body-bytes", str(self.settings.body_bytes)]
         return [str(self.program), "-m", "serverdyno", "reference", "http", *arguments]
 
     def environment(self) -> dict[str, str]:
@@ -69,5 +77,8 @@ class Reference(LocalServer[ReferenceSettings]):
         return answer.status == http.HTTPStatus.OK and answer.body.strip().isdigit()
 
     def requests_served(self) -> int | None:
-        """Its own counter, the readiness check's requests included. Raises OSError when it has ended."""
-        return int(get(LOOPBACK, self.port, REQUESTS_PATH).body) if self._process else None
+        """Its own counter, the readiness check's requests and the asking included; None when it has ended."""
+        try:
+            return int(get(LOOPBACK, self.port, REQUESTS_PATH).body)
+        except (OSError, http.client.HTTPException):
+            return None

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from serverdyno.errors import UserError
 from serverdyno.servers.apache import Apache
-from serverdyno.servers.base import ServerDriver
+from serverdyno.servers.base import ServerDriver, Settings
 from serverdyno.servers.external import External
 from serverdyno.servers.lighttpd import Lighttpd
 from serverdyno.servers.nginx import Nginx
@@ -21,6 +21,11 @@ from serverdyno.servers.reference import Reference
 DRIVERS: dict[str, type[ServerDriver]] = {
     driver.name: driver for driver in (Apache, Nginx, Lighttpd, Reference, External)
 }
+
+
+def settings_types() -> dict[str, type[Settings]]:
+    """The settings model of every server, for who checks plans."""
+    return {name: driver.settings_type for name, driver in DRIVERS.items()}
 
 
 def driver_type(name: str) -> type[ServerDriver]:

@@ -202,10 +202,11 @@ class Experiment:
     def _mix_table(self, path: Path) -> pa.Table:
         try:
             found = self._format.upgrade_mix(table.decode(path.read_bytes()), self._found_version)
-        except (pa.ArrowException, OSError) as error:
+            is_mix = found.num_rows == 1 and found.schema.equals(table.SCHEMA)
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise _damaged(path, error) from error
-        if not found.schema.equals(table.SCHEMA):
-            raise _damaged(path, "its columns are not those of a mix")
+        if not is_mix:
+            raise _damaged(path, "it is not one mix, or its columns are not those of a mix")
         return found
 
     def _write(self, path: Path, content: bytes) -> None:

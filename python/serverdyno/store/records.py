@@ -83,6 +83,8 @@ class MixRecord:
     server_cpu_s: float | None
     server_rss_bytes: int | None
     ceiling_operations_s: float | None
+    others_cpu_s: float | None = None
+    steal_cpu_s: float | None = None
     by_operation: list[OperationRow] = field(default_factory=list)
     by_client: list[ClientRow] = field(default_factory=list)
     by_second: list[SecondRow] = field(default_factory=list)

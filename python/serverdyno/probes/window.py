@@ -1,0 +1,68 @@
+"""What the server and everybody else used while the window of a mix was open."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from serverdyno.plan.model import Mix
+from serverdyno.probes.noise import machine_cpu, used_by_others
+
+
+@dataclass(frozen=True, slots=True)
+class WindowUse:
+    """CPU seconds in the window. None: not known, as of a server that the user runs."""
+
+    server_cpu_s: float | None
+    others_cpu_s: float | None
+    steal_cpu_s: float | None
+
+
+UNKNOWN = WindowUse(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at_s: float
+    server_cpu_s: float | None
+    own_cpu_s: float
+    machine: dict[str, float]
+
+
+class WindowMeter:
+    """Samples near both borders of the window.
+
+    A sample is late by some milliseconds; its moment is kept, so that the rate between the two is exact, and is
+    then applied to the window's own length.
+    """
+
+    def __init__(self, server_cpu_s: Callable[[], float | None]) -> None:
+        """`server_cpu_s`: CPU seconds of the server under test so far."""
+        self._server_cpu_s = server_cpu_s
+        self._opened: _Sample | None = None
+        self._closed: _Sample | None = None
+
+    def look(self, elapsed_s: float, mix: Mix) -> None:
+        """Takes the sample that is due `elapsed_s` after the start of the mix."""
+        if self._opened is None and elapsed_s >= mix.ramp_up_s:
+            self._opened = self._sample()
+        elif self._closed is None and elapsed_s >= mix.length_s - mix.ramp_down_s:
+            self._closed = self._sample()
+
+    def use(self, window_s: float) -> WindowUse:
+        """What was used in a window of that length."""
+        if self._opened is None or self._closed is None:
+            return UNKNOWN
+        opened, closed = self._opened, self._closed
+        share = window_s / (closed.at_s - opened.at_s)
+        if opened.server_cpu_s is None or closed.server_cpu_s is None:
+            steal_s = closed.machine["steal_s"] - opened.machine["steal_s"]
+            return WindowUse(None, None, steal_s * share)
+        server_s = closed.server_cpu_s - opened.server_cpu_s
+        ours_s = closed.own_cpu_s - opened.own_cpu_s + server_s
+        others = used_by_others(opened.machine, closed.machine, ours_s)
+        return WindowUse(server_s * share, others["others_s"] * share, others["steal_s"] * share)
+
+    def _sample(self) -> _Sample:
+        return _Sample(time.monotonic(), self._server_cpu_s(), time.process_time(), machine_cpu())

@@ -1,0 +1,161 @@
+"""Two configurations: the percent improvement, its interval, and the verdict."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from serverdyno.analysis.curve import Throughput
+from serverdyno.analysis.improvement import Figure, Runs, Verdict, improvement, percent_improvement
+
+SHAPE = np.array([0.3, 0.6, 1.0, 0.95, 0.9])
+RATES = arrays.arrays(np.float64, (4, 5), elements=st.floats(100, 10_000))
+
+
+def runs(throughput: ArrayLike) -> Runs:
+    rows = np.asarray(throughput, dtype=np.float64)
+    return Runs(tuple(range(1, len(rows) + 1)), rows)
+
+
+def noisy(random: np.random.Generator, repetitions: int, rate: float = 1000.0, noise: float = 0.03) -> Runs:
+    """Runs that differ as wholes, and a little from mix to mix."""
+    whole = random.normal(0, noise, (repetitions, 1))
+    return runs(rate * SHAPE * np.exp(whole + random.normal(0, 0.02, (repetitions, len(SHAPE)))))
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "printed"),
+    [(14741, 16783, 14), (4467, 16783, 276), (6260, 16783, 168), (8496, 33991, 300), (13007, 33991, 161)],
+)
+def test_the_percentages_of_veritest_2003_figure_14_come_out(base: float, other: float, printed: int) -> None:
+    assert round(percent_improvement(base, other)) == printed
+
+
+def test_with_one_mix_the_interval_is_the_textbook_t_interval_on_paired_log_ratios() -> None:
+    base = np.array([1000.0, 1012, 990, 1005, 997, 1009])
+    other = np.array([1101.0, 1099, 1110, 1093, 1108, 1097])
+    found = improvement(runs(base[:, None]), runs(other[:, None]), Figure.PEAK, paired=True)
+    expected = stats.ttest_1samp(np.log(other / base), 0).confidence_interval(0.95)
+    assert found.low_percent == pytest.approx(np.expm1(expected.low) * 100, abs=0.1)
+    assert found.high_percent == pytest.approx(np.expm1(expected.high) * 100, abs=0.1)
+    assert found.verdict is Verdict.FASTER
+
+
+def test_without_pairs_the_interval_is_at_least_as_wide_as_welchs() -> None:
+    random = np.random.default_rng(5)
+    base, other = 1000 * np.exp(random.normal(0, 0.02, 6)), 1100 * np.exp(random.normal(0, 0.02, 6))
+    found = improvement(runs(base[:, None]), runs(other[:, None]), Figure.PEAK, paired=False)
+    welch = stats.ttest_ind(np.log(other), np.log(base), equal_var=False).confidence_interval(0.95)
+    assert found.low_percent is not None
+    assert found.high_percent is not None
+    assert found.low_percent <= np.expm1(welch.low) * 100 + 0.1
+    assert found.high_percent >= np.expm1(welch.high) * 100 - 0.1
+
+
+@pytest.mark.parametrize("figure", list(Figure))
+@pytest.mark.parametrize("paired", [True, False])
+def test_of_200_experiments_with_three_repetitions_at_least_nine_in_ten_intervals_hold_the_truth(
+    figure: Figure, paired: bool
+) -> None:
+    random = np.random.default_rng(11)
+    held = 0
+    for _ in range(200):
+        found = improvement(noisy(random, 3), noisy(random, 3, rate=1100), figure, paired=paired)
+        assert found.low_percent is not None
+        assert found.high_percent is not None
+        held += found.low_percent <= 10 <= found.high_percent
+    assert held >= 180
+
+
+def test_two_repetitions_are_too_few_to_tell_but_what_was_seen_is_said() -> None:
+    found = improvement(
+        runs([[100.0, 200.0], [100.0, 200.0]]),
+        runs([[100.0, 300.0], [100.0, 340.0]]),
+        Figure.PEAK,
+        paired=True,
+    )
+    assert found.verdict is Verdict.TOO_FEW_REPETITIONS
+    assert found.low_percent is None
+    assert found.percent == pytest.approx(60)
+    assert found.observed_low_percent == pytest.approx(50)
+    assert found.observed_high_percent == pytest.approx(70)
+
+
+def test_a_configuration_is_not_different_from_itself() -> None:
+    same = noisy(np.random.default_rng(1), 5)
+    found = improvement(same, same, Figure.OVERALL_AVERAGE, paired=True)
+    assert found.percent == 0
+    assert found.verdict is Verdict.NO_DIFFERENCE_SHOWN
+
+
+def test_noise_larger_than_the_difference_shows_no_difference() -> None:
+    random = np.random.default_rng(3)
+    found = improvement(
+        noisy(random, 4, noise=0.1), noisy(random, 4, rate=1010, noise=0.1), Figure.PEAK, paired=False
+    )
+    assert found.verdict is Verdict.NO_DIFFERENCE_SHOWN
+
+
+def test_pairs_take_out_a_drift_that_both_configurations_saw() -> None:
+    drift = np.array([1.0, 0.8, 0.6, 0.5])[:, None]
+    base, other = 1000 * SHAPE * drift, 1050 * SHAPE * drift * np.array([[1.0], [1.001], [0.999], [1.0]])
+    paired = improvement(runs(base), runs(other), Figure.PEAK, paired=True)
+    unpaired = improvement(runs(base), runs(other), Figure.PEAK, paired=False)
+    assert paired.verdict is Verdict.FASTER
+    assert unpaired.verdict is Verdict.NO_DIFFERENCE_SHOWN
+
+
+def test_a_run_that_was_not_finished_is_left_out_and_so_is_a_mix_that_one_side_lacks() -> None:
+    base = Runs((1, 2, 3), np.array([[10.0, 20, 30], [10, 20, 30], [10, np.nan, np.nan]]))
+    other = Runs((1, 2, 3), np.array([[10.0, 40, np.nan], [10, 40, np.nan], [10, 40, np.nan]]))
+    found = improvement(base, other, Figure.PEAK, paired=True)
+    assert found.mixes == (0, 1)
+    assert found.repetitions == 2
+    assert (found.base, found.other) == (20, 40)
+
+
+def test_pairs_are_made_of_equal_repetitions_only() -> None:
+    base = Runs((1, 2, 3), np.array([[np.nan], [20.0], [30.0]]))
+    other = Runs((1, 2, 3), np.array([[11.0], [22.0], [np.nan]]))
+    found = improvement(base, other, Figure.PEAK, paired=True)
+    assert found.repetitions == 1
+    assert found.percent == pytest.approx(10)
+
+
+@pytest.mark.parametrize("other", [np.zeros((3, 2)), np.full((3, 2), np.nan), np.zeros((0, 2))])
+def test_a_side_without_operations_can_not_be_compared(other: Throughput) -> None:
+    found = improvement(runs(np.ones((3, 2))), runs(other), Figure.PEAK, paired=False)
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert found.percent is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(RATES, RATES, st.sampled_from(Figure), st.booleans())
+def test_the_estimate_lies_between_what_was_seen_and_inside_its_interval(
+    base: Throughput, other: Throughput, figure: Figure, paired: bool
+) -> None:
+    found = improvement(runs(base), runs(other), figure, paired=paired)
+    assert found.percent is not None
+    assert found.observed_low_percent is not None
+    assert found.observed_high_percent is not None
+    assert found.low_percent is not None
+    assert found.high_percent is not None
+    assert found.observed_low_percent <= found.percent + 1e-6
+    assert found.percent <= found.observed_high_percent + 1e-6
+    assert found.low_percent <= found.percent + 1e-6
+    assert found.percent <= found.high_percent + 1e-6
+
+
+@settings(max_examples=25, deadline=None)
+@given(RATES, RATES, st.sampled_from(Figure))
+def test_exchanging_the_sides_turns_the_interval_round(
+    base: Throughput, other: Throughput, figure: Figure
+) -> None:
+    there = improvement(runs(base), runs(other), figure, paired=True)
+    back = improvement(runs(other), runs(base), figure, paired=True)
+    assert there.low_percent is not None
+    assert back.high_percent is not None
+    assert (1 + there.low_percent / 100) * (1 + back.high_percent / 100) == pytest.approx(1)

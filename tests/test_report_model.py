@@ -1,0 +1,253 @@
+"""What a report says of an experiment, whole or partial."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from serverdyno.report import histograms
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Report, Table
+from serverdyno.report.source import Source
+from serverdyno.store.records import MixRecord
+from synthetic_experiment import Shape, experiment, histogram, with_error, without_success
+
+TWO = {"apache": Shape(2000), "nginx": Shape(3000, noise=0.005)}
+
+
+def report_of(source: Source, change: Callable[[MixRecord], MixRecord] | None = None) -> Report:
+    """The report, with each record passed through `change` first."""
+    return build_from(
+        source if change is None else replace(source, records=[change(row) for row in source.records])
+    )
+
+
+def table(report: Report, key: str) -> Table:
+    return next(table for table in report.tables if table.key == key)
+
+
+def texts(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def bases(report: Report) -> list[str]:
+    return [table.basis for table in report.tables] + [figure.basis for figure in report.figures]
+
+
+def claims(report: Report) -> str:
+    return " ".join(finding.claim for finding in report.findings)
+
+
+def test_the_mean_over_repetitions_is_what_the_table_shows_and_the_peak_is_bold() -> None:
+    report = report_of(experiment(TWO))
+    requests = table(report, "requests")
+    apache = report.results.configurations[0]
+    means = np.nanmean(apache.runs.throughput, axis=0)
+    assert [row[2].text for row in requests.rows] == [f"{mean:,.0f}" for mean in means]
+    assert [row[2].strong for row in requests.rows] == [mean == means.max() for mean in means]
+
+
+def test_throughput_is_successes_in_the_window_over_the_window() -> None:
+    source = experiment({"apache": Shape(2000)}, repetitions=1)
+    found = report_of(source).results.configurations[0]
+    assert found.runs.throughput[0].tolist() == [row.operations / row.window_s for row in source.records]
+
+
+def test_a_faster_server_is_called_faster_with_its_interval_and_its_evidence() -> None:
+    report = report_of(experiment(TWO))
+    finding = next(finding for finding in report.findings if "faster" in finding.claim)
+    assert finding.claim.startswith("nginx is faster than apache in peak: +")
+    assert "95 % interval" in finding.claim
+    assert "3 repetitions in pairs; over 5 mixes; Table" in finding.evidence
+
+
+def test_no_difference_shown_is_a_finding() -> None:
+    report = report_of(experiment({"a": Shape(2000, noise=0.05), "b": Shape(2005, noise=0.05)}))
+    assert "No difference shown between b and a in peak" in claims(report)
+
+
+def test_two_repetitions_are_said_to_be_too_few() -> None:
+    report = report_of(experiment(TWO, repetitions=2))
+    assert "2 repetitions can't tell whether that would repeat" in claims(report)
+    assert "no interval can be given" in " ".join(report.summary.text)
+
+
+def test_a_generator_limited_peak_is_never_reported_without_the_mark() -> None:
+    report = report_of(experiment({"apache": Shape(2000), "nginx": Shape(3000, ceiling_s=3300)}))
+    peak = table(report, "peaks").rows[1][1]
+    assert "G" in peak.marks
+    assert any(note.startswith("G generator-limited") for note in table(report, "peaks").notes)
+    sentences = [*report.summary.text, *(finding.claim for finding in report.findings)]
+    for sentence in sentences:
+        if "nginx" in sentence and "peak" in sentence.lower() and "requests/s" in sentence:
+            assert "generator-limited" in sentence
+    assert any(
+        point.hollow
+        for figure in report.figures
+        for panel in figure.panels
+        for line in panel.series
+        for point in line.points
+    )
+
+
+def test_an_unknown_ceiling_and_an_unknown_server_cpu_are_said_and_not_made_up() -> None:
+    source = experiment(
+        {"external": Shape(900, server_cpu_us=None, ceiling_s=None)}, url="http://127.0.0.1:8080/"
+    )
+    report = report_of(source)
+    assert "ceiling was not measured" in claims(report)
+    assert {row[2].text for row in table(report, "costs").rows} == {"–"}  # noqa: RUF001
+    assert [panel.title for figure in report.figures if figure.key == "cpu" for panel in figure.panels] == [
+        "Generator"
+    ]
+    assert any(
+        "could not be measured for external" in text for section in report.sections for text in section.text
+    )
+
+
+def test_errors_are_counted_by_side_and_clients_that_left_are_named() -> None:
+    source = experiment(TWO)
+    hit = source.records[1]
+    report = report_of(source, lambda row: with_error(row, "check", 7, left=3) if row is hit else row)
+    assert texts(table(report, "errors")) == [["apache", "8", "5", "3", "0", "0", "0", "7", "7"]]
+    assert "7 errors (7 check); 3 clients left a mix." in claims(report)
+    assert all("Clients left in 1 of 10 points" in table.basis for table in report.tables)
+
+
+def test_no_error_is_a_finding_too() -> None:
+    report = report_of(experiment(TWO))
+    assert "No request failed and no client left a mix." in claims(report)
+    assert table(report, "errors").rows == ()
+
+
+def test_an_unfinished_experiment_reports_what_is_there_and_says_what_is_not() -> None:
+    source = experiment(TWO)
+    report = build_from(replace(source, records=source.records[:8]))
+    assert any(warning.startswith("Unfinished: 8 of 30 planned mixes") for warning in report.warnings)
+    assert [row[3].text for row in table(report, "requests").rows][3:] == ["–", "–"]  # noqa: RUF001
+    assert texts(table(report, "runs"))[1] == ["2", "nginx", "1", "3 of 5"]
+    assert "1 repetition can't tell" in claims(report)
+    assert "M" in table(report, "requests").rows[0][2].marks
+
+
+def test_an_experiment_without_a_single_mix_is_a_report_without_figures() -> None:
+    report = build_from(replace(experiment(TWO), records=[]))
+    assert any("No mix was finished" in warning for warning in report.warnings)
+    assert report.figures == []
+    assert "apache finished no mix" in claims(report)
+
+
+def test_a_server_on_which_every_client_failed_has_no_peak_to_boast_of() -> None:
+    source = experiment(TWO)
+    report = report_of(source, lambda row: without_success(row) if row.configuration == "nginx" else row)
+    assert "nginx completed no request in any window." in claims(report)
+    assert "nginx and apache can't be compared in peak" in claims(report)
+    assert "apache peaked at" in claims(report)
+
+
+def test_a_single_mix_is_no_curve() -> None:
+    report = report_of(experiment({"apache": Shape(2000)}, clients=(16,)))
+    assert "One mix makes no curve" in claims(report)
+
+
+def test_a_peak_at_the_last_mix_is_a_lower_bound() -> None:
+    report = report_of(experiment({"apache": Shape(2000, knee=32, fall=0)}))
+    assert "may lie higher" in claims(report)
+    assert table(report, "peaks").rows[0][1].text.startswith("≥ ")
+
+
+def test_a_mix_that_was_ended_early_is_left_out_and_named() -> None:
+    source = experiment(TWO)
+    early = source.records[0]
+    report = report_of(source, lambda row: replace(row, stopped=True, operations=0) if row is early else row)
+    assert "Left out: run 1, apache, mix 1_client (ended early)." in report.warnings
+    first = report.results.configurations[0].mixes[0]
+    assert first is not None
+    assert first.repetitions == 2
+
+
+def test_records_that_contradict_themselves_are_shown_up() -> None:
+    source = experiment(TWO)
+    bad = source.records[0]
+    report = report_of(source, lambda row: replace(row, operations=row.operations + 1) if row is bad else row)
+    assert (
+        sum(warning.startswith("The records contradict themselves: run 1") for warning in report.warnings)
+        == 3
+    )
+
+
+def test_a_shortened_run_says_so_on_every_table_and_figure_and_a_full_one_on_none() -> None:
+    short, full = report_of(experiment(TWO, scale=0.02)), report_of(experiment(TWO, scale=1.0, repetitions=1))
+    short_lines = bases(short)
+    assert len(short_lines) > 10
+    assert all("Shortened run: 2\u00a0% of the published length" in line for line in short_lines)
+    assert not any("Shortened" in line for line in bases(full))
+
+
+def test_every_table_and_figure_names_window_repetitions_spread_and_clients() -> None:
+    report = report_of(experiment(TWO))
+    for line in bases(report):
+        assert "Window 4.8 s of each mix's 6 s." in line
+        assert "3 repetitions" in line
+        assert "All planned clients took part." in line
+    assert "Mean of 3 repetitions, with the smallest and the largest." in table(report, "requests").basis
+    assert "3 repetitions together" in table(report, "response").basis
+
+
+def test_the_statement_on_names_stands_in_summary_and_methodology() -> None:
+    report = report_of(experiment(TWO))
+    statement = "no figure here is a WebBench or NetBench result."
+    assert report.summary.text[-1].endswith(statement)
+    assert any(fact.text.endswith(statement) for fact in report.methodology)
+
+
+def test_many_configurations_are_spread_over_several_figures_and_tables() -> None:
+    report = report_of(
+        experiment({f"nginx-worker-{count}": Shape(500 + 100 * count) for count in range(8)}, repetitions=1)
+    )
+    assert [figure.key for figure in report.figures if figure.key.startswith("throughput")] == [
+        "throughput-1",
+        "throughput-2",
+    ]
+    assert [len(table.columns) for table in report.tables if table.key.startswith("requests")] == [8, 4]
+    assert len(report.comparisons) == 7
+
+
+def test_percentiles_are_of_the_merged_repetitions_within_the_histograms_precision() -> None:
+    random = np.random.default_rng(2)
+    runs = [random.gamma(2, 1e6, 30_000).astype(int), random.gamma(2, 3e6, 20_000).astype(int)]
+    found = histograms.times([histogram(run.tolist()) for run in runs])
+    expected = np.quantile(np.concatenate(runs), histograms.QUANTILES, method="inverted_cdf") / 1e6
+    assert found is not None
+    assert found.percentiles_ms == pytest.approx(expected.tolist(), rel=2e-3)
+    assert found.count == 50_000
+    assert found.mean_ms == pytest.approx(np.concatenate(runs).mean() / 1e6, rel=2e-3)
+
+
+def test_a_percentile_of_too_few_responses_is_not_given() -> None:
+    found = histograms.times([histogram([1_000_000] * 500)])
+    assert found is not None
+    assert found.percentiles_ms[2:] == (None, None)
+    assert histograms.times([histogram([])]) is None
+
+
+def test_cpu_per_request_is_the_servers_cpu_time_over_its_successes() -> None:
+    report = report_of(experiment({"apache": Shape(2000, server_cpu_us=80.0)}))
+    assert {row[2].text for row in table(report, "costs").rows} == {"80.0"}
+    assert {row[5].text for row in table(report, "costs").rows} == {"17.0"}
+
+
+def test_what_else_used_the_machine_is_a_finding_where_it_was_measured() -> None:
+    source = experiment(TWO)
+    sentence = (
+        "everything else on the machine used up to 0.0500 CPUs and the hypervisor took up to 0.0100 CPUs."
+    )
+    assert sentence in claims(report_of(source))
+    unknown = report_of(source, lambda row: replace(row, others_cpu_s=None, steal_cpu_s=None))
+    assert "hypervisor" not in claims(unknown)
+
+
+def test_a_throughput_above_the_ceiling_puts_the_ceiling_in_doubt() -> None:
+    report = report_of(experiment({"apache": Shape(2000, ceiling_s=1500)}))
+    assert "above the ceiling, which was then measured too low" in claims(report)

@@ -1,0 +1,205 @@
+"""The views: a page that stands alone, figures, CSV and terminal text."""
+
+import base64
+import csv
+import io
+import os
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from serverdyno.report import charts, files, html, text, write
+from serverdyno.report import csv as report_csv
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Report
+from serverdyno.store.experiment import Experiment
+from synthetic_experiment import Shape, experiment, with_error
+
+GOLDEN = Path(__file__).parent / "golden"
+THREE = {
+    "apache": Shape(2100, fall=0.25),
+    "nginx": Shape(3900, knee=24, ceiling_s=4600),
+    "lighttpd": Shape(2140, noise=0.03),
+}
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+
+def check_golden(name: str, found: str) -> None:
+    """Compares with the kept text; DYNO_UPDATE_GOLDEN=1 keeps the new one instead."""
+    path = GOLDEN / name
+    if os.environ.get("DYNO_UPDATE_GOLDEN"):
+        path.write_text(found, encoding="utf-8", newline="")
+    assert found == path.read_bytes().decode()
+
+
+class Outline(HTMLParser):
+    """Checks that elements close in order; collects addresses and ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "action", "data"):
+                self.addresses.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    source = experiment(THREE)
+    records = [
+        with_error(row, "server", 2, left=1) if place == 3 else row
+        for place, row in enumerate(source.records)
+    ]
+    return build_from(replace(source, records=records))
+
+
+@pytest.fixture(scope="module")
+def page(report: Report) -> str:
+    return html.page(report, {figure.key: charts.svg(figure) for figure in report.figures})
+
+
+def outline(page: str) -> Outline:
+    found = Outline()
+    found.feed(page)
+    assert found.open == []
+    return found
+
+
+def test_the_page_is_well_formed_and_needs_no_network(page: str) -> None:
+    found = outline(page)
+    assert found.addresses
+    assert all(address.startswith(("data:", "#")) for address in found.addresses)
+    assert "<script" not in page
+    assert not re.search(r"url\(\s*['\"]?http|@import", page)
+    assert len(set(found.ids)) == len(found.ids)
+
+
+def test_every_figure_is_inlined_and_every_table_numbered_once(page: str, report: Report) -> None:
+    assert page.count("<svg") == len(report.figures)
+    labels = [table.label for table in report.tables] + [figure.label for figure in report.figures]
+    assert all(page.count(f"<b>{label}.</b>") == 1 for label in labels)
+
+
+def test_every_table_that_evidence_points_to_exists(report: Report) -> None:
+    numbers = {
+        int(number) for finding in report.findings for number in re.findall(r"Table (\d+)", finding.evidence)
+    }
+    assert numbers <= {table.number for table in report.tables}
+
+
+def test_configuration_files_are_disclosed_in_full(page: str) -> None:
+    assert "ServerRoot /etc/apache2\nListen 127.0.0.1:8080\n" * 30 in page
+    assert "net.ipv4.tcp_tw_reuse" in page
+    assert "/usr/sbin/apache2 -f httpd.conf -DFOREGROUND" in page
+
+
+def test_hostile_text_from_records_stays_text(report: Report) -> None:
+    hostile = "<script>alert(1)</script>"
+    source = replace(
+        report.source, disclosure={"host": {"kernel": hostile, "motd": hostile * 9 + "\n" + hostile}}
+    )
+    changed = build_from(source)
+    page = html.page(changed, {figure.key: charts.svg(figure) for figure in changed.figures})
+    assert hostile not in page
+    assert "&lt;script&gt;" in page
+    outline(page)
+
+
+def test_the_downloads_are_the_raw_tables(page: str, report: Report) -> None:
+    links = [address for address in outline(page).addresses if address.startswith("data:text/csv")]
+    decoded = [base64.b64decode(link.partition("base64,")[2]).decode() for link in links]
+    assert decoded == [report_csv.text(table) for table in report.raw]
+
+
+def test_raw_figures_are_unrounded(report: Report) -> None:
+    raw = next(table for table in report.raw if table.name == "mixes")
+    rows = list(csv.DictReader(io.StringIO(report_csv.text(raw))))
+    for row, record in zip(rows, report.results.used, strict=True):
+        assert float(row["requests_s"]) == record.operations / record.window_s
+        assert int(row["bytes_in"]) == record.bytes_in
+
+
+def test_each_figure_is_an_svg_that_names_axes_series_and_basis(report: Report) -> None:
+    for figure in report.figures:
+        drawing = charts.svg(figure)
+        root = ElementTree.fromstring(drawing)
+        words = " ".join(
+            "".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")
+        )
+        assert figure.x_title in words
+        assert "Shortened run" in words
+        for panel in figure.panels:
+            assert panel.y_title in words or figure.kind == "bars"
+            assert all(line.name in words for line in panel.series)
+
+
+def test_series_differ_in_colour_dash_and_shape() -> None:
+    assert len(set(charts.COLOURS)) == len(charts.SHAPES) == len({tuple(dash) for dash in charts.DASHES})
+    assert len(charts.COLOURS) >= 6
+
+
+def test_a_single_mix_without_any_success_can_still_be_drawn() -> None:
+    report = build_from(experiment({"apache": Shape(0.0, noise=0)}, clients=(4,), repetitions=1))
+    for figure in report.figures:
+        ElementTree.fromstring(charts.svg(figure))
+
+
+def test_the_terminal_shows_warnings_peaks_and_findings_as_kept(report: Report) -> None:
+    screen = io.StringIO()
+    text.render(report, Console(width=140, file=screen, force_terminal=False))
+    check_golden("report.txt", screen.getvalue())
+
+
+def test_the_raw_figures_by_point_are_as_kept(report: Report) -> None:
+    """To nine digits: the last ones are the processor's business."""
+    raw = next(table for table in report.raw if table.name == "points")
+    rows = [
+        [f"{round(value, 9):.9g}" if isinstance(value, float) else value for value in row] for row in raw.rows
+    ]
+    check_golden("points.csv", report_csv.text(replace(raw, rows=tuple(map(tuple, rows)))))
+
+
+def test_what_is_said_is_as_kept(report: Report) -> None:
+    lines = [*report.warnings, *report.summary.text]
+    lines += [f"{finding.topic}: {finding.claim} [{finding.evidence}]" for finding in report.findings]
+    lines += [f"{fact.label}: {fact.text}" for fact in report.methodology]
+    check_golden("sentences.txt", "\n".join(lines) + "\n")
+
+
+def test_a_stored_experiment_is_written_as_page_figures_and_tables(tmp_path: Path) -> None:
+    source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=1)
+    with Experiment.create(tmp_path / "experiment", "name = 'x'\n", source.head) as kept:
+        for record in source.records:
+            kept.write_mix(record)
+        kept.write_host({"kernel": "6.1"})
+        page = write(kept, kept.folder)
+    assert page == tmp_path / "experiment" / "report" / "report.html"
+    assert build_from(source).findings[0].claim in page.read_text(encoding="utf-8")
+    assert (page.parent / "figures" / "throughput.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert (page.parent / "tables" / "mixes.csv").read_text(encoding="utf-8").count("\n") == 3
+
+
+def test_a_report_written_again_is_the_same_to_the_byte(report: Report, tmp_path: Path) -> None:
+    first = files.write_report(report, tmp_path).read_bytes()
+    assert files.write_report(report, tmp_path).read_bytes() == first

@@ -1,0 +1,508 @@
+"""Real servers under their drivers: they serve, are proven ours, describe themselves, and leave nothing
+behind.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psutil
+import pytest
+
+from serverdyno.errors import ServerError, UserError
+from serverdyno.servers import documents as documents_module
+from serverdyno.servers.apache import Apache, ApacheSettings
+from serverdyno.servers.base import Installed, ServerDriver, Settings
+from serverdyno.servers.lighttpd import Lighttpd, LighttpdSettings
+from serverdyno.servers.local import LocalServer
+from serverdyno.servers.nginx import Nginx, NginxSettings
+from serverdyno.servers.proof import free_port, get, listeners
+from serverdyno.servers.registry import DRIVERS, create
+
+PATIENCE_S = 30.0
+LOCAL_SERVERS = [name for name in DRIVERS if name != "external"]
+PRODUCTS = ["apache", "nginx", "lighttpd"]
+CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
+    ("apache", {}),
+    ("apache", {"mpm": "prefork", "workers": 8, "access_log": True, "enable_mmap": False}),
+    ("apache", {"mpm": "worker", "workers": 128, "keep_alive": False, "sendfile": True}),
+    ("apache", {"mpm": "event", "workers": 64, "mmap_file_cache": True, "max_connections_per_child": 50}),
+    ("nginx", {}),
+    ("nginx", {"workers": 2, "access_log": True, "sendfile": False, "tcp_nopush": False}),
+    ("nginx", {"keep_alive": False, "open_file_cache": True, "worker_connections": 64}),
+    ("lighttpd", {}),
+    ("lighttpd", {"workers": 1, "keep_alive": False, "network_backend": "write"}),
+    ("lighttpd", {"workers": 2, "network_backend": "writev", "stat_cache_engine": "disable"}),
+    ("reference", {}),
+    ("reference", {"threads": 2}),
+]
+
+
+def named(case: tuple[str, dict[str, Any]]) -> str:
+    return " ".join([case[0], *(f"{key}={value}" for key, value in case[1].items())])
+
+
+@pytest.fixture(scope="session")
+def documents() -> Iterator[Path]:
+    """A small document tree where the workers' user can read it (pytest's own directories are closed to
+    others).
+    """
+    with tempfile.TemporaryDirectory(prefix="serverdyno-documents-") as name:
+        root = Path(name)
+        (root / "wbtree").mkdir()
+        (root / "wbtree" / "735.gif").write_bytes(os.urandom(735))
+        (root / "wbtree" / "large.htm").write_bytes(os.urandom(500_000))
+        for path in (root, root / "wbtree"):
+            path.chmod(0o755)
+        yield root
+
+
+def skip_unless_installed(name: str) -> None:
+    if DRIVERS[name].installed() is None:
+        pytest.skip(f"{name} is not installed here: run tools/install-servers.sh")
+
+
+@contextmanager
+def started(name: str, settings: Mapping[str, Any], documents: Path) -> Iterator[ServerDriver]:
+    skip_unless_installed(name)
+    server = create(name, settings, documents=documents, cpus=[max(os.sched_getaffinity(0))])
+    with stopped_at_end(server):
+        server.prepare()
+        server.start()
+        server.ready()
+        yield server
+
+
+@contextmanager
+def stopped_at_end(server: ServerDriver) -> Iterator[ServerDriver]:
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def port_of(server: ServerDriver) -> int:
+    return int(server.url.rstrip("/").rpartition(":")[2])
+
+
+def processes_of(server: ServerDriver) -> list[psutil.Process]:
+    assert isinstance(server, LocalServer) and server._process is not None
+    return [psutil.Process(pid) for pid in (server._process.keeper.pid, *server._process.pids())]
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [each for each in psutil.wait_procs(processes, timeout=PATIENCE_S)[1] if not is_zombie(each)]
+
+
+def is_zombie(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.parametrize("case", CONFIGURATIONS, ids=named)
+def test_a_server_is_ours_alone_while_it_runs_and_leaves_nothing(
+    case: tuple[str, dict[str, Any]], documents: Path
+) -> None:
+    name, settings = case
+    with started(name, settings, documents) as server:
+        everyone = processes_of(server)
+        own = {process.pid for process in everyone[1:]}
+        found = listeners(port_of(server))
+        assert found and {listener.pid for listener in found} <= own
+        assert {tuple(process.cpu_affinity()) for process in everyone} == {(max(os.sched_getaffinity(0)),)}
+        assert server.cpu_s() is not None
+        assert (server.rss_bytes() or 0) > 0
+        private = server.directory  # type: ignore[attr-defined]
+        assert private.is_dir()
+        server.start()  # repeated: does nothing
+        assert processes_of(server)[0].pid == everyone[0].pid
+    assert alive(everyone) == []
+    assert not private.exists()
+    assert listeners(port_of(server)) == []
+    server.stop()  # repeated: harmless
+
+
+@pytest.mark.parametrize("case", [case for case in CONFIGURATIONS if case[0] in PRODUCTS], ids=named)
+def test_a_server_sends_the_documents_whole_and_honours_keep_alive(
+    case: tuple[str, dict[str, Any]], documents: Path
+) -> None:
+    name, settings = case
+    with started(name, settings, documents) as server:
+        for file, kind in [("735.gif", "image/gif"), ("large.htm", "text/html")]:
+            connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=PATIENCE_S)
+            connection.request("GET", f"/wbtree/{file}")
+            response = connection.getresponse()
+            assert response.read() == (documents / "wbtree" / file).read_bytes()
+            assert response.status == http.HTTPStatus.OK
+            assert response.getheader("Content-Type") == kind
+            assert response.will_close != settings.get("keep_alive", True)
+            connection.close()
+        assert get("127.0.0.1", port_of(server), "/wbtree/missing.htm").status == http.HTTPStatus.NOT_FOUND
+
+
+@pytest.mark.parametrize("case", CONFIGURATIONS, ids=named)
+def test_a_server_discloses_its_version_command_settings_and_every_configuration_file(
+    case: tuple[str, dict[str, Any]], documents: Path
+) -> None:
+    name, settings = case
+    with started(name, settings, documents) as server:
+        description = server.describe()
+        assert description.server == name
+        installed = DRIVERS[name].installed()
+        assert installed is not None and description.version == installed.version
+        assert any(character.isdigit() for character in description.version)
+        assert settings.items() <= description.settings.items()
+        assert set(description.settings) == set(DRIVERS[name].settings_type.model_fields)
+        first = processes_of(server)[1]
+        if name != "nginx":  # nginx writes its own title over its arguments
+            assert first.cmdline() == description.command
+        private = server.directory  # type: ignore[attr-defined]
+        for file, text in description.files.items():
+            assert (private / file).read_text() == text
+        assert bool(description.files) == (name in PRODUCTS)
+
+
+def test_apache_maps_every_document_with_mmap_file_cache_and_none_without(documents: Path) -> None:
+    for mapped in (True, False):
+        with started("apache", {"workers": 64, "mmap_file_cache": mapped}, documents) as server:
+            worker = processes_of(server)[-1]
+            paths = {region.path for region in worker.memory_maps()}
+            assert {str(path) in paths for path in documents.rglob("*.*")} == {mapped}
+            body = get("127.0.0.1", port_of(server), "/wbtree/735.gif").body
+            assert body == (documents / "wbtree/735.gif").read_bytes()
+
+
+@pytest.mark.parametrize("name", [*PRODUCTS, "reference"])
+def test_the_server_counts_the_requests_that_it_served(name: str, documents: Path) -> None:
+    settings = {} if name == "reference" else {"access_log": True}
+    path = "/.serverdyno/requests" if name == "reference" else "/wbtree/735.gif"
+    with started(name, settings, documents) as server:
+        before = server.requests_served()
+        assert before is not None
+        for _ in range(5):
+            get("127.0.0.1", port_of(server), path)
+        after = server.requests_served()
+        # Asking the reference server for its counter is a request, too.
+        assert after == before + 5 + (name == "reference")
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_without_an_access_log_no_request_count_is_made_up(name: str, documents: Path) -> None:
+    with started(name, {}, documents) as server:
+        assert server.requests_served() is None
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_thousand_connections_at_once_are_served(name: str, documents: Path) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    expected = (documents / "wbtree/735.gif").read_bytes()
+    with started(name, {}, documents) as server, ExitStack() as stack:
+        address = ("127.0.0.1", port_of(server))
+        clients = [
+            stack.enter_context(socket.create_connection(address, timeout=PATIENCE_S)) for _ in range(1000)
+        ]
+        for client in clients:
+            client.sendall(b"GET /wbtree/735.gif HTTP/1.0\r\n\r\n")
+        for client in clients:
+            answer = stack.enter_context(client.makefile("rb")).read()
+            assert answer.startswith(b"HTTP/1.1 200") or answer.startswith(b"HTTP/1.0 200")
+            assert answer.endswith(expected)
+
+
+class SharedPort(LocalServer[Settings]):
+    """A real little server that allows others on its port, as one with SO_REUSEPORT does."""
+
+    name: ClassVar[str] = "shared-port"
+    summary: ClassVar[str] = "for tests"
+    debian_package: ClassVar[str | None] = None
+    settings_type: ClassVar[type[Settings]] = Settings
+
+    @staticmethod
+    def installed() -> Installed | None:
+        return Installed("test 1", Path(sys.executable))
+
+    def command(self) -> list[str]:
+        return [str(self.program), "-I", "-u", str(self.directory / "server.py")]
+
+    def process_count(self) -> int:
+        return 1
+
+    def configuration(self) -> dict[str, str]:
+        return {
+            "server.py": f"""
+import http.server, os, socket
+class Shared(http.server.ThreadingHTTPServer):
+    def server_bind(self):
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        super().server_bind()
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def translate_path(self, path):
+        return {str(self.public_directory)!r} + path.removeprefix("/.serverdyno")
+Shared(("127.0.0.1", {self.port}), Handler).serve_forever()
+"""
+        }
+
+
+@pytest.fixture
+def shared_port(documents: Path) -> Iterator[SharedPort]:
+    place = Path(tempfile.gettempdir()) / f"serverdyno-shared-{os.getpid()}"
+    with stopped_at_end(SharedPort(Settings(), place, documents)) as server:
+        assert isinstance(server, SharedPort)
+        yield server
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])
+def test_a_stranger_on_the_same_port_is_seen_and_another_port_is_taken(
+    shared_port: SharedPort, address: str
+) -> None:
+    server = shared_port
+    server.prepare()
+    port = server.port
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        stranger.bind((address, port))
+        stranger.listen()
+        server.start()
+        assert server._process is not None
+        assert [listener.pid for listener in server._process.strangers(port)] == [os.getpid()]
+        assert not server._process.owns_listener(port)
+        server.ready()
+        assert server.port != port
+        assert server._process.owns_listener(server.port)
+
+
+def test_a_stranger_who_comes_after_the_start_is_seen_too(shared_port: SharedPort) -> None:
+    server = shared_port
+    server.prepare()
+    server.start()
+    server.ready()
+    assert server._process is not None and server._process.owns_listener(server.port)
+    with socket.socket() as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        stranger.bind(("127.0.0.1", server.port))
+        stranger.listen()
+        assert not server._process.owns_listener(server.port)
+
+
+def test_a_server_that_answers_without_the_secret_is_not_ours(
+    shared_port: SharedPort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serverdyno.servers.local.START_TIMEOUT_S", 1.0)
+    server = shared_port
+    server.prepare()
+    (server.public_directory / "proof").write_text("another secret")
+    server.start()
+    with pytest.raises(ServerError, match="does not answer as it should"):
+        server.ready()
+
+
+@pytest.mark.parametrize("name", LOCAL_SERVERS)
+def test_a_port_that_was_taken_before_the_start_is_left_to_its_owner(name: str, documents: Path) -> None:
+    skip_unless_installed(name)
+    server = create(name, {}, documents=documents)
+    with stopped_at_end(server), socket.socket() as owner:
+        server.prepare()
+        port = port_of(server)
+        owner.bind(("127.0.0.1", port))
+        owner.listen()
+        server.start()
+        server.ready()
+        assert port_of(server) != port
+        assert [listener.pid for listener in listeners(port)] == [os.getpid()]
+
+
+class BrokenApache(Apache):
+    def configuration(self) -> dict[str, str]:
+        return {file: text + "NoSuchDirective on\n" for file, text in super().configuration().items()}
+
+
+class BrokenNginx(Nginx):
+    def configuration(self) -> dict[str, str]:
+        return {file: text + "no_such_directive on;\n" for file, text in super().configuration().items()}
+
+
+class BrokenLighttpd(Lighttpd):
+    def configuration(self) -> dict[str, str]:
+        return {file: text + "server.port = ((\n" for file, text in super().configuration().items()}
+
+
+@pytest.mark.parametrize(
+    ("driver", "settings", "message"),
+    [
+        (BrokenApache, ApacheSettings(), "Invalid command 'NoSuchDirective'"),
+        (BrokenNginx, NginxSettings(), 'unknown directive "no_such_directive"'),
+        (BrokenLighttpd, LighttpdSettings(), "parser failed"),
+    ],
+)
+def test_a_mistake_in_the_configuration_is_told_in_the_servers_own_words(
+    driver: type[LocalServer[Any]], settings: Settings, message: str, documents: Path
+) -> None:
+    skip_unless_installed(driver.name)
+    place = Path(tempfile.gettempdir()) / f"serverdyno-broken-{os.getpid()}"
+    with stopped_at_end(driver(settings, place, documents)) as server:
+        server.prepare()
+        server.start()
+        with pytest.raises(ServerError) as raised:
+            server.ready()
+    assert message in str(raised.value)
+    assert raised.value.hint
+
+
+TOOL = """
+import signal, sys
+from pathlib import Path
+from serverdyno.servers.registry import create
+server = create({name!r}, {{}}, documents=Path({documents!r}))
+server.prepare()
+server.start()
+server.ready()
+print(server._process.keeper.pid, server.directory, flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("name", LOCAL_SERVERS)
+def test_no_process_and_no_file_outlives_a_tool_that_is_ended_by_a_signal(
+    name: str, number: signal.Signals, documents: Path
+) -> None:
+    skip_unless_installed(name)
+    program = TOOL.format(name=name, documents=str(documents))
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as tool:
+        assert tool.stdout is not None
+        pid, _, directory = tool.stdout.readline().strip().partition(" ")
+        keeper = psutil.Process(int(pid))
+        everyone = [keeper, *keeper.children(recursive=True)]
+        assert len(everyone) > 1
+        tool.send_signal(number)
+    assert alive(everyone) == []
+    assert not Path(directory).exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it is about root's rights over the workers' user")
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_root_who_cannot_look_into_other_users_processes_can_still_prove_a_server(
+    name: str, documents: Path
+) -> None:
+    skip_unless_installed(name)
+    program = TOOL.format(name=name, documents=str(documents)).replace("signal.pause()", "server.stop()")
+    command = ["setpriv", "--bounding-set=-sys_ptrace", sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root's servers run as another user, who may be locked out"
+)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_documents_that_the_workers_cannot_read_are_refused_before_the_start(
+    name: str, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o700)
+    skip_unless_installed(name)
+    server = create(name, {}, documents=tmp_path)
+    with stopped_at_end(server), pytest.raises(ServerError, match="can't be entered by www-data") as raised:
+        server.prepare()
+    assert raised.value.hint
+
+
+def test_a_path_that_could_break_out_of_a_configuration_is_refused(tmp_path: Path) -> None:
+    documents = tmp_path / 'a"; }'
+    documents.mkdir()
+    with pytest.raises(ServerError, match="such characters"):
+        create("reference", {}, documents=documents).prepare()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "url", "message"),
+    [
+        ("iis", {}, None, "no server 'iis'"),
+        ("apache", {"mpm": "perchild"}, None, "mpm"),
+        ("apache", {"worker": 3}, None, "worker"),
+        ("apache", {"workers": 100, "threads_per_child": 64}, None, "multiple of threads_per_child"),
+        ("nginx", {"workers": 0}, None, "workers"),
+        ("lighttpd", {"keep_alive_requests": 70_000}, None, "keep_alive_requests"),
+        ("nginx", {}, "http://127.0.0.1/", "takes no url"),
+        ("external", {}, None, "needs a url"),
+        ("external", {}, "ftp://127.0.0.1/", "not a URL"),
+        ("external", {}, "http://127.0.0.1:99999/", "99999|range"),
+    ],
+)
+def test_the_users_mistakes_are_named(
+    name: str, settings: dict[str, Any], url: str | None, message: str, documents: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        create(name, settings, documents=documents, url=url)
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_every_setting_is_described_and_has_a_default(name: str) -> None:
+    fields = DRIVERS[name].settings_type.model_fields
+    assert [field for field, info in fields.items() if not info.description or info.is_required()] == []
+
+
+def test_an_external_server_is_asked_once_and_believed_nothing_more(documents: Path) -> None:
+    with started("nginx", {}, documents) as nginx:
+        server = create("external", {}, documents=documents, url=nginx.url)
+        server.prepare()
+        server.start()
+        server.ready()
+        assert server.url == nginx.url
+        assert server.describe().version.startswith("nginx/")
+        assert (server.cpu_s(), server.rss_bytes(), server.requests_served()) == (None, None, None)
+        server.stop()
+        assert get("127.0.0.1", port_of(nginx), "/wbtree/735.gif").status == http.HTTPStatus.OK
+
+
+def test_an_external_server_that_does_not_answer_is_an_error_with_advice(documents: Path) -> None:
+    server = create("external", {}, documents=documents, url=f"http://127.0.0.1:{free_port()}/")
+    with pytest.raises(ServerError, match="nothing answers") as raised:
+        server.ready()
+    assert raised.value.hint
+
+
+def test_the_document_tree_is_written_once_and_again_when_it_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    root = documents_module.document_root()
+    files = sorted(path for path in root.rglob("*") if path.is_file())
+    assert len(files) == 6001
+    assert sum(path.stat().st_size for path in files) == 60_710_378
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o644}
+    written = files[0].stat().st_mtime_ns
+    assert documents_module.document_root() == root
+    assert files[0].stat().st_mtime_ns == written
+    whole = files[17].read_bytes()
+    files[17].write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert documents_module.document_root() == root
+    assert files[17].read_bytes() == whole
+    assert [path.name for path in root.parent.iterdir()] == [root.name]
+
+
+def test_a_document_cache_that_is_not_ours_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / f"serverdyno-{os.geteuid()}").symlink_to(elsewhere)
+    with pytest.raises(ServerError, match="belongs to another user"):
+        documents_module.document_root()

@@ -1,0 +1,149 @@
+"""The repository's own rules, executed: who may import whom, sizes, module headers, published data that loads.
+
+The lists of exceptions are ratchets: they may only get shorter.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "python" / "serverdyno"
+CRATES = ROOT / "crates"
+
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 70
+# An order of arguments in one place, longer than a screen because there are so many of them.
+LONG_FUNCTIONS = {"crates/native/src/load.rs:new"}
+
+# What each part may import of ours; everything may import `errors`, `units` and the package itself.
+ARROWS = {
+    "analysis": set(),
+    "plan": {"suites"},
+    "suites": {"plan"},
+    "store": {"plan"},
+    "probes": {"plan", "_native"},
+    "servers": {"_native"},
+    "fleet": {"_native", "plan"},
+    "report": {"analysis", "store", "plan", "_native"},
+    "runner": {"plan", "fleet", "servers", "probes", "store", "_native"},
+    "cli": {
+        "analysis",
+        "fleet",
+        "plan",
+        "probes",
+        "report",
+        "runner",
+        "servers",
+        "store",
+        "suites",
+        "_native",
+    },
+}
+COMMON = {"errors", "units", "__init__"}
+
+CRATE_ARROWS = {
+    "measure": set(),
+    "workload": set(),
+    "reactor": {"measure"},
+    "http": {"measure", "reactor"},
+    "engine": {"measure", "reactor", "http", "workload"},
+    "reference": {"measure", "reactor", "workload"},
+    "native": {"measure", "http", "workload", "engine", "reference"},
+}
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files of the repository, those not added yet included."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [path for name in listed.splitlines() if (path := ROOT / name).exists()]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The parts of the package that a module imports, at its top or inside."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            if name.startswith("serverdyno."):
+                yield name.split(".")[1]
+
+
+@pytest.mark.parametrize("part", sorted(ARROWS))
+def test_a_part_imports_only_what_its_arrows_allow(part: str) -> None:
+    known = {path.stem for path in PACKAGE.iterdir()}
+    for path in sorted((PACKAGE / part).rglob("*.py")):
+        found = {name for name in imports(path) if name in known}
+        assert found <= ARROWS[part] | COMMON | {part}, path
+
+
+def test_every_part_of_the_package_has_its_arrows() -> None:
+    parts = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert parts == set(ARROWS)
+
+
+@pytest.mark.parametrize("crate", sorted(CRATE_ARROWS))
+def test_a_crate_depends_only_on_what_its_arrows_allow(crate: str) -> None:
+    manifest = tomllib.loads((CRATES / crate / "Cargo.toml").read_text(encoding="utf-8"))
+    found = {
+        name.removeprefix("dyno-") for name in manifest.get("dependencies", {}) if name.startswith("dyno-")
+    }
+    assert found <= CRATE_ARROWS[crate]
+
+
+def test_every_crate_has_its_arrows() -> None:
+    assert {path.parent.name for path in CRATES.glob("*/Cargo.toml")} == set(CRATE_ARROWS)
+
+
+def test_every_source_file_says_what_it_is_for() -> None:
+    for path in tracked("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not text or ast.get_docstring(ast.parse(text)), path
+    for path in tracked("crates/*.rs", "fuzz/*.rs"):
+        lines = (line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#!["))
+        assert next(lines).startswith("//!"), path
+
+
+def test_no_source_file_is_longer_than_a_reader_can_hold() -> None:
+    for path in tracked("*.py", "*.rs"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES, path
+
+
+def python_functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def rust_functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Functions as rustfmt lays them out: a body ends at the first brace that stands as deep as its `fn`."""
+    name, indent, start = "", "", 0
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
+        if match := re.match(r"(\s*)(?:pub(?:\(\w+\))? )?(?:const )?(?:async )?fn (\w+)", line):
+            indent, name, start = match[1], match[2], number
+        elif name and line == f"{indent}}}":
+            yield name, number - start + 1
+            name = ""
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    found = set()
+    for path in tracked("*.py", "*.rs"):
+        functions = python_functions(path) if path.suffix == ".py" else rust_functions(path)
+        found |= {
+            f"{path.relative_to(ROOT)}:{name}" for name, lines in functions if lines > MAX_FUNCTION_LINES
+        }
+    assert found <= LONG_FUNCTIONS, "shorten them"
+    assert found == LONG_FUNCTIONS, "tighten the ratchet: remove what is short enough now"
