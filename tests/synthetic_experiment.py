@@ -217,9 +217,9 @@ def without_success(record: MixRecord) -> MixRecord:
 
 DISCLOSURE: dict[str, Any] = {
     "host": {
-        "cpu_model": "AMD EPYC 7R13",
-        "cpus": 2,
-        "kernel": "6.1.0-18-amd64",
+        "cpu": {"model": "AMD EPYC 7R13", "logical": 2},
+        "memory": {"total_bytes": 8_000_000_000},
+        "system": {"kernel": "6.1.0-18-amd64"},
         "sysctls": {"net.ipv4.tcp_tw_reuse": "2", "net.core.somaxconn": "4096"},
     },
     "servers": {

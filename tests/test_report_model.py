@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ def test_an_unfinished_experiment_reports_what_is_there_and_says_what_is_not() -
     report = build_from(replace(source, records=source.records[:8]))
     assert any(warning.startswith("Unfinished: 8 of 30 planned mixes") for warning in report.warnings)
     assert [row[3].text for row in table(report, "requests").rows][3:] == ["–", "–"]  # noqa: RUF001
-    assert texts(table(report, "runs"))[1] == ["2", "nginx", "1", "3 of 5"]
+    assert texts(table(report, "runs"))[1][:4] == ["2", "nginx", "1", "3 of 5"]
     assert "1 repetition can't tell" in claims(report)
     assert "M" in table(report, "requests").rows[0][2].marks
 
@@ -251,3 +252,27 @@ def test_what_else_used_the_machine_is_a_finding_where_it_was_measured() -> None
 def test_a_throughput_above_the_ceiling_puts_the_ceiling_in_doubt() -> None:
     report = report_of(experiment({"apache": Shape(2000, ceiling_s=1500)}))
     assert "above the ceiling, which was then measured too low" in claims(report)
+
+
+def test_a_failed_run_and_a_count_that_the_server_does_not_share_are_warnings() -> None:
+    notes: dict[int, dict[str, Any]] = {
+        1: {"state": "failed", "reason": "apache2 ended with status 1"},
+        2: {
+            "state": "done",
+            "requests_answered": 10_000,
+            "requests_failed": 20,
+            "requests_by_server_count": 10_025,
+        },
+        3: {
+            "state": "done",
+            "requests_answered": 10_000,
+            "requests_failed": 0,
+            "requests_by_server_count": 9_000,
+        },
+    }
+    report = build_from(replace(experiment(TWO), run_notes=notes))
+    assert report.warnings[1:] == (
+        "Run 1, apache, failed: apache2 ended with status 1.",
+        "Run 3, nginx: the generator counted 10,000 answers, the server 9,000 requests.",
+    )
+    assert texts(table(report, "runs"))[1][4:] == ["done", "10,000", "20", "10,025"]

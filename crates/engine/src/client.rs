@@ -51,7 +51,12 @@ pub(crate) struct Seat {
 impl Seat {
     /// Performs operations from `due_ns` on. In a closed loop an operation is due when the one before it has ended
     /// and the think time is over; response time counts from then, whenever the loop got round to it.
-    pub(crate) async fn occupy(self, mut workload: impl Workload, mut protocol: impl Protocol, mut due_ns: u64) {
+    pub(crate) async fn occupy(
+        self,
+        mut workload: impl Workload,
+        mut protocol: impl Protocol,
+        mut due_ns: u64,
+    ) {
         let mut last = Outcome::START;
         let mut instant_failures = 0;
         while due_ns < self.schedule.end_ns() && !self.state.left.get() {
@@ -71,11 +76,17 @@ impl Seat {
             };
             let elapsed_ns = done_ns - self.schedule.start_ns;
             let response_ns = done_ns.saturating_sub(due_ns);
-            self.tally.borrow_mut().count(self.client, &performed, elapsed_ns, response_ns);
+            self.tally
+                .borrow_mut()
+                .count(self.client, &performed, elapsed_ns, response_ns);
             let mut pause_ns = self.schedule.think_ns;
             if let Err(failure) = performed.result {
                 self.consider_leaving(elapsed_ns);
-                instant_failures = if costs_no_time(failure.fault) { instant_failures + 1 } else { 0 };
+                instant_failures = if costs_no_time(failure.fault) {
+                    instant_failures + 1
+                } else {
+                    0
+                };
                 pause_ns += PAUSE_NS * instant_failures.min(MAX_PAUSES);
             } else {
                 instant_failures = 0;
@@ -89,7 +100,11 @@ impl Seat {
         self.state.errors.set(errors);
         // Who fails in what was begun before the end and ended after it was in the mix to its end.
         let in_mix = elapsed_ns < self.schedule.window.length_ns;
-        let leaves = in_mix && self.schedule.leave_after_errors.is_some_and(|limit| errors >= limit);
+        let leaves = in_mix
+            && self
+                .schedule
+                .leave_after_errors
+                .is_some_and(|limit| errors >= limit);
         if leaves && !self.state.left.replace(true) {
             self.tally.borrow_mut().client_left(self.client, elapsed_ns);
         }

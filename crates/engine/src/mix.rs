@@ -78,8 +78,9 @@ impl Mix {
 
     /// The least time between two starts of one client thread that keeps all of them below the bound.
     fn pace_ns(&self) -> u64 {
-        self.max_rate_per_s
-            .map_or(0, |rate| (self.streams() as f64 / rate * NS_PER_S as f64).ceil() as u64)
+        self.max_rate_per_s.map_or(0, |rate| {
+            (self.streams() as f64 / rate * NS_PER_S as f64).ceil() as u64
+        })
     }
 
     fn style(&self) -> RequestStyle {
@@ -248,7 +249,11 @@ impl Load {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let sum = |figure: fn(&Live) -> &std::sync::atomic::AtomicU64| -> u64 {
-            self.shared.lives.iter().map(|live| figure(live).load(Ordering::Relaxed)).sum()
+            self.shared
+                .lives
+                .iter()
+                .map(|live| figure(live).load(Ordering::Relaxed))
+                .sum()
         };
         let start_ns = self.shared.start_ns.get().copied();
         let elapsed_ns = start_ns.map_or(0, |start| monotonic_ns().saturating_sub(start));
@@ -294,7 +299,10 @@ impl Load {
     pub fn wait(&mut self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         while self.missing_parts > 0 {
-            match self.parts.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match self
+                .parts
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
                 Ok(Ok(part)) => self.tally.add(&part),
                 Ok(Err(error)) => self.failure = Some(error),
                 Err(RecvTimeoutError::Timeout) => return false,
@@ -427,10 +435,14 @@ fn spawn_clients(
 
 /// Takes the engine thread's own figures at the borders of the window.
 async fn meter(executor: Executor, schedule: Schedule, tally: Rc<RefCell<Tally>>) {
-    executor.sleep_until(schedule.start_ns + schedule.window.opens_ns()).await;
+    executor
+        .sleep_until(schedule.start_ns + schedule.window.opens_ns())
+        .await;
     let before = thread_cpu();
     executor.start_lag();
-    executor.sleep_until(schedule.start_ns + schedule.window.closes_ns()).await;
+    executor
+        .sleep_until(schedule.start_ns + schedule.window.closes_ns())
+        .await;
     let used = thread_cpu().since(before);
     let mut tally = tally.borrow_mut();
     tally.generator().cpu = used;

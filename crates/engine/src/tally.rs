@@ -145,7 +145,9 @@ impl MixTally {
     #[must_use]
     pub fn response_time(&self) -> Histogram {
         let mut all = Histogram::new();
-        self.by_class.iter().for_each(|class| all.add(&class.response_time));
+        self.by_class
+            .iter()
+            .for_each(|class| all.add(&class.response_time));
         all
     }
 }
@@ -154,7 +156,9 @@ fn merge<T: Clone + Default>(ours: &mut Vec<T>, theirs: &[T], add: impl Fn(&mut 
     if ours.len() < theirs.len() {
         ours.resize(theirs.len(), T::default());
     }
-    ours.iter_mut().zip(theirs).for_each(|(ours, theirs)| add(ours, theirs));
+    ours.iter_mut()
+        .zip(theirs)
+        .for_each(|(ours, theirs)| add(ours, theirs));
 }
 
 /// Figures that other threads may look at while the mix runs. One writer, so plain stores.
@@ -210,7 +214,9 @@ impl Tally {
     fn count_success(&mut self, client: usize, performed: &Performed, measured: bool, response_ns: u64) {
         self.mix.operations_total += 1;
         self.bytes_in_total += performed.bytes_in;
-        self.live.operations.store(self.mix.operations_total, Ordering::Relaxed);
+        self.live
+            .operations
+            .store(self.mix.operations_total, Ordering::Relaxed);
         self.live.bytes_in.store(self.bytes_in_total, Ordering::Relaxed);
         if !measured {
             return;

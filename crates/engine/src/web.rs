@@ -50,9 +50,13 @@ impl Protocol for Web {
         let Op::Get(get) = op;
         let request = &self.catalogue.requests[get.path as usize];
         let expect = self.catalogue.expects[get.path as usize];
-        self.digest.begin(matches!(expect, Expect::Found { .. }) && self.sampling.draw());
+        self.digest
+            .begin(matches!(expect, Expect::Found { .. }) && self.sampling.draw());
         let mut cost = Exchange::default();
-        let exchanged = self.client.exchange(request, start_ns, &mut self.digest, &mut cost).await;
+        let exchanged = self
+            .client
+            .exchange(request, start_ns, &mut self.digest, &mut cost)
+            .await;
         Performed {
             class: get.class,
             result: exchanged.and_then(|head| judge(head, expect, &cost, &self.digest)),

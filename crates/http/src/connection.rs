@@ -47,6 +47,8 @@ pub struct Client {
     /// Shared by all clients of the loop: it is filled and emptied without waiting in between.
     buffer: Rc<RefCell<Box<[u8]>>>,
     socket: Option<Socket>,
+    /// One whose connection has ended, to be dialled again.
+    spare: Option<Socket>,
     reader: ResponseReader,
 }
 
@@ -66,6 +68,7 @@ impl Client {
             connecting,
             buffer,
             socket: None,
+            spare: None,
             reader: ResponseReader::new(limits),
         }
     }
@@ -81,7 +84,8 @@ impl Client {
         body: &mut impl Body,
         cost: &mut Exchange,
     ) -> Result<Head, Failure> {
-        self.executor.set_deadline(start_ns.saturating_add(self.connecting.timeout_ns));
+        self.executor
+            .set_deadline(start_ns.saturating_add(self.connecting.timeout_ns));
         cost.reconnected = self.drop_ended_connection()?;
         let reused = self.socket.is_some();
         let mut result = self.attempt(request, start_ns, body, cost).await;
@@ -112,7 +116,8 @@ impl Client {
     }
 
     fn was_idle_close(&self, failure: &Failure) -> bool {
-        self.reader.received_bytes() == 0 && matches!(failure.fault, Fault::ClosedEarly | Fault::ConnectionReset)
+        self.reader.received_bytes() == 0
+            && matches!(failure.fault, Fault::ClosedEarly | Fault::ConnectionReset)
     }
 
     async fn attempt(
@@ -124,21 +129,26 @@ impl Client {
     ) -> Result<Head, Failure> {
         self.reader.reset();
         let socket = match self.socket.take() {
-            Some(socket) => socket,
+            Some(socket) => {
+                socket.send_all(request, Fault::ResponseTimeout).await?;
+                socket
+            }
             None => {
-                let socket = self.dialer.dial().await?;
-                cost.connect_ns = Some(monotonic_ns() - start_ns);
+                let socket = self.dialer.dial(self.spare.take())?;
+                let stood_ns = socket.send_first(request).await?;
+                cost.connect_ns = Some(stood_ns.saturating_sub(start_ns));
                 cost.connections += 1;
                 socket
             }
         };
-        socket.send_all(request, Fault::ResponseTimeout).await?;
         cost.sent_bytes += request.len() as u64;
         let head = self.receive(&socket, body).await?;
         if self.connecting.keep_alive && head.leaves_connection_open() {
             self.socket = Some(socket);
         } else if self.connecting.reset {
             socket.reset_on_close()?;
+        } else {
+            self.spare = self.dialer.retire(socket);
         }
         Ok(head)
     }

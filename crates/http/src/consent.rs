@@ -5,6 +5,19 @@
 //! a document that can be written only by somebody who knows the token and can write to that server; a server that
 //! answers everything, or echoes what it was asked for, does not pass. The address that passed is the address that is
 //! used: the name is resolved once.
+//!
+//! `Target` can be neither built nor changed elsewhere:
+//!
+//! ```compile_fail,E0451
+//! let target = dyno_http::Target { address: ([10, 0, 0, 1], 80).into(), host: String::new(), path: String::new() };
+//! ```
+//! ```compile_fail,E0616
+//! let mut target = dyno_http::Target::open("http://127.0.0.1/", None).unwrap();
+//! target.address = ([10, 0, 0, 1], 80).into();
+//! ```
+//! ```compile_fail,E0277
+//! let target: dyno_http::Target = Default::default();
+//! ```
 
 use crate::request::{RequestStyle, Version};
 use crate::response::{Body, Limits, Progress, ResponseReader};
@@ -14,6 +27,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
+const HTTP_PORT: u16 = 80;
 const MAX_DOCUMENT_BYTES: u64 = 4096;
 const MIN_TOKEN_CHARACTERS: usize = 16;
 
@@ -43,11 +57,7 @@ impl Target {
     /// See `TargetError`.
     pub fn open(url: &str, token: Option<&str>) -> Result<Self, TargetError> {
         let (host, path) = split_url(url)?;
-        let with_port = if has_port(&host) { host.clone() } else { format!("{host}:80") };
-        let mut addresses = with_port.to_socket_addrs().map_err(TargetError::Io)?;
-        let address = addresses
-            .next()
-            .ok_or_else(|| TargetError::Url(format!("{host} has no address")))?;
+        let address = resolve(&host).map_err(TargetError::Io)?;
         let target = Self { address, host, path };
         if !target.is_loopback() {
             target.ask_consent(token)?;
@@ -79,7 +89,10 @@ impl Target {
         match self.address.ip() {
             IpAddr::V4(address) => address.is_loopback(),
             IpAddr::V6(address) => {
-                address.is_loopback() || address.to_ipv4_mapped().is_some_and(|mapped| mapped.is_loopback())
+                address.is_loopback()
+                    || address
+                        .to_ipv4_mapped()
+                        .is_some_and(|mapped| mapped.is_loopback())
             }
         }
     }
@@ -87,7 +100,9 @@ impl Target {
     fn ask_consent(&self, token: Option<&str>) -> Result<(), TargetError> {
         let host = &self.host;
         let token = token.filter(|token| is_token(token)).ok_or_else(|| {
-            TargetError::Consent(format!("{host} is not this machine, and there is no token to ask it for consent with"))
+            TargetError::Consent(format!(
+                "{host} is not this machine, and there is no token to ask it for consent with"
+            ))
         })?;
         let wanted = consent_document(host, token);
         let path = format!("/.well-known/serverdyno/{token}");
@@ -121,7 +136,10 @@ impl Target {
         let mut buffer = [0; 4096];
         let started = Instant::now();
         while started.elapsed() < TIMEOUT {
-            let count = stream.read(&mut buffer)?;
+            let count = match stream.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             let step = if count == 0 {
                 reader.end(&mut document).map(|()| Progress::Done)
             } else {
@@ -159,8 +177,36 @@ fn is_token(token: &str) -> bool {
     token.len() >= MIN_TOKEN_CHARACTERS && token.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-fn has_port(host: &str) -> bool {
-    host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'))
+/// The address of `host[:port]`. Of several the first that accepts a connection: `localhost` is often `::1` first, and
+/// few servers listen there.
+fn resolve(host: &str) -> io::Result<SocketAddr> {
+    let (name, port) = name_and_port(host).ok_or(io::ErrorKind::InvalidInput)?;
+    let addresses: Vec<SocketAddr> = (name, port).to_socket_addrs()?.collect();
+    if let [address] = addresses[..] {
+        return Ok(address);
+    }
+    let mut last_error = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
+            Ok(_) => return Ok(address),
+            Err(error) => last_error = error,
+        }
+    }
+    Err(last_error)
+}
+
+/// Splits `name`, `name:port`, `[v6]` or `[v6]:port`; None where it is none of them.
+fn name_and_port(host: &str) -> Option<(&str, u16)> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(literal) => literal.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let port = match rest.strip_prefix(':') {
+        Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => port.parse().ok()?,
+        None if rest.is_empty() => HTTP_PORT,
+        _ => return None,
+    };
+    (!name.is_empty() && !name.contains(['[', ']']) && port > 0).then_some((name, port))
 }
 
 /// `http://host[:port][/path]` into host and path. Anything that could change a request's meaning is refused.
@@ -176,11 +222,125 @@ fn split_url(url: &str) -> Result<(String, String), TargetError> {
         Some(slash) => rest.split_at(slash),
         None => (rest, "/"),
     };
-    if host.is_empty() || host.contains(['@', '?', '#', '\\']) {
+    if host.contains(['@', '?', '#', '\\', '%']) || name_and_port(host).is_none() {
         return refuse("there is no plain host[:port] after http://");
     }
     if path.contains('#') {
         return refuse("a fragment (#...) is not sent to servers; leave it out");
     }
     Ok((host.to_owned(), path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(url: &str, expected: Option<(&str, &str)>) {
+        let split = split_url(url).ok();
+        let split = split.as_ref().map(|(host, path)| (host.as_str(), path.as_str()));
+        assert_eq!(split, expected, "{url}");
+    }
+
+    #[test]
+    fn a_url_is_split_into_what_the_request_needs() {
+        check("http://127.0.0.1", Some(("127.0.0.1", "/")));
+        check("http://127.0.0.1:8080/", Some(("127.0.0.1:8080", "/")));
+        check(
+            "http://localhost/a/b?c=d&e=%20",
+            Some(("localhost", "/a/b?c=d&e=%20")),
+        );
+        check("http://[::1]:8080/a@b:c", Some(("[::1]:8080", "/a@b:c")));
+        check("http://[::1]", Some(("[::1]", "/")));
+    }
+
+    #[test]
+    fn a_url_that_could_mean_something_else_is_refused() {
+        for url in [
+            "",
+            "http://",
+            "http:///path",
+            "https://127.0.0.1/",
+            "127.0.0.1:8080",
+            "file:///etc/passwd",
+            "http://user@127.0.0.1/",
+            "http://user:secret@127.0.0.1/",
+            "http://127.0.0.1?query",
+            "http://127.0.0.1#f",
+            "http://127.0.0.1/#f",
+            "http://127.0.0.1\\@example.com/",
+            "http://127.0.0.1:/",
+            "http://127.0.0.1:0/",
+            "http://127.0.0.1:65536/",
+            "http://127.0.0.1:+80/",
+            "http://127.0.0.1:80:80/",
+            "http://:80/",
+            "http://::1/",
+            "http://[::1/",
+            "http://[]/",
+            "http://[::1]x/",
+            "http://[::1%25lo]/",
+            "http://127.0.0.1/a b",
+            "http://127.0.0.1/\r\nHost: example.com",
+            "http://127.0.0.1/\0",
+            "http://127.0.0.1/\u{e9}",
+            "http://\u{ff11}27.0.0.1/",
+            "http://%31%32%37.0.0.1/",
+        ] {
+            check(url, None);
+        }
+    }
+
+    #[test]
+    fn only_an_address_of_this_machine_is_loopback_however_it_is_written() {
+        for (host, loopback) in [
+            ("127.0.0.1:80", true),
+            ("127.255.255.254:80", true),
+            ("[::1]:80", true),
+            ("[::ffff:127.0.0.1]:80", true),
+            ("2130706433:80", true),
+            ("127.1:80", true),
+            ("0.0.0.0:80", false),
+            ("128.0.0.1:80", false),
+            ("126.255.255.255:80", false),
+            ("[::]:80", false),
+            ("[::ffff:10.0.0.1]:80", false),
+            ("[::7f00:1]:80", false),
+            ("10.127.0.1:80", false),
+        ] {
+            let target = Target {
+                address: resolve(host).expect(host),
+                host: host.to_owned(),
+                path: "/".to_owned(),
+            };
+            assert_eq!(target.is_loopback(), loopback, "{host}");
+        }
+    }
+
+    #[test]
+    fn the_consent_document_differs_by_host_port_and_token() {
+        let documents = [
+            consent_document("a:80", "0123456789abcdef"),
+            consent_document("a:81", "0123456789abcdef"),
+            consent_document("b:80", "0123456789abcdef"),
+            consent_document("a:80", "0123456789abcdeF"),
+        ];
+        let different: std::collections::BTreeSet<_> = documents.iter().collect();
+        assert_eq!(different.len(), documents.len());
+        assert!(documents.iter().all(|document| document.len() == 64));
+    }
+
+    #[test]
+    fn a_token_is_long_and_can_stand_in_a_path() {
+        assert!(is_token("0123456789abcdef"));
+        for token in [
+            "",
+            "short",
+            "0123456789abcde",
+            "0123456789abcde/",
+            "../../../../../index",
+            "0123456789abcd\r\n",
+        ] {
+            assert!(!is_token(token), "{token:?}");
+        }
+    }
 }

@@ -58,8 +58,16 @@ mod tests {
     #[test]
     fn the_connection_header_stands_only_where_the_version_needs_it() {
         check(Version::Http10, false, "GET /a HTTP/1.0\r\n{}\r\n");
-        check(Version::Http10, true, "GET /a HTTP/1.0\r\n{}Connection: keep-alive\r\n\r\n");
+        check(
+            Version::Http10,
+            true,
+            "GET /a HTTP/1.0\r\n{}Connection: keep-alive\r\n\r\n",
+        );
         check(Version::Http11, true, "GET /a HTTP/1.1\r\n{}\r\n");
-        check(Version::Http11, false, "GET /a HTTP/1.1\r\n{}Connection: close\r\n\r\n");
+        check(
+            Version::Http11,
+            false,
+            "GET /a HTTP/1.1\r\n{}Connection: close\r\n\r\n",
+        );
     }
 }

@@ -308,7 +308,11 @@ impl ResponseReader {
                 body.part(&data[..taken], false);
                 data = &data[taken..];
                 let rest = rest - taken as u64;
-                state = if rest == 0 { ChunkState::DataEnd { carriage: false } } else { ChunkState::Data { rest } };
+                state = if rest == 0 {
+                    ChunkState::DataEnd { carriage: false }
+                } else {
+                    ChunkState::Data { rest }
+                };
                 continue;
             }
             let byte = data[0];
@@ -451,7 +455,9 @@ impl Fields {
         for header in headers {
             match header.name.len() {
                 10 if header.name.eq_ignore_ascii_case("connection") => fields.read_connection(header.value),
-                14 if header.name.eq_ignore_ascii_case("content-length") => fields.read_length(header.value)?,
+                14 if header.name.eq_ignore_ascii_case("content-length") => {
+                    fields.read_length(header.value)?
+                }
                 17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
                     // Nothing was offered in `TE`, so any other coding than one `chunked` is the server's mistake.
                     if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
@@ -477,7 +483,10 @@ impl Fields {
     fn read_length(&mut self, value: &[u8]) -> Result<(), Failure> {
         let value = value.trim_ascii();
         let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let length = std::str::from_utf8(value).ok().filter(|_| digits).and_then(|text| text.parse().ok());
+        let length = std::str::from_utf8(value)
+            .ok()
+            .filter(|_| digits)
+            .and_then(|text| text.parse().ok());
         match (length, self.length) {
             (Some(length), None) => self.length = Some(length),
             (Some(length), Some(before)) if length == before => {}

@@ -167,7 +167,13 @@ impl Executor {
                 self.shared.add_report(slot, flags);
                 slots.poll(&self.shared, slot);
             }
-            if let Some(lag) = self.shared.lag.borrow_mut().as_mut().filter(|_| !events.is_empty()) {
+            if let Some(lag) = self
+                .shared
+                .lag
+                .borrow_mut()
+                .as_mut()
+                .filter(|_| !events.is_empty())
+            {
                 lag.record(monotonic_ns() - woke_ns);
             }
             self.fire_timers(&mut slots, woke_ns);

@@ -50,7 +50,7 @@ def build_from(source: Source) -> Report:
         findings=findings.findings(source, results, comparisons, labels),
         methodology=methodology(source, results),
         sections=tuple(sections),
-        disclosure=disclosure(source),
+        disclosure=disclosure(source.disclosure),
         comparisons=comparisons,
         raw=raw_tables(source, results, comparisons),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from serverdyno.analysis.improvement import Verdict
@@ -11,6 +11,16 @@ from serverdyno.report import findings, tables, wording
 from serverdyno.report.build import compared
 from serverdyno.report.model import Comparison, Finding, Report, Table, verdict_of
 from serverdyno.report.source import Source
+
+LASTING_HOST_FACTS = (
+    "cpu model",
+    "cpu logical",
+    "memory total_bytes",
+    "system kernel",
+    "mitigations",
+    "sysctls",
+)
+"""Facts of a host that don't change from minute to minute, as free memory does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +103,19 @@ def _differences(base: Source, other: Source) -> tuple[str, ...]:
     pairs = {
         "tool version": (base.head.tool_version, other.head.tool_version),
         "generator": (f"{base.head.plan.generator}", f"{other.head.plan.generator}"),
-        "host": (f"{base.disclosure.get('host')}", f"{other.disclosure.get('host')}"),
+        **{f"host's {fact}": (_host(base, fact), _host(other, fact)) for fact in LASTING_HOST_FACTS},
     }
     return tuple(
         f"The {what} differs between the two experiments, so the server may not be the cause of a difference."
         for what, (first, second) in pairs.items()
         if first != second
     )
+
+
+def _host(source: Source, fact: str) -> str:
+    part, _, name = fact.partition(" ")
+    found = source.disclosure.get("host", {}).get(part)
+    return f"{found.get(name) if name and isinstance(found, Mapping) else found}"
 
 
 def _result(comparisons: tuple[Comparison, ...], basis: str, differences: tuple[str, ...]) -> Compared:

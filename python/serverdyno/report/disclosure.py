@@ -12,16 +12,12 @@ from typing import Any
 
 from serverdyno.report import wording
 from serverdyno.report.model import Disclosure, Document, Fact
-from serverdyno.report.source import Source
 
 LONGEST_FACT = 400
 
 
-def disclosure(source: Source) -> tuple[Disclosure, ...]:
-    """One entry for each host and server, in the order of the store, then what was noted of runs."""
-    kept = dict(source.disclosure)
-    if source.run_notes:
-        kept["runs"] = {f"run {number}": note for number, note in source.run_notes.items()}
+def disclosure(kept: Mapping[str, Any]) -> tuple[Disclosure, ...]:
+    """One entry for each host and server, in the order of the store."""
     return tuple(subject for subject in _subjects("", _plain(kept)) if subject.facts or subject.documents)
 
 
@@ -56,9 +52,9 @@ def _is_texts(value: Mapping[str, Any]) -> bool:
 
 def _leaves(path: str, value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, item in value.items():
-        # A file's name is its title; other names are words with underscores.
-        label = name if "/" in name or "." in name else _words(name)
-        place = f"{path}, {label}" if path else label
+        # The name of a file or of a sysctl says enough by itself; other names are words with underscores.
+        alone = "/" in name or "." in name
+        place = name if alone else f"{path}, {_words(name)}" if path else _words(name)
         if isinstance(item, Mapping):
             yield from _leaves("" if name == "files" else place, item)
         else:

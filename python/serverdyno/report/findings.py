@@ -18,6 +18,9 @@ from serverdyno.report.model import Comparison, Finding
 from serverdyno.report.results import SIDES, ConfigurationResult, MixResult, Results
 from serverdyno.report.source import Source
 
+COUNT_TOLERANCE = 0.001
+"""Of the requests of a run: a server's log may be read a moment before its last lines are written."""
+
 
 def warnings(source: Source, results: Results) -> tuple[str, ...]:
     """What a reader must know before any figure."""
@@ -38,7 +41,27 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
         for record, reason in results.left_out
     ]
     found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
-    return tuple(found)
+    return (*found, *_run_warnings(source))
+
+
+def _run_warnings(source: Source) -> list[str]:
+    """Runs that failed, and runs of which the server counted other requests than the generator."""
+    found = []
+    for key in source.head.order:
+        note = source.run_notes.get(key.number, {})
+        name = f"Run {key.number}, {key.configuration}"
+        if note.get("state") == "failed":
+            found.append(f"{name}, failed: {note.get('reason', 'no reason was noted')}.")
+        served, answered = note.get("requests_by_server_count"), note.get("requests_answered")
+        if served is None or answered is None:
+            continue
+        most = answered + note.get("requests_failed", 0)
+        tolerance = COUNT_TOLERANCE * most
+        if not answered - tolerance <= served <= most + tolerance:
+            found.append(
+                f"{name}: the generator counted {answered:,} answers, the server {served:,} requests."
+            )
+    return found
 
 
 def summary(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[str, ...]:

@@ -160,7 +160,9 @@ def _servers(source: Source) -> list[Fact]:
     facts = []
     for configuration in source.head.configurations:
         where = (
-            f"on CPUs {_cpus(configuration.cpus)}" if configuration.cpus else "without a CPU set of its own"
+            f"on CPUs {_cpus(configuration.cpus)}"
+            if configuration.cpus
+            else "on no CPU set named in the plan"
         )
         settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
         text = f"{configuration.server}, {where}; {settings or 'no setting changed from the driver'}."

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import CONFIDENCE, Improvement
@@ -335,13 +337,36 @@ def _operation_row(result: ConfigurationResult, row: OperationResult) -> tuple[C
 
 
 def runs(source: Source, results: Results, basis: str) -> Table:
-    """The order in which the runs were made, and how much of each was finished."""
-    rows = []
-    for key in source.head.order:
-        own = [record for record in results.used if record.run == key.number]
-        finished = f"{len(own)} of {len(source.head.mixes)}"
-        rows.append(
-            (Cell(f"{key.number}"), Cell(key.configuration), Cell(f"{key.repetition}"), Cell(finished))
+    """The order in which the runs were made, how much of each was finished, and the server's own count."""
+    finished = Counter(record.run for record in results.used)
+    rows = tuple(
+        (
+            Cell(f"{key.number}"),
+            Cell(key.configuration),
+            Cell(f"{key.repetition}"),
+            Cell(f"{finished[key.number]} of {len(source.head.mixes)}"),
+            *_note_cells(source.run_notes.get(key.number, {})),
         )
-    columns = (Column("Run"), NAME, Column("Repetition"), Column("Mixes finished"))
-    return Table("runs", 0, "Order of the runs", basis, columns, tuple(rows))
+        for key in source.head.order
+    )
+    columns = (
+        Column("Run"),
+        NAME,
+        Column("Repetition"),
+        Column("Mixes finished"),
+        Column("State", numeric=False),
+        Column("Answered", "requests"),
+        Column("Failed", "requests"),
+        Column("The server's count", "requests"),
+    )
+    notes = (
+        "Answered and failed: as the generator counted, ramps included. The server's count: from its access "
+        f"log or status page; {wording.NOTHING} where it keeps none.",
+    )
+    return Table("runs", 0, "Order of the runs", basis, columns, rows, notes)
+
+
+def _note_cells(note: Mapping[str, Any]) -> list[Cell]:
+    counts = (note.get(f"requests_{what}") for what in ("answered", "failed", "by_server_count"))
+    texts = (wording.NOTHING if count is None else f"{count:,}" for count in counts)
+    return [Cell(f"{note.get('state', wording.NOTHING)}"), *(Cell(text) for text in texts)]

@@ -1,0 +1,164 @@
+"""Interleaved rounds: every tool once a round, in an order that turns round, one CPU for the tool, one for the server.
+
+Not for what is compared (`speed.py`) nor for what follows from it (`ratios.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
+from benches.tools import Account, Tool
+from serverdyno.errors import DynoError
+from serverdyno.probes.noise import machine_cpu
+from serverdyno.servers.base import ServerDriver
+
+GRACE_S = 60.0  # for a tool to end after its time
+FOREIGN_LIMIT = 0.10  # of one CPU; a run with more is repeated
+US_PER_S = 1e6
+
+
+class BenchError(DynoError):
+    """A run that gave nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is done for a figure. `patience_s`: waiting for a quiet machine before each run."""
+
+    rounds: int = 9
+    seconds: float = 3.0
+    patience_s: float = 20.0
+    attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cpus:
+    """One CPU for the generator, one for the server."""
+
+    generator: int
+    server: int
+
+
+def cpus() -> Cpus:
+    """The first and the last that we may use: on machines with more than one core not two threads of the same.
+
+    Raises BenchError where there is only one.
+    """
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < 2:
+        raise BenchError("generator and server need a CPU each, and there is only one")
+    return Cpus(usable[0], usable[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of one tool. None: can't be known. Times in seconds, memory in bytes."""
+
+    case: str
+    tool: str
+    round: int
+    attempt: int
+    kept: bool  # of the attempts of a round one is kept
+    started_utc: str
+    connections: int
+    requests: int
+    requests_s: float
+    errors: int
+    server_requests: int | None
+    generator_cpu_s: float
+    server_cpu_s: float | None
+    server_rss_growth_bytes: int | None
+    wall_s: float
+    foreign_cpu_share: float
+    quiet_before: bool
+    time_wait_before: int
+    details: dict[str, object]
+
+    @property
+    def noisy(self) -> bool:
+        """Whether others used more of the machine than a figure should bear."""
+        return self.foreign_cpu_share > FOREIGN_LIMIT or not self.quiet_before
+
+    @property
+    def generator_cpu_us(self) -> float:
+        """CPU time of the generator's process for one request, us."""
+        return self.generator_cpu_s / self.requests * US_PER_S
+
+    @property
+    def server_cpu_us(self) -> float | None:
+        """CPU time of the server for one request, us."""
+        return None if self.server_cpu_s is None else self.server_cpu_s / self.requests * US_PER_S
+
+
+def rounds(
+    case: str, server: ServerDriver, path: str, tools: Sequence[Tool], places: Cpus, effort: Effort
+) -> list[Run]:
+    """All runs of `tools` against one server: A B C, then C B A, and so on."""
+    runs = []
+    for number in range(effort.rounds):
+        for tool in tools if number % 2 == 0 else reversed(tools):
+            attempts = _attempts(case, server, path, tool, places, effort)
+            runs += [replace(run, round=number) for run in attempts]
+    return runs
+
+
+def _attempts(
+    case: str, server: ServerDriver, path: str, tool: Tool, places: Cpus, effort: Effort
+) -> list[Run]:
+    """Repeats a run that others disturbed; keeps the first that they did not, or else the least disturbed."""
+    runs: list[Run] = []
+    for attempt in range(effort.attempts):
+        run = one_run(case, server, path, tool, places, effort)
+        runs.append(replace(run, attempt=attempt))
+        if not run.noisy:
+            break
+    kept = min(runs, key=lambda run: (run.noisy, run.foreign_cpu_share))
+    return [replace(run, kept=run is kept) for run in runs]
+
+
+def one_run(
+    case: str, server: ServerDriver, path: str, tool: Tool, places: Cpus, effort: Effort
+) -> Run:
+    """One run, whatever others did meanwhile. Raises BenchError where the tool fails or no request succeeds."""
+    quiet = wait_until_quiet(effort.patience_s)
+    waiting = time_wait_sockets()
+    url = server.url.removesuffix("/") + path
+    started = datetime.now(UTC)
+    rss_before = server.rss_bytes()
+    served_before = server.requests_served()
+    own_before, cpu_before, machine_before = time.process_time(), server.cpu_s(), machine_cpu()
+    with RssAt(server, 0.9 * effort.seconds) as memory:
+        account, process_cpu_s = run_tool(tool, url, effort.seconds, places.generator)
+    machine_after, cpu_after, own_after = machine_cpu(), server.cpu_s(), time.process_time()
+    served_after = server.requests_served()
+    server_cpu_s = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
+    ours_s = process_cpu_s + (server_cpu_s or 0.0) + own_after - own_before
+    known = served_before is not None and served_after is not None
+    return Run(
+        case=case,
+        tool=tool.name,
+        round=0,
+        attempt=0,
+        kept=True,
+        started_utc=f"{started:%Y-%m-%dT%H:%M:%S}Z",
+        connections=tool.connections,
+        requests=account.requests,
+        requests_s=account.requests_in_window / account.window_s,
+        errors=account.errors,
+        server_requests=served_after - served_before if known else None,
+        generator_cpu_s=process_cpu_s if account.cpu_s is None else account.cpu_s,
+        server_cpu_s=server_cpu_s,
+        server_rss_growth_bytes=memory.growth(rss_before),
+        wall_s=machine_after["at_s"] - machine_before["at_s"],
+        foreign_cpu_share=foreign_share(machine_before, machine_after, ours_s),
+        quiet_before=quiet,
+        time_wait_before=waiting,
+        details=account.details,
+    )

@@ -1,0 +1,133 @@
+"""The generators that are compared: how each is called, and how its own account of a run is read.
+
+A new one is one function here. Not for how they are run: see `rounds.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+CONNECTIONS = 64
+# ab makes room for this many results at start; it ends by time, long before.
+AB_MAX_REQUESTS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A run in the tool's own words.
+
+    `requests` from start to end, which is what the server should have counted; `requests_in_window` and `window_s`
+    are what the tool makes its rate of. `cpu_s`: None where the tool does not measure itself. `details`: all that it
+    said, of ours only.
+    """
+
+    requests: int
+    requests_in_window: int
+    window_s: float
+    errors: int
+    cpu_s: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A generator with one set of options."""
+
+    name: str
+    program: str
+    command: Callable[[str, float], list[str]]  # of URL and seconds
+    account: Callable[[str], Account]  # of its output
+    connections: int = CONNECTIONS
+
+    @property
+    def installed(self) -> bool:
+        """Whether its program can be run."""
+        return shutil.which(self.program) is not None
+
+
+def dyno(name: str = "dyno", connections: int = CONNECTIONS, **options: Any) -> Tool:
+    """Ours; `options` as of `_native.MixSpec`. Every response is checked and every response time recorded."""
+
+    def command(url: str, seconds: float) -> list[str]:
+        mix = {"workload": "url", "clients": connections, "threads": 1, "length_s": seconds} | options
+        return [sys.executable, "-m", "benches.generator", json.dumps({"url": url} | mix)]
+
+    return Tool(name, sys.executable, command, dyno_account, connections)
+
+
+def dyno_account(output: str) -> Account:
+    """Of the last line that `benches.generator` prints."""
+    told = json.loads(output.splitlines()[-1])
+    return Account(
+        told["requests"],
+        told["requests_in_window"],
+        told["window_s"],
+        told["errors"],
+        told["cpu_user_s"] + told["cpu_system_s"],
+        told,
+    )
+
+
+def wrk(name: str = "wrk", *headers: str) -> Tool:
+    """wrk with one thread; it takes whole seconds."""
+
+    def command(url: str, seconds: float) -> list[str]:
+        fields = [word for header in headers for word in ("-H", header)]
+        return ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{math.ceil(seconds)}s", *fields, url]
+
+    return Tool(name, "wrk", command, wrk_account)
+
+
+def wrk_account(output: str) -> Account:
+    """Of wrk's summary. Answers other than 2xx and 3xx, which it counts as requests, are errors here."""
+    requests = _number(r"(\d+) requests in ", output)
+    seconds = _seconds(r"requests in ([\d.]+)(us|ms|s|m)\b", output)
+    bad = re.search(r"Non-2xx or 3xx responses: (\d+)", output)
+    failures = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", output)
+    refused = int(bad[1]) if bad else 0
+    errors = refused + (sum(map(int, failures.groups())) if failures else 0)
+    return Account(requests, requests - refused, seconds, errors)
+
+
+def ab(name: str = "ab") -> Tool:
+    """ApacheBench: HTTP/1.0, a connection for each request; it takes whole seconds."""
+
+    def command(url: str, seconds: float) -> list[str]:
+        return [
+            *("ab", "-q", "-c", str(CONNECTIONS), "-t", str(math.ceil(seconds))),
+            *("-n", str(AB_MAX_REQUESTS), url),  # after -t, which would set it to 50,000
+        ]
+
+    return Tool(name, "ab", command, ab_account)
+
+
+def ab_account(output: str) -> Account:
+    """Of ab's summary. Answers other than 2xx, which it counts as complete, are errors here."""
+    complete = _number(r"Complete requests:\s+(\d+)", output)
+    bad = re.search(r"Non-2xx responses:\s+(\d+)", output)
+    errors = _number(r"Failed requests:\s+(\d+)", output) + (int(bad[1]) if bad else 0)
+    seconds = _seconds(r"Time taken for tests:\s+([\d.]+) (seconds)", output)
+    return Account(complete, complete - errors, seconds, errors)
+
+
+def _number(pattern: str, output: str) -> int:
+    return int(_match(pattern, output)[1])
+
+
+def _seconds(pattern: str, output: str) -> float:
+    found = _match(pattern, output)
+    return float(found[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0, "seconds": 1.0, "m": 60.0}[found[2]]
+
+
+def _match(pattern: str, output: str) -> re.Match[str]:
+    found = re.search(pattern, output)
+    if found is None:
+        raise ValueError(f"no {pattern!r} in what the tool printed:\n{output}")
+    return found
