@@ -25,7 +25,7 @@ RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml'
 
 $(VENV)/.built: $(VENV)/.installed $(RUST) pyproject.toml
 	. $(BIN)/activate
-	maturin develop --release --locked --quiet
+	PIP_QUIET=1 maturin develop --release --locked --quiet
 	touch $@
 
 setup: $(VENV)/.built ## Make the virtual environment and build the native module.

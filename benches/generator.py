@@ -51,6 +51,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 def told(result: _native.MixResult) -> dict[str, Any]:
     """What the benches use of a result. Raises RuntimeError where a success of the window has no sample."""
     response = _native.Histogram.from_bytes(result["response_time_hdr"])
+    connect = _native.Histogram.from_bytes(result["connect_time_hdr"])
     if response.count != result["operations"]:
         raise RuntimeError(f"{result['operations']} requests, but {response.count} samples")
     return {
@@ -63,8 +64,10 @@ def told(result: _native.MixResult) -> dict[str, Any]:
         "first_error": result["errors"][0]["example"] if result["errors"] else "",
         "connections": result["generator"]["connections"],
         "reconnects": result["generator"]["reconnects"],
+        "response_samples": response.count,
         "response_ns": quantiles(response),
-        "connect_ns": quantiles(_native.Histogram.from_bytes(result["connect_time_hdr"])),
+        "connect_samples": connect.count,
+        "connect_ns": quantiles(connect),
     }
 
 

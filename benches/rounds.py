@@ -59,7 +59,7 @@ def cpus() -> Cpus:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of one tool. None: can't be known. Times in seconds, memory in bytes."""
+    """One run of one tool. None: can't be known. Times in seconds."""
 
     case: str
     tool: str
@@ -74,7 +74,6 @@ class Run:
     server_requests: int | None
     generator_cpu_s: float
     server_cpu_s: float | None
-    server_rss_growth_bytes: int | None
     wall_s: float
     foreign_cpu_share: float
     quiet_before: bool
@@ -131,11 +130,9 @@ def one_run(
     waiting = time_wait_sockets()
     url = server.url.removesuffix("/") + path
     started = datetime.now(UTC)
-    rss_before = server.rss_bytes()
     served_before = server.requests_served()
     own_before, cpu_before, machine_before = time.process_time(), server.cpu_s(), machine_cpu()
-    with RssAt(server, 0.9 * effort.seconds) as memory:
-        account, process_cpu_s = run_tool(tool, url, effort.seconds, places.generator)
+    account, process_cpu_s = run_tool(tool, url, effort.seconds, places.generator)
     machine_after, cpu_after, own_after = machine_cpu(), server.cpu_s(), time.process_time()
     served_after = server.requests_served()
     server_cpu_s = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
@@ -155,10 +152,42 @@ def one_run(
         server_requests=served_after - served_before if known else None,
         generator_cpu_s=process_cpu_s if account.cpu_s is None else account.cpu_s,
         server_cpu_s=server_cpu_s,
-        server_rss_growth_bytes=memory.growth(rss_before),
         wall_s=machine_after["at_s"] - machine_before["at_s"],
         foreign_cpu_share=foreign_share(machine_before, machine_after, ours_s),
         quiet_before=quiet,
         time_wait_before=waiting,
         details=account.details,
     )
+
+
+def run_tool(tool: Tool, url: str, seconds: float, cpu: int) -> tuple[Account, float]:
+    """What the tool says of its run, and the CPU seconds of its process, from its start to its end.
+
+    Raises BenchError where it fails, does not end, or has no success.
+    """
+    process = subprocess.Popen(
+        ["taskset", "--cpu-list", str(cpu), *tool.command(url, seconds)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    watch = threading.Timer(seconds + GRACE_S, process.kill)
+    watch.start()
+    try:
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        watch.cancel()
+        process.stdout.close()
+    if process.returncode != 0:
+        raise BenchError(f"{tool.name} ended with status {process.returncode}:\n{output}")
+    account = tool.account(output)
+    if not account.requests_in_window:
+        raise BenchError(f"{tool.name} has no success:\n{output}")
+    return account, usage.ru_utime + usage.ru_stime

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
 from rich.console import Console
 
@@ -12,6 +14,7 @@ from serverdyno.runner.experiment import carry_out
 from serverdyno.store.experiment import Experiment
 
 FAILED = 1
+WIDTH = 120  # columns of a table that goes to a file or a pipe
 
 
 def carry_out_and_report(experiment: Experiment) -> None:
@@ -35,6 +38,6 @@ def finish(experiment: Experiment) -> None:
     """The table on standard output, the report in the experiment's folder."""
     if not experiment.mixes():
         return
-    out = Console()
+    out = Console(width=None if sys.stdout.isatty() else WIDTH)
     text.render(report.build(experiment), out)
     out.print(f"report: {report.write(experiment, experiment.folder)}", soft_wrap=True, highlight=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -41,10 +42,16 @@ def _render_notes(tables: Sequence[Table], console: Console) -> None:
 
 
 def _render_table(table: Table, console: Console) -> None:
-    rich_table = RichTable(title=f"{table.label}. {table.title}", title_justify="left", title_style="bold")
+    rich_table = RichTable(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        title=f"{table.label}. {table.title}",
+        title_justify="left",
+        title_style="bold",
+    )
     for column in table.columns:
         head = f"{column.label}\n{column.unit}" if column.unit else column.label
-        rich_table.add_column(head, justify="right" if column.numeric else "left")
+        rich_table.add_column(head, justify="right" if column.numeric else "left", overflow="fold")
     for row in table.rows:
         rich_table.add_row(*(_cell(cell) for cell in row))
     console.print()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from serverdyno import __version__
+from serverdyno.fleet.placement import place
 from serverdyno.plan import expand
-from serverdyno.plan.model import Plan, Suite
+from serverdyno.plan.model import Configuration, Plan, Suite
 from serverdyno.plan.order import order
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import ExperimentHead
@@ -19,8 +21,15 @@ def default_folder(name: str) -> Path:
 
 
 def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) -> Experiment:
-    """The folder of a new experiment, open for writing. Raises UserError where there is something already."""
-    configurations = expand.configurations(plan)
+    """The folder of a new experiment, open for writing. Raises UserError where there is something already.
+
+    CPUs that the plan leaves open are chosen here, so that all runs, also after a resume, have the same.
+    """
+    configurations = [_placed(plan, configuration) for configuration in expand.configurations(plan)]
+    generator_cpus = place(plan.generator, configurations[0]).generator
+    plan = plan.model_copy(
+        update={"generator": plan.generator.model_copy(update={"cpus": list(generator_cpus)})}
+    )
     head = ExperimentHead(
         tool_version=__version__,
         created=datetime.now(UTC),
@@ -33,3 +42,9 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) ->
         order=order(configurations, plan.repetitions, plan.order, plan.seed),
     )
     return Experiment.create(folder, plan_text, head)
+
+
+def _placed(plan: Plan, configuration: Configuration) -> Configuration:
+    if configuration.url is not None:
+        return configuration  # The user's own server runs where the user has put it.
+    return replace(configuration, cpus=place(plan.generator, configuration).server)

@@ -1,0 +1,175 @@
+"""Whether our figures are true: counts against the server's own, response times against what passed over loopback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benches.generator import QUANTILES
+from benches.quiet import wait_until_quiet
+from benches.ratios import Bound
+from benches.rounds import Cpus, Effort, Run, rounds, run_tool
+from benches.speed import BODY_BYTES, DOCUMENT
+from benches.tools import dyno
+from benches.wire import Wire, exchanges
+from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.running import running
+
+COUNT_ROUNDS = 3
+LIMIT = Bound(0.02, at_least=False)
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class CountCase:
+    """A server that counts by itself."""
+
+    name: str
+    server: str
+    settings: dict[str, Any]
+    path: str
+    options: dict[str, Any]
+
+
+COUNTS = tuple(
+    CountCase(f"count-{server}-{words}", server, settings, path, options)
+    for server, settings, path in (
+        ("nginx", {"workers": 1, "access_log": True}, DOCUMENT),
+        ("reference", {"body_bytes": BODY_BYTES}, "/"),
+    )
+    for words, options in (
+        ("keep-alive", {}),
+        ("close", {"keep_alive": False}),
+        ("http-1.0", {"keep_alive": False, "http_version": "1.0"}),
+    )
+)
+
+
+def count(places: Cpus, effort: Effort) -> list[Run]:
+    """Runs whose `requests` and `server_requests` must be equal. Raises DynoError."""
+    few = Effort(min(COUNT_ROUNDS, effort.rounds), effort.seconds, patience_s=0, attempts=1)
+    runs = []
+    for case in COUNTS:
+        tool = dyno(**case.options)
+        with running(case.server, case.settings, cpus=[places.server]) as server:
+            runs += rounds(case.name, server, case.path, [tool], places, few)
+    return runs
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCase:
+    """A server that takes its time, and clients that wait for it.
+
+    `command`: of the server, which prints its port. `judge_connects`: where connections take long; elsewhere they
+    take 20 us, most of it in the client's own system calls, which the wire does not see.
+    """
+
+    name: str
+    title: str
+    command: tuple[str, ...]
+    options: dict[str, Any]
+    judge_connects: bool = False
+    lengths: int = 1  # of the usual
+
+
+def _reference(delay_ms: int) -> tuple[str, ...]:
+    server = ("-m", "serverdyno", "reference", "http", "--body-bytes", str(BODY_BYTES))
+    return (*server, "--fault", f"delay={delay_ms}ms")
+
+
+VARIED, SLOW_ACCEPT = ("-m", "benches.delays", "varied"), ("-m", "benches.delays", "slow-accept")
+TIMES = (
+    TimeCase("delay-5ms", "5 ms before each answer, 16 connections, keep-alive", _reference(5), {"clients": 16}),
+    TimeCase("delay-20ms", "20 ms before each answer, 64 connections, keep-alive", _reference(20), {"clients": 64}),
+    TimeCase("varied", "4 ms and more, exponential, 16 connections, keep-alive", VARIED, {"clients": 16}),
+    TimeCase(
+        "varied-close",
+        "4 ms and more, exponential, 16 connections at a time, a new one for each request",
+        VARIED,
+        {"clients": 16, "keep_alive": False},
+    ),
+    TimeCase(
+        "slow-accept",
+        "a server that accepts 12 connections a second and queues 3: SYNs are dropped and sent again after a second",
+        SLOW_ACCEPT,
+        {"clients": 24, "keep_alive": False, "think_time_s": 0.7, "delay_s": 0.7},
+        judge_connects=True,
+        lengths=3,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One percentile of one kind of time (`response` or `connect`), seconds."""
+
+    case: str
+    round: int
+    kind: str
+    quantile: str
+    ours_s: float
+    wire_s: float
+    ours_count: int
+    wire_count: int
+
+    @property
+    def error(self) -> float:
+        """Relative to the wire."""
+        return self.ours_s / self.wire_s - 1
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is within the limit."""
+        return "met" if abs(self.error) <= LIMIT.value else "missed"
+
+
+def times(places: Cpus, effort: Effort, cases: Sequence[TimeCase] = TIMES) -> list[Comparison]:
+    """Percentiles of ours beside those of the wire. Raises PermissionError, WireError or DynoError."""
+    return [
+        comparison
+        for number in range(min(COUNT_ROUNDS, effort.rounds))
+        for case in cases
+        for comparison in _times(case, number, places, effort)
+    ]
+
+
+def _times(case: TimeCase, number: int, places: Cpus, effort: Effort) -> Iterator[Comparison]:
+    seconds = case.lengths * effort.seconds
+    with _started(case.command, places.server) as port, Wire(port) as wire:
+        wait_until_quiet(effort.patience_s)
+        account, _ = run_tool(dyno(**case.options), f"http://{LOOPBACK}:{port}/", seconds, places.generator)
+        told = account.details
+        end_ns = int((told["started_unix_s"] + seconds) * NS_PER_S)
+        # As ours counts: what was complete within the window.
+        seen = [exchange for exchange in exchanges(wire.segments()) if exchange.end_ns <= end_ns]
+    kinds = {"response": [exchange.response_ns for exchange in seen]}
+    if case.judge_connects:
+        kinds["connect"] = [exchange.connect_ns for exchange in seen if exchange.connect_ns is not None]
+    for kind, truth_ns in kinds.items():
+        for name, quantile in QUANTILES.items():
+            # The same definition as that of the histogram: the least value with that share at or below it.
+            wire_s = float(np.quantile(truth_ns, quantile, method="inverted_cdf")) / NS_PER_S
+            ours_s = told[f"{kind}_ns"][name] / NS_PER_S
+            counts = told[f"{kind}_samples"], len(truth_ns)
+            yield Comparison(case.name, number, kind, name, ours_s, wire_s, *counts)
+
+
+@contextmanager
+def _started(arguments: Sequence[str], cpu: int) -> Iterator[int]:
+    """A server of ours on `cpu`; gives the port that it prints."""
+    process = subprocess.Popen(
+        ["taskset", "--cpu-list", str(cpu), sys.executable, *arguments], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        yield int("".join(filter(str.isdigit, process.stdout.readline())))
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()

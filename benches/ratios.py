@@ -1,0 +1,76 @@
+"""From runs to figures: spread, ratios of runs of the same round, and whether a target is met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Figures of the rounds. `interval`: 95 % or more for the median, None where the rounds are too few for one."""
+
+    n: int
+    median: float
+    low: float
+    high: float
+    interval: tuple[float, float] | None
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Of at least one value.
+
+    The interval is that of the sign test: order statistics, which assume nothing of the distribution but that the
+    rounds are independent (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2). It needs six rounds.
+    """
+    ordered = sorted(values)
+    outside = _values_outside(len(ordered))
+    interval = None if outside is None else (ordered[outside], ordered[-1 - outside])
+    return Spread(len(ordered), float(np.median(ordered)), ordered[0], ordered[-1], interval)
+
+
+def _values_outside(n: int) -> int | None:
+    """How many values on each side an interval of `CONFIDENCE` may leave out; None where even all are too few."""
+    tail, outside = 0.0, None
+    for k in range(n // 2 + 1):
+        tail += math.comb(n, k) / 2**n
+        if 2 * tail > 1 - CONFIDENCE:
+            break
+        outside = k
+    return outside
+
+
+class Verdict(Enum):
+    """Whether a target is met, as far as the rounds show."""
+
+    MET = "met"
+    MISSED = "missed"
+    MET_IN_THE_MEDIAN = "met in the median, not by the whole interval"
+    MISSED_IN_THE_MEDIAN = "missed in the median, not by the whole interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A target: at least `value`, or at most."""
+
+    value: float
+    at_least: bool = True
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.at_least else '<='} {self.value:g}"
+
+    def verdict(self, found: Spread) -> Verdict:
+        """Of the interval where there is one, else of the whole range."""
+        low, high = found.interval or (found.low, found.high)
+        holds = [value >= self.value if self.at_least else value <= self.value for value in (low, found.median, high)]
+        if all(holds):
+            return Verdict.MET
+        if not any(holds):
+            return Verdict.MISSED
+        return Verdict.MET_IN_THE_MEDIAN if holds[1] else Verdict.MISSED_IN_THE_MEDIAN

@@ -1,0 +1,145 @@
+"""The claims about speed: requests a second and CPU time for a request, against wrk and ab, in interleaved rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benches.ratios import Bound, Spread, spread
+from benches.rounds import Cpus, Effort, Run, rounds
+from benches.tools import CONNECTIONS, Tool, ab, dyno, wrk
+from serverdyno.servers.running import running
+
+BODY_BYTES = 1024
+# Of the classes of the WebBench tree the one nearest to 1 KiB that has many files; one of them is asked for.
+DOCUMENT = "/wbtree/735/735_0000.gif"
+NGINX = {"workers": 1, "access_log": False, "open_file_cache": True}
+CLOSE = "Connection: close"
+
+Figure = Callable[[Run], float | None]
+FIGURES: dict[str, Figure] = {
+    "requests/s": lambda run: run.requests_s,
+    "generator CPU, us/request": lambda run: run.generator_cpu_us,
+    "server CPU, us/request": lambda run: run.server_cpu_us,
+}
+BETTER: dict[str, Callable[[Sequence[float]], float]] = {"requests/s": max, "generator CPU, us/request": min}
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A bound on the ratio of ours to the best of the peers, round by round."""
+
+    ours: str
+    peers: tuple[str, ...]
+    figure: str
+    bound: Bound
+
+    @property
+    def words(self) -> str:
+        """`dyno / better of wrk, ab: requests/s`."""
+        best = self.peers[0] if len(self.peers) == 1 else f"better of {', '.join(self.peers)}"
+        return f"{self.ours} / {best}: {self.figure}"
+
+    def ratios(self, runs: Sequence[Run]) -> Spread | None:
+        """Over the rounds in which all ran; None where there is none."""
+        figure = FIGURES[self.figure]
+        by_round: dict[int, dict[str, float]] = {}
+        for run in runs:
+            value = figure(run)
+            if run.kept and value is not None:
+                by_round.setdefault(run.round, {})[run.tool] = value
+        found = [
+            row[self.ours] / BETTER[self.figure]([row[peer] for peer in self.peers])
+            for row in by_round.values()
+            if {self.ours, *self.peers} <= row.keys()
+        ]
+        return spread(found) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One server with one set of settings, and the tools that are compared on it."""
+
+    name: str
+    title: str
+    server: str
+    settings: dict[str, Any]
+    path: str
+    tools: tuple[Tool, ...]
+    goals: tuple[Goal, ...] = field(default=())
+
+    def carry_out(self, places: Cpus, effort: Effort) -> list[Run]:
+        """Every round, with the tools that are installed. Raises DynoError."""
+        present = [tool for tool in self.tools if tool.installed]
+        with running(self.server, self.settings, cpus=[places.server]) as server:
+            return rounds(self.name, server, self.path, present, places, effort)
+
+
+def cases() -> list[Case]:
+    """In the order in which they are run."""
+    return [_reference_keep_alive(), _reference_close(), *_nginx(), _nginx_tree()]
+
+
+def _reference_keep_alive() -> Case:
+    return Case(
+        "reference-keep-alive",
+        f"Reference server, {BODY_BYTES} bytes, {CONNECTIONS} connections, HTTP/1.1 keep-alive",
+        "reference",
+        {"body_bytes": BODY_BYTES},
+        "/",
+        (dyno(), wrk()),
+        (Goal("dyno", ("wrk",), "requests/s", Bound(1.2)),),
+    )
+
+
+def _reference_close() -> Case:
+    return Case(
+        "reference-close",
+        f"Reference server, {BODY_BYTES} bytes, {CONNECTIONS} connections at a time, a new one for each request",
+        "reference",
+        {"body_bytes": BODY_BYTES},
+        "/",
+        (
+            dyno(keep_alive=False),
+            wrk("wrk", CLOSE),
+            ab(),
+            dyno("dyno, HTTP/1.0", keep_alive=False, http_version="1.0"),
+            dyno("dyno, reset", keep_alive=False, close="reset"),
+        ),
+        (
+            Goal("dyno", ("wrk", "ab"), "requests/s", Bound(1.1)),
+            Goal("dyno, HTTP/1.0", ("wrk", "ab"), "requests/s", Bound(1.1)),
+        ),
+    )
+
+
+def _nginx() -> Iterator[Case]:
+    goals = (
+        Goal("dyno", ("wrk",), "requests/s", Bound(1.0)),
+        Goal("dyno", ("wrk",), "generator CPU, us/request", Bound(1.0, at_least=False)),
+    )
+    for sendfile in (False, True):
+        for keep_alive in (True, False):
+            words = "keep-alive" if keep_alive else "close"
+            yield Case(
+                f"nginx-sendfile-{'on' if sendfile else 'off'}-{words}",
+                f"nginx, one worker, sendfile {'on' if sendfile else 'off'}, 735 bytes, {CONNECTIONS} connections, "
+                + ("HTTP/1.1 keep-alive" if keep_alive else "HTTP/1.1, a new connection for each request"),
+                "nginx",
+                NGINX | {"sendfile": sendfile},
+                DOCUMENT,
+                (dyno(keep_alive=keep_alive), wrk("wrk", *([] if keep_alive else [CLOSE]))),
+                goals,
+            )
+
+
+def _nginx_tree() -> Case:
+    return Case(
+        "nginx-tree",
+        f"nginx, one worker, the WebBench tree, every byte of every body verified, {CONNECTIONS} connections, keep-alive",
+        "nginx",
+        NGINX,
+        "/",
+        (dyno("dyno, WebBench tree", workload="webbench-static", verify_share=1.0),),
+    )

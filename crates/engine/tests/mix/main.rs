@@ -1,0 +1,9 @@
+//! Whole mixes over real sockets, against servers that answer rightly or wrongly in one small way each.
+
+mod clean;
+mod faults;
+mod ports;
+mod running;
+mod server;
+#[path = "../../../http/tests/network/testbed.rs"]
+mod testbed;

@@ -1,0 +1,90 @@
+//! A server of a few lines: what it does with a connection is a function; it counts what it was asked.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+pub const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+/// One connection, as the server sees it.
+pub struct Connection {
+    pub stream: TcpStream,
+    requests: Arc<AtomicU64>,
+}
+
+impl Connection {
+    /// The path of the next request; None once the client has closed.
+    pub fn request(&mut self) -> Option<String> {
+        let mut head = Vec::new();
+        let mut buffer = [0; 1024];
+        while !head.ends_with(b"\r\n\r\n") {
+            match self.stream.read(&mut buffer) {
+                Ok(count) if count > 0 => head.extend_from_slice(&buffer[..count]),
+                _ => return None,
+            }
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let head = String::from_utf8_lossy(&head);
+        head.split(' ').nth(1).map(str::to_owned)
+    }
+
+    /// Sends; a client that has gone is not this server's concern.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).is_ok()
+    }
+
+    /// Reads what comes until the client closes.
+    pub fn outwait(&mut self) {
+        let _ = std::io::copy(&mut self.stream, &mut std::io::sink());
+    }
+}
+
+/// A server under way. Its threads end with the connections of its clients and with the process.
+pub struct Server {
+    pub address: SocketAddr,
+    requests: Arc<AtomicU64>,
+    connections: Arc<AtomicU64>,
+}
+
+impl Server {
+    /// One on loopback; `serve` has each connection on a thread of its own.
+    pub fn start(serve: impl Fn(Connection) + Send + Sync + 'static) -> Self {
+        Self::start_on(Ipv4Addr::LOCALHOST.into(), 0, serve)
+    }
+
+    /// One on an address of the namespace that the thread is in.
+    pub fn start_on(address: IpAddr, port: u16, serve: impl Fn(Connection) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind((address, port)).expect("the port is free");
+        let server = Self {
+            address: listener.local_addr().expect("it listens"),
+            requests: Arc::default(),
+            connections: Arc::default(),
+        };
+        let (requests, connections) = (server.requests.clone(), server.connections.clone());
+        let serve = Arc::new(serve);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                connections.fetch_add(1, Ordering::Relaxed);
+                let requests = requests.clone();
+                let serve = serve.clone();
+                std::thread::spawn(move || serve(Connection { stream, requests }));
+            }
+        });
+        server
+    }
+
+    /// One that answers every request with `answer` until the client closes.
+    pub fn answering(answer: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self::start(move |mut connection| while connection.request().is_some() && connection.send(&answer) {})
+    }
+
+    /// Whole requests that were read.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,87 @@
+//! The response reader against any bytes: it never panics, it comes to the same however the bytes are cut, and what it
+//! takes in has its bounds.
+//!
+//! The first byte of an input says how the rest is cut: the places lie at multiples of it. 0 stands for one byte, two
+//! bytes, three ... at a time.
+#![no_main]
+
+use dyno_http::{Body, Head, Limits, Progress, ResponseReader};
+use dyno_measure::Fault;
+use libfuzzer_sys::fuzz_target;
+
+/// Small, so that short inputs pass them.
+const LIMITS: Limits = Limits {
+    head_bytes: 200,
+    body_bytes: 100,
+};
+/// Heads that may come before the final one.
+const MOST_INTERIM_HEADS: u64 = 8;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Collected {
+    bytes: Vec<u8>,
+    ended: bool,
+}
+
+impl Body for Collected {
+    fn part(&mut self, data: &[u8], last: bool) {
+        assert!(!self.ended, "a part came after the last one");
+        self.bytes.extend_from_slice(data);
+        self.ended = last;
+    }
+}
+
+/// What a connection's bytes come to.
+#[derive(Debug, PartialEq, Eq)]
+enum Ending {
+    Whole(Head, Vec<u8>),
+    Failed(Fault),
+}
+
+fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Ending {
+    let mut reader = ResponseReader::new(LIMITS);
+    let mut body = Collected::default();
+    let mut fed_bytes = 0;
+    for piece in pieces {
+        fed_bytes += piece.len() as u64;
+        let progress = match reader.feed(piece, &mut body) {
+            Ok(progress) => progress,
+            Err(failure) => return Ending::Failed(failure.fault),
+        };
+        assert_eq!(reader.received_bytes(), fed_bytes);
+        assert_eq!(reader.body_bytes(), body.bytes.len() as u64);
+        assert_eq!(body.ended, progress == Progress::Done);
+        assert!(reader.body_bytes() <= LIMITS.body_bytes);
+        let most_head_bytes = (MOST_INTERIM_HEADS + 1) * LIMITS.head_bytes as u64;
+        assert!(reader.head().is_some() || fed_bytes <= most_head_bytes, "a head without bound");
+    }
+    match (reader.end(&mut body), reader.head()) {
+        (Ok(()), Some(head)) => {
+            assert!(body.ended, "a whole response has a last part");
+            Ending::Whole(head, body.bytes)
+        }
+        (Ok(()), None) => panic!("a whole response without a head"),
+        (Err(failure), _) => Ending::Failed(failure.fault),
+    }
+}
+
+/// Pieces of one byte, two, three ...
+fn growing(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    (1..).map_while(move |length| {
+        let (piece, rest) = bytes.split_at(bytes.len().min(length));
+        bytes = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&cut, bytes)) = input.split_first() else {
+        return;
+    };
+    let in_one_piece = read(std::iter::once(bytes));
+    let in_pieces = match cut {
+        0 => read(growing(bytes)),
+        length => read(bytes.chunks(usize::from(length))),
+    };
+    assert_eq!(in_one_piece, in_pieces, "cut by {cut}");
+});
