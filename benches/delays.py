@@ -17,7 +17,7 @@ import time
 LOOPBACK = "127.0.0.1"
 SEED = 20_040_601
 LEAST_S, MEAN_ABOVE_S = 0.004, 0.010
-PAUSE_S = 0.07
+PAUSE_S = 0.05
 BODY = b"x" * 1024
 END_OF_HEAD = b"\r\n\r\n"
 

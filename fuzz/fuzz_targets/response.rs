@@ -53,7 +53,10 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Ending {
         assert_eq!(body.ended, progress == Progress::Done);
         assert!(reader.body_bytes() <= LIMITS.body_bytes);
         let most_head_bytes = (MOST_INTERIM_HEADS + 1) * LIMITS.head_bytes as u64;
-        assert!(reader.head().is_some() || fed_bytes <= most_head_bytes, "a head without bound");
+        assert!(
+            reader.head().is_some() || fed_bytes <= most_head_bytes,
+            "a head without bound"
+        );
     }
     match (reader.end(&mut body), reader.head()) {
         (Ok(()), Some(head)) => {

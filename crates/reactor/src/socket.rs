@@ -23,6 +23,10 @@ const SOURCES_PER_DIAL: u32 = 4;
 const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 const READ_WRITE: EventFlags = READ.union(EventFlags::OUT);
+/// What a reader waits for.
+const ARRIVAL: EventFlags = END.union(EventFlags::IN);
+/// What a writer waits for, and who connects.
+const ROOM: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// What the peer did while nothing was asked of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub struct Socket {
     fd: OwnedFd,
     executor: Executor,
     registered: Cell<Option<EventFlags>>,
+    /// What was reported and has not ended a wait yet: an answer may arrive while the task waits to connect or to send.
+    unseen: Cell<EventFlags>,
     end_reported: Cell<bool>,
 }
 
@@ -51,6 +57,7 @@ impl Socket {
             fd,
             executor,
             registered: Cell::new(None),
+            unseen: Cell::new(EventFlags::empty()),
             end_reported: Cell::new(false),
         }
     }
@@ -77,34 +84,40 @@ impl Socket {
     /// # Errors
     /// `late` once the task's deadline has passed.
     pub async fn readable(&self, late: Fault) -> Result<(), Failure> {
-        self.wait(READ, late).await
+        self.wait(READ, ARRIVAL, late).await
     }
 
-    async fn wait(&self, wanted: EventFlags, late: Fault) -> Result<(), Failure> {
-        self.register(wanted).map_err(failure)?;
+    async fn writable(&self, late: Fault) -> Result<(), Failure> {
+        self.wait(READ_WRITE, ROOM, late).await
+    }
+
+    async fn wait(&self, registered: EventFlags, wanted: EventFlags, late: Fault) -> Result<(), Failure> {
+        self.register(registered).map_err(failure)?;
         if self.executor.deadline_passed() {
             return Err(late.into());
         }
-        if !self.take_note() {
+        if !self.take_note(wanted) {
             self.executor.next_poll().await;
-            self.take_note();
+            self.take_note(wanted);
         }
         Ok(())
     }
 
-    /// Whether the kernel has reported anything since this was last asked.
-    fn take_note(&self) -> bool {
+    /// Whether any of `wanted` has been reported since this was last asked; other reports are kept for who wants them.
+    fn take_note(&self, wanted: EventFlags) -> bool {
         let report = self.executor.take_report();
         if report.intersects(END) {
             self.end_reported.set(true);
         }
-        !report.is_empty()
+        let unseen = self.unseen.get() | report;
+        self.unseen.set(unseen.difference(wanted));
+        unseen.intersects(wanted)
     }
 
     /// What a connection on which nothing was outstanding has come to. Costs a system call only where the kernel has
     /// reported something meanwhile.
     pub fn after_idling(&self) -> Idle {
-        let reported = self.take_note();
+        let reported = self.take_note(ARRIVAL);
         if self.end_reported.get() {
             return Idle::Ended;
         }
@@ -131,7 +144,7 @@ impl Socket {
         while !rest.is_empty() {
             match net::send(&self.fd, rest, SendFlags::NOSIGNAL) {
                 Ok(sent) => rest = &rest[sent..],
-                Err(Errno::AGAIN) => self.wait(READ_WRITE, late).await?,
+                Err(Errno::AGAIN) => self.writable(late).await?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(connection_failure(error)),
             }
@@ -207,7 +220,7 @@ impl Socket {
                     self.send_all(&bytes[sent..], Fault::ResponseTimeout).await?;
                     return Ok(stood_ns);
                 }
-                Err(Errno::AGAIN) => self.wait(READ_WRITE, Fault::ConnectTimeout).await?,
+                Err(Errno::AGAIN) => self.writable(Fault::ConnectTimeout).await?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(failure(error)),
             }
@@ -225,6 +238,7 @@ impl Socket {
     /// Forgets what was reported of the connection before.
     fn forget_reports(&self) {
         let _ = self.executor.take_report();
+        self.unseen.set(EventFlags::empty());
         self.end_reported.set(false);
     }
 }

@@ -1,0 +1,102 @@
+"""`python -m benches`: runs everything, or the part that is named, and writes a dated folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benches import accuracy, growth, peers, promises, speed
+from benches.publish import Results, folder_for, write
+from benches.rounds import Cpus, Effort, cpus
+from benches.wire import WireError
+from serverdyno.errors import DynoError
+
+RUNS = Path(__file__).parent / "runs"
+
+
+def run_speed(results: Results, places: Cpus, effort: Effort) -> None:
+    """The comparisons with the peers."""
+    for case in speed.cases():
+        _say(case.title)
+        results.runs += case.carry_out(places, effort)
+
+
+def run_counts(results: Results, places: Cpus, effort: Effort) -> None:
+    """Our counts beside the servers'."""
+    _say("requests counted by us and by the server")
+    results.runs += accuracy.count(places, effort)
+
+
+def run_times(results: Results, places: Cpus, effort: Effort) -> None:
+    """Our response times beside those on the wire; left out, and said to be, without the right to look."""
+    _say("response times against the kernel's timestamps")
+    try:
+        results.comparisons += accuracy.times(places, effort)
+    except (PermissionError, WireError) as error:
+        results.left_out.append(f"response times against the wire: {error}")
+
+
+def run_growth(results: Results, places: Cpus, effort: Effort) -> None:
+    """Ten to ten thousand connections."""
+    _say("10 to 10,000 connections")
+    results.runs += growth.carry_out(places, effort)
+
+
+def run_promises(results: Results, _places: Cpus, _effort: Effort) -> None:
+    """Waiting for the tool itself."""
+    _say("the tool itself: help and report")
+    results.waits += promises.help_texts()
+    with tempfile.TemporaryDirectory(prefix="serverdyno-bench-") as folder:
+        results.waits.append(promises.report(Path(folder) / "experiment"))
+
+
+PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
+    "speed": run_speed,
+    "counts": run_counts,
+    "times": run_times,
+    "growth": run_growth,
+    "promises": run_promises,
+}
+
+
+def main() -> None:
+    """Exit status 1 where a part fails; what was measured until then is written all the same."""
+    options = _options()
+    effort = Effort(options.rounds, options.seconds)
+    results = Results(effort=effort, command=["python", "-m", "benches", *sys.argv[1:]])
+    start = time.monotonic()
+    peers.install_missing()
+    failed = False
+    for name in options.only or PARTS:
+        try:
+            PARTS[name](results, cpus(), effort)
+        except DynoError as error:
+            failed = True
+            results.left_out.append(f"{name}, from where it failed: {error}")
+            _say(f"failed: {error}")
+    folder = folder_for(options.into)
+    write(results, folder, time.monotonic() - start)
+    print(folder / "README.md")
+    sys.exit(1 if failed else 0)
+
+
+def _options() -> argparse.Namespace:
+    defaults = Effort()
+    parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
+    parser.add_argument("--only", action="append", choices=PARTS, help="a part; may be given again")
+    parser.add_argument("--rounds", type=int, default=defaults.rounds, help="of each comparison")
+    parser.add_argument("--seconds", type=float, default=defaults.seconds, help="of each run")
+    parser.add_argument("--into", type=Path, default=RUNS, help="where the dated folder is made")
+    return parser.parse_args()
+
+
+def _say(text: str) -> None:
+    print(f"benches: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

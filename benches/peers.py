@@ -1,0 +1,41 @@
+"""The peers on this machine: installed where that is possible, and their versions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+PACKAGES = {"wrk": "wrk", "ab": "apache2-utils"}  # program: Debian package
+
+
+def install_missing() -> None:
+    """From Debian's packages, as root; otherwise says what is left out. Neither package starts a service."""
+    missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
+    if not missing:
+        return
+    words = " ".join(missing)
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        _say(f"not installed, and only root can do so with apt-get: {words}. There will be no comparison with them.")
+        return
+    _say(f"installing {words} (Debian packages): the generators that ours is compared with.")
+    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing]
+    if subprocess.run(install, check=False).returncode:
+        subprocess.run(["apt-get", "update", "-qq"], check=False)
+        if subprocess.run(install, check=False).returncode:
+            _say(f"apt-get could not install all of {words}. What is missing is not compared with.")
+
+
+def versions() -> dict[str, str]:
+    """The first line in which each of them names itself."""
+    found = {}
+    for program, option in (("wrk", "-v"), ("ab", "-V")):
+        if shutil.which(program):
+            done = subprocess.run([program, option], capture_output=True, text=True, check=False)
+            found[program] = (done.stdout + done.stderr).strip().splitlines()[0]
+    return found
+
+
+def _say(text: str) -> None:
+    print(f"benches: {text}", file=sys.stderr)
