@@ -64,8 +64,10 @@ format: setup ## Format everything.
 bench: setup servers ## Measure Serverdyno itself against its peers; about 15 minutes; results under benches/runs/.
 	$(BIN)/python -m benches
 
-fuzz: ## Fuzz the response parser for a minute (needs cargo-fuzz).
-	RUSTC_BOOTSTRAP=1 cargo fuzz run response -- -max_total_time=60
+fuzz: ## Fuzz the response parser for a minute (needs cargo-fuzz: cargo install cargo-fuzz).
+	mkdir -p fuzz/corpus/response
+	RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none response fuzz/corpus/response fuzz/seeds/response -- \
+		-max_total_time=60 -max_len=4096
 
 docs: setup ## Write the example report that the README links.
 	$(BIN)/python tools/example_report.py

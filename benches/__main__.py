@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benches import accuracy, growth, peers, promises, speed
-from benches.publish import Results, folder_for, write
+from benches.publish import folder_for, write
+from benches.results import Results
 from benches.rounds import Cpus, Effort, cpus
 from benches.wire import WireError
 from serverdyno.errors import DynoError
@@ -66,8 +67,9 @@ PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
 def main() -> None:
     """Exit status 1 where a part fails; what was measured until then is written all the same."""
     options = _options()
-    effort = Effort(options.rounds, options.seconds)
-    results = Results(effort=effort, command=["python", "-m", "benches", *sys.argv[1:]])
+    attempts = Effort().attempts if options.patience else 1
+    effort = Effort(options.rounds, options.seconds, options.patience, attempts)
+    results = Results(effort, " ".join(["python -m benches", *sys.argv[1:]]))
     start = time.monotonic()
     peers.install_missing()
     failed = False
@@ -78,8 +80,9 @@ def main() -> None:
             failed = True
             results.left_out.append(f"{name}, from where it failed: {error}")
             _say(f"failed: {error}")
+    results.took_s = time.monotonic() - start
     folder = folder_for(options.into)
-    write(results, folder, time.monotonic() - start)
+    write(results, folder)
     print(folder / "README.md")
     sys.exit(1 if failed else 0)
 
@@ -90,6 +93,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=PARTS, help="a part; may be given again")
     parser.add_argument("--rounds", type=int, default=defaults.rounds, help="of each comparison")
     parser.add_argument("--seconds", type=float, default=defaults.seconds, help="of each run")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=defaults.patience_s,
+        help="seconds to wait for a quiet machine before a run; 0: never wait, and never repeat a run",
+    )
     parser.add_argument("--into", type=Path, default=RUNS, help="where the dated folder is made")
     return parser.parse_args()
 

@@ -14,7 +14,7 @@ import numpy as np
 from benches.generator import QUANTILES
 from benches.quiet import wait_until_quiet
 from benches.ratios import Bound
-from benches.rounds import Cpus, Effort, Run, rounds, run_tool
+from benches.rounds import Cpus, Effort, Run, Stand, rounds, run_tool
 from benches.speed import BODY_BYTES, DOCUMENT
 from benches.tools import dyno
 from benches.wire import Wire, exchanges
@@ -58,7 +58,7 @@ def count(places: Cpus, effort: Effort) -> list[Run]:
     for case in COUNTS:
         tool = dyno(**case.options)
         with running(case.server, case.settings, cpus=[places.server]) as server:
-            runs += rounds(case.name, server, case.path, [tool], places, few)
+            runs += rounds(Stand(case.name, server, case.path, places, few), [tool])
     return runs
 
 
@@ -85,8 +85,12 @@ def _reference(delay_ms: int) -> tuple[str, ...]:
 
 VARIED, SLOW_ACCEPT = ("-m", "benches.delays", "varied"), ("-m", "benches.delays", "slow-accept")
 TIMES = (
-    TimeCase("delay-5ms", "5 ms before each answer, 16 connections, keep-alive", _reference(5), {"clients": 16}),
-    TimeCase("delay-20ms", "20 ms before each answer, 64 connections, keep-alive", _reference(20), {"clients": 64}),
+    TimeCase(
+        "delay-5ms", "5 ms before each answer, 16 connections, keep-alive", _reference(5), {"clients": 16}
+    ),
+    TimeCase(
+        "delay-20ms", "20 ms before each answer, 64 connections, keep-alive", _reference(20), {"clients": 64}
+    ),
     TimeCase("varied", "4 ms and more, exponential, 16 connections, keep-alive", VARIED, {"clients": 16}),
     TimeCase(
         "varied-close",
@@ -122,11 +126,6 @@ class Comparison:
     def error(self) -> float:
         """Relative to the wire."""
         return self.ours_s / self.wire_s - 1
-
-    @property
-    def verdict(self) -> str:
-        """Whether it is within the limit."""
-        return "met" if abs(self.error) <= LIMIT.value else "missed"
 
 
 def times(places: Cpus, effort: Effort, cases: Sequence[TimeCase] = TIMES) -> list[Comparison]:

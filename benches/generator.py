@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """`options`: the arguments of `_native.MixSpec`, with `url` for `target`. Raises RuntimeError for a mix without end.
+    """`options`: the arguments of `_native.MixSpec`, with `url` for `target`. Raises RuntimeError if it doesn't end.
 
     CPU time is that of the whole process from just before the mix to just after it.
     """

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from benches.rounds import Cpus, Effort, Run, one_run
+from benches.rounds import Cpus, Effort, Run, Stand, one_run
 from benches.speed import BODY_BYTES
 from benches.tools import Tool, dyno
 from serverdyno.servers.base import ServerDriver
@@ -43,7 +43,7 @@ def _server(places: Cpus) -> Iterator[ServerDriver]:
 
 def _one(server: ServerDriver, tool: Tool, places: Cpus, effort: Effort) -> Run:
     with PeakMemory(server) as memory:
-        run = one_run("growth", server, "/", tool, places, effort)
+        run = one_run(Stand("growth", server, "/", places, effort), tool)
     return replace(run, details=run.details | {"server_rss_growth_bytes": memory.growth_bytes})
 
 

@@ -17,7 +17,9 @@ def install_missing() -> None:
         return
     words = " ".join(missing)
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        _say(f"not installed, and only root can do so with apt-get: {words}. There will be no comparison with them.")
+        _say(
+            f"not installed, and only root can do so with apt-get: {words}. There will be no comparison with them."
+        )
         return
     _say(f"installing {words} (Debian packages): the generators that ours is compared with.")
     install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing]

@@ -74,7 +74,9 @@ def report(folder: Path, repetitions: int = REPETITIONS) -> Waiting:
     mixes = write_experiment(folder, repetitions)
     command = [sys.executable, "-m", "serverdyno", "report", str(folder)]
     times = _timed(command, REPORT_REPETITIONS)
-    return Waiting(f"report-of-{mixes}-mixes", "python -m serverdyno report EXPERIMENT", times, Bound(5, at_least=False))
+    return Waiting(
+        f"report-of-{mixes}-mixes", "python -m serverdyno report EXPERIMENT", times, Bound(5, at_least=False)
+    )
 
 
 def _words(command: Sequence[str]) -> str:
@@ -121,7 +123,8 @@ def _real_mix(suite: Suite, key: RunKey, mix: Mix) -> MixRecord:
 def _like(real: MixRecord, key: RunKey, mix: Mix, scale: float) -> MixRecord:
     """The real record in the place of another mix; one row a second of its full length."""
     each_second = [
-        SecondRow(second, int(real.operations * scale), real.bytes_in, 0) for second in range(int(mix.length_s))
+        SecondRow(second, int(real.operations * scale), real.bytes_in, 0)
+        for second in range(int(mix.length_s))
     ]
     return replace(
         real,

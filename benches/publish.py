@@ -1,4 +1,4 @@
-"""The dated folder of one execution: README.md for readers, CSV files for who computes with it.
+"""The dated folder of one execution: README.md for readers, CSV files for who computes with them.
 
 `raw.csv` has every run, also those that were repeated; `summary.csv` every figure with its spread; `percentiles.csv`
 and `commands.csv` what the other tables are made of.
@@ -10,32 +10,24 @@ import csv
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benches.accuracy import Comparison
-from benches.promises import Waiting
-from benches.ratios import spread
 from benches.readme import readme
-from benches.rounds import Effort, Run
-from benches.speed import FIGURES, cases
+from benches.results import MEMORY, Results
+from benches.rounds import Run
 from serverdyno.probes.host import host_facts
 
 RUN_COLUMNS = tuple(entry.name for entry in fields(Run) if entry.name != "details")
-NOT_NAMES = {"amd", "intel", "r", "tm", "cpu", "processor", "core", "with", "arm"}
-
-
-@dataclass(slots=True)
-class Results:
-    """Everything that was measured, in the order of measuring."""
-
-    effort: Effort
-    command: list[str]
-    runs: list[Run] = field(default_factory=list)
-    comparisons: list[Comparison] = field(default_factory=list)
-    waits: list[Waiting] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+DETAILS = ("first_error", "reconnects", *MEMORY.values())
+SUMMARY_COLUMNS = (
+    *("case", "subject", "figure", "n", "median", "min", "max", "interval_low", "interval_high"),
+    *("target", "verdict"),
+)
+# Words of a processor's name that do not tell it from another.
+COMMON_WORDS = {"amd", "intel", "r", "tm", "cpu", "processor", "core", "with", "arm"}
 
 
 def folder_for(parent: Path) -> Path:
@@ -50,3 +42,41 @@ def folder_for(parent: Path) -> Path:
             number += 1
         else:
             return folder
+
+
+def machine_name() -> str:
+    """`2-core-epyc`."""
+    cpu = host_facts()["cpu"]
+    assert isinstance(cpu, dict)
+    words = re.findall(r"[a-z0-9]+", str(cpu["model"] or "cpu").lower().partition("@")[0])
+    telling = [word for word in words if word not in COMMON_WORDS]
+    return "-".join([str(os.cpu_count()), "core", *telling[:2]])
+
+
+def write(results: Results, folder: Path) -> None:
+    """All files of the folder, which exists."""
+    _csv(folder / "raw.csv", (*RUN_COLUMNS, *DETAILS), map(_raw, results.runs))
+    _csv(folder / "summary.csv", SUMMARY_COLUMNS, _summary(results))
+    percentiles = tuple(entry.name for entry in fields(Comparison))
+    _csv(folder / "percentiles.csv", percentiles, map(astuple, results.comparisons))
+    commands = [(wait.name, wait.command, seconds) for wait in results.waits for seconds in wait.seconds]
+    _csv(folder / "commands.csv", ("name", "command", "seconds"), commands)
+    (folder / "README.md").write_text(readme(results, folder.name), encoding="utf-8")
+
+
+def _raw(run: Run) -> Sequence[object]:
+    return *(getattr(run, name) for name in RUN_COLUMNS), *(run.details.get(name) for name in DETAILS)
+
+
+def _summary(results: Results) -> Iterable[Sequence[object]]:
+    for row in results.rows():
+        low, high = row.spread.interval or (None, None)
+        spread = row.spread.n, row.spread.median, row.spread.low, row.spread.high, low, high
+        yield row.case, row.subject, row.figure, *spread, row.target, row.verdict
+
+
+def _csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(rows)

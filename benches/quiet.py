@@ -32,6 +32,8 @@ def foreign_share(before: dict[str, float], after: dict[str, float], own_cpu_s: 
 
 def time_wait_sockets() -> int:
     """TCP connections in TIME_WAIT on this machine: what runs before have left behind."""
-    line = next(line for line in Path("/proc/net/sockstat").read_text().splitlines() if line.startswith("TCP:"))
+    line = next(
+        line for line in Path("/proc/net/sockstat").read_text().splitlines() if line.startswith("TCP:")
+    )
     words = line.split()
     return int(words[words.index("tw") + 1])

@@ -68,7 +68,10 @@ class Bound:
     def verdict(self, found: Spread) -> Verdict:
         """Of the interval where there is one, else of the whole range."""
         low, high = found.interval or (found.low, found.high)
-        holds = [value >= self.value if self.at_least else value <= self.value for value in (low, found.median, high)]
+        holds = [
+            value >= self.value if self.at_least else value <= self.value
+            for value in (low, found.median, high)
+        ]
         if all(holds):
             return Verdict.MET
         if not any(holds):

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
 from benches.tools import Account, Tool
@@ -22,6 +23,7 @@ from serverdyno.servers.base import ServerDriver
 GRACE_S = 60.0  # for a tool to end after its time
 FOREIGN_LIMIT = 0.10  # of one CPU; a run with more is repeated
 US_PER_S = 1e6
+Number = TypeVar("Number", int, float)
 
 
 class BenchError(DynoError):
@@ -74,7 +76,7 @@ class Run:
     server_requests: int | None
     generator_cpu_s: float
     server_cpu_s: float | None
-    wall_s: float
+    measured_s: float  # what the tool makes its rate of
     foreign_cpu_share: float
     quiet_before: bool
     time_wait_before: int
@@ -96,25 +98,32 @@ class Run:
         return None if self.server_cpu_s is None else self.server_cpu_s / self.requests * US_PER_S
 
 
-def rounds(
-    case: str, server: ServerDriver, path: str, tools: Sequence[Tool], places: Cpus, effort: Effort
-) -> list[Run]:
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A running server and how it is measured. `path`: what is asked for, from the slash on."""
+
+    case: str
+    server: ServerDriver
+    path: str
+    places: Cpus
+    effort: Effort
+
+
+def rounds(stand: Stand, tools: Sequence[Tool]) -> list[Run]:
     """All runs of `tools` against one server: A B C, then C B A, and so on."""
     runs = []
-    for number in range(effort.rounds):
+    for number in range(stand.effort.rounds):
         for tool in tools if number % 2 == 0 else reversed(tools):
-            attempts = _attempts(case, server, path, tool, places, effort)
+            attempts = _attempts(stand, tool)
             runs += [replace(run, round=number) for run in attempts]
     return runs
 
 
-def _attempts(
-    case: str, server: ServerDriver, path: str, tool: Tool, places: Cpus, effort: Effort
-) -> list[Run]:
+def _attempts(stand: Stand, tool: Tool) -> list[Run]:
     """Repeats a run that others disturbed; keeps the first that they did not, or else the least disturbed."""
     runs: list[Run] = []
-    for attempt in range(effort.attempts):
-        run = one_run(case, server, path, tool, places, effort)
+    for attempt in range(stand.effort.attempts):
+        run = one_run(stand, tool)
         runs.append(replace(run, attempt=attempt))
         if not run.noisy:
             break
@@ -122,24 +131,22 @@ def _attempts(
     return [replace(run, kept=run is kept) for run in runs]
 
 
-def one_run(
-    case: str, server: ServerDriver, path: str, tool: Tool, places: Cpus, effort: Effort
-) -> Run:
+def one_run(stand: Stand, tool: Tool) -> Run:
     """One run, whatever others did meanwhile. Raises BenchError where the tool fails or no request succeeds."""
+    server, effort = stand.server, stand.effort
     quiet = wait_until_quiet(effort.patience_s)
     waiting = time_wait_sockets()
-    url = server.url.removesuffix("/") + path
+    url = server.url.removesuffix("/") + stand.path
     started = datetime.now(UTC)
     served_before = server.requests_served()
     own_before, cpu_before, machine_before = time.process_time(), server.cpu_s(), machine_cpu()
-    account, process_cpu_s = run_tool(tool, url, effort.seconds, places.generator)
+    account, process_cpu_s = run_tool(tool, url, effort.seconds, stand.places.generator)
     machine_after, cpu_after, own_after = machine_cpu(), server.cpu_s(), time.process_time()
     served_after = server.requests_served()
-    server_cpu_s = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
+    server_cpu_s = _difference(cpu_before, cpu_after)
     ours_s = process_cpu_s + (server_cpu_s or 0.0) + own_after - own_before
-    known = served_before is not None and served_after is not None
     return Run(
-        case=case,
+        case=stand.case,
         tool=tool.name,
         round=0,
         attempt=0,
@@ -149,15 +156,19 @@ def one_run(
         requests=account.requests,
         requests_s=account.requests_in_window / account.window_s,
         errors=account.errors,
-        server_requests=served_after - served_before if known else None,
+        server_requests=_difference(served_before, served_after),
         generator_cpu_s=process_cpu_s if account.cpu_s is None else account.cpu_s,
         server_cpu_s=server_cpu_s,
-        wall_s=machine_after["at_s"] - machine_before["at_s"],
+        measured_s=account.window_s,
         foreign_cpu_share=foreign_share(machine_before, machine_after, ours_s),
         quiet_before=quiet,
         time_wait_before=waiting,
         details=account.details,
     )
+
+
+def _difference(before: Number | None, after: Number | None) -> Number | None:
+    return None if before is None or after is None else after - before
 
 
 def run_tool(tool: Tool, url: str, seconds: float, cpu: int) -> tuple[Account, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benches.ratios import Bound, Spread, spread
-from benches.rounds import Cpus, Effort, Run, rounds
+from benches.rounds import Cpus, Effort, Run, Stand, rounds
 from benches.tools import CONNECTIONS, Tool, ab, dyno, wrk
 from serverdyno.servers.running import running
 
@@ -36,10 +36,10 @@ class Goal:
     bound: Bound
 
     @property
-    def words(self) -> str:
-        """`dyno / better of wrk, ab: requests/s`."""
-        best = self.peers[0] if len(self.peers) == 1 else f"better of {', '.join(self.peers)}"
-        return f"{self.ours} / {best}: {self.figure}"
+    def subject(self) -> str:
+        """`dyno / better of wrk and ab`."""
+        best = self.peers[0] if len(self.peers) == 1 else f"better of {' and '.join(self.peers)}"
+        return f"{self.ours} / {best}"
 
     def ratios(self, runs: Sequence[Run]) -> Spread | None:
         """Over the rounds in which all ran; None where there is none."""
@@ -73,7 +73,7 @@ class Case:
         """Every round, with the tools that are installed. Raises DynoError."""
         present = [tool for tool in self.tools if tool.installed]
         with running(self.server, self.settings, cpus=[places.server]) as server:
-            return rounds(self.name, server, self.path, present, places, effort)
+            return rounds(Stand(self.name, server, self.path, places, effort), present)
 
 
 def cases() -> list[Case]:
@@ -137,7 +137,7 @@ def _nginx() -> Iterator[Case]:
 def _nginx_tree() -> Case:
     return Case(
         "nginx-tree",
-        f"nginx, one worker, the WebBench tree, every byte of every body verified, {CONNECTIONS} connections, keep-alive",
+        f"nginx, one worker, the WebBench tree with every body verified, {CONNECTIONS} connections, keep-alive",
         "nginx",
         NGINX,
         "/",

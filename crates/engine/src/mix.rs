@@ -124,6 +124,15 @@ impl Mix {
         Xoshiro256PlusPlus::seed_from_u64(mixed.next_u64() ^ place)
     }
 
+    /// When a client thread starts, since the start of the mix. The threads of a client start together; under a bound
+    /// on the rate, all start one after another.
+    fn first_start_ns(&self, client: usize, thread: usize) -> u64 {
+        let stream = (client * self.threads + thread) as u128;
+        let stagger_ns = u128::from(self.pace_ns()) * stream / self.streams() as u128;
+        let stagger_ns = u64::try_from(stagger_ns).unwrap_or(u64::MAX);
+        self.delay_of(client).saturating_add(stagger_ns)
+    }
+
     fn delay_of(&self, client: usize) -> u64 {
         let drawn = self.random(DELAY_STREAM, client, 0).next_u64();
         let scaled = (u128::from(drawn) * u128::from(self.delay_ns + 1)) >> 64;
@@ -406,11 +415,9 @@ fn spawn_clients(
     for client in clients {
         let state = Rc::new(ClientState::default());
         for thread in 0..mix.threads {
-            let stream = (client * mix.threads + thread) as u64;
-            // Under a bound on the rate the threads start one after another, not all at once.
-            let stagger_ns = u128::from(schedule.pace_ns) * u128::from(stream) / mix.streams() as u128;
-            let stagger_ns = u64::try_from(stagger_ns).unwrap_or(u64::MAX);
-            let due_ns = (schedule.start_ns + mix.delay_of(client)).saturating_add(stagger_ns);
+            let due_ns = schedule
+                .start_ns
+                .saturating_add(mix.first_start_ns(client, thread));
             let seat = Seat {
                 executor: executor.clone(),
                 schedule,
@@ -447,4 +454,87 @@ async fn meter(executor: Executor, schedule: Schedule, tally: Rc<RefCell<Tally>>
     let mut tally = tally.borrow_mut();
     tally.generator().cpu = used;
     tally.generator().loop_lag = executor.take_lag();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY_NS: u64 = 1_000_000;
+
+    fn mix(max_rate_per_s: Option<f64>, delay_ns: u64) -> Mix {
+        Mix {
+            target: Target::open("http://127.0.0.1:1/", None).expect("loopback"),
+            workload: WorkloadKind::Url,
+            clients: 200,
+            threads: 2,
+            window: Window {
+                length_ns: NS_PER_S,
+                ramp_up_ns: 0,
+                ramp_down_ns: 0,
+            },
+            delay_ns,
+            think_ns: 0,
+            seed: 7,
+            version: Version::Http11,
+            connecting: Connecting {
+                keep_alive: true,
+                reset: false,
+                timeout_ns: NS_PER_S,
+            },
+            receive_buffer_bytes: 4096,
+            leave_after_errors: None,
+            verify_share: 1.0,
+            max_rate_per_s,
+            engine_threads: 1,
+            cpus: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_delay_spreads_the_clients_evenly_and_their_threads_start_together() {
+        let mix = mix(None, DELAY_NS);
+        let starts: Vec<u64> = (0..mix.clients)
+            .map(|client| mix.first_start_ns(client, 0))
+            .collect();
+        assert!(starts.iter().all(|start| *start <= DELAY_NS));
+        for quarter in 0..4 {
+            let (from, to) = (quarter * DELAY_NS / 4, (quarter + 1) * DELAY_NS / 4);
+            let inside = starts.iter().filter(|start| (from..to).contains(*start)).count();
+            assert!(
+                (30..=70).contains(&inside),
+                "{inside} of 200 start in quarter {quarter}"
+            );
+        }
+        let together: Vec<u64> = (0..mix.clients)
+            .map(|client| mix.first_start_ns(client, 1))
+            .collect();
+        assert_eq!(starts, together);
+        let another_seed = Mix { seed: 8, ..mix };
+        assert_ne!(starts[0], another_seed.first_start_ns(0, 0));
+    }
+
+    #[test]
+    fn without_delay_and_bound_all_start_at_once() {
+        let mix = mix(None, 0);
+        assert!((0..mix.clients).all(|client| mix.first_start_ns(client, 1) == 0));
+    }
+
+    #[test]
+    fn under_a_bound_the_threads_start_at_its_pace() {
+        let mix = mix(Some(1000.0), 0);
+        assert_eq!(mix.pace_ns(), 400_000_000);
+        let starts: Vec<u64> = (0..400)
+            .map(|stream| mix.first_start_ns(stream / 2, stream % 2))
+            .collect();
+        let expected: Vec<u64> = (0..400).map(|stream| stream * 1_000_000).collect();
+        assert_eq!(starts, expected);
+    }
+
+    #[test]
+    fn a_bound_of_next_to_nothing_puts_the_others_off_for_good() {
+        let mix = mix(Some(1e-300), DELAY_NS);
+        assert!(mix.first_start_ns(0, 0) <= DELAY_NS);
+        assert!(mix.first_start_ns(199, 1) > u64::MAX / 2);
+    }
 }

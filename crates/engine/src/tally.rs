@@ -275,3 +275,103 @@ impl Tally {
         std::mem::take(&mut self.mix)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_workload::ClassId;
+
+    const WINDOW: Window = Window {
+        length_ns: 10 * NS_PER_S,
+        ramp_up_ns: 2 * NS_PER_S,
+        ramp_down_ns: 3 * NS_PER_S,
+    };
+
+    fn ended(result: Result<(), Failure>) -> Performed {
+        Performed {
+            class: ClassId(1),
+            result,
+            bytes_body: 10,
+            bytes_in: 100,
+            bytes_out: 50,
+            connect_ns: Some(5),
+            connections: 1,
+            reconnected: false,
+        }
+    }
+
+    /// One operation that ends at each of `moments`.
+    fn tally(result: Result<(), Failure>, moments: &[u64]) -> MixTally {
+        let mut tally = Tally::new(WINDOW, 2, 3, Arc::default());
+        for moment in moments {
+            tally.count(2, &ended(result), *moment, 1000);
+        }
+        tally.finish()
+    }
+
+    /// Either side of each border: start, window open, window closed, end.
+    const MOMENTS: [u64; 7] = [
+        0,
+        2 * NS_PER_S - 1,
+        2 * NS_PER_S,
+        7 * NS_PER_S - 1,
+        7 * NS_PER_S,
+        10 * NS_PER_S - 1,
+        10 * NS_PER_S,
+    ];
+
+    #[test]
+    fn only_what_ends_in_the_window_counts_in_it_and_the_total_counts_all() {
+        let tally = tally(Ok(()), &MOMENTS);
+        assert_eq!(tally.operations_total, 7);
+        assert_eq!((tally.by_class[1].count, tally.by_class[0].count), (2, 0));
+        assert_eq!(tally.by_class[1].bytes_body, 20);
+        assert_eq!((tally.bytes_in, tally.bytes_out), (200, 100));
+        assert_eq!(
+            (tally.response_time().count(), tally.connect_time.count()),
+            (2, 2)
+        );
+        assert_eq!(
+            (tally.by_client[2].operations, tally.by_client[2].bytes_in),
+            (2, 200)
+        );
+        assert_eq!(tally.generator.connections, 7);
+        let seconds: Vec<u64> = tally.by_second.iter().map(|second| second.operations).collect();
+        assert_eq!(seconds, [1, 1, 1, 0, 0, 0, 1, 1, 0, 1, 1]);
+    }
+
+    #[test]
+    fn a_failure_is_counted_once_and_moves_no_figure_of_the_successes() {
+        let tally = tally(Err(Fault::WrongLength.into()), &MOMENTS);
+        let [fault] = tally.faults[..] else {
+            panic!("{:?}", tally.faults)
+        };
+        assert_eq!(
+            (fault.fault, fault.count, fault.in_window),
+            (Fault::WrongLength, 7, 2)
+        );
+        assert_eq!((tally.by_class[1].errors, tally.by_client[2].errors), (2, 7));
+        assert_eq!((tally.operations_total, tally.by_class[1].count), (0, 0));
+        assert_eq!(
+            (tally.bytes_in, tally.bytes_out, tally.response_time().count()),
+            (0, 0, 0)
+        );
+        assert_eq!(tally.by_second.iter().map(|second| second.errors).sum::<u64>(), 7);
+    }
+
+    #[test]
+    fn the_parts_of_several_threads_add_up() {
+        let mut sum = tally(Ok(()), &MOMENTS);
+        sum.add(&tally(Err(Fault::ClosedEarly.into()), &MOMENTS));
+        sum.add(&tally(Err(Fault::ClosedEarly.into()), &MOMENTS[..3]));
+        sum.add(&tally(Ok(()), &[25 * NS_PER_S]));
+        assert_eq!((sum.operations_total, sum.by_class[1].count), (8, 2));
+        assert_eq!(
+            (sum.faults.len(), sum.faults[0].count, sum.faults[0].in_window),
+            (1, 10, 3)
+        );
+        assert_eq!(sum.by_second.len(), 26);
+        assert_eq!((sum.by_client.len(), sum.by_client[2].errors), (3, 10));
+        assert_eq!((sum.response_time().count(), sum.generator.connections), (2, 18));
+    }
+}

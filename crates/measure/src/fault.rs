@@ -117,7 +117,11 @@ impl fmt::Display for Failure {
         let words = self.fault.words();
         match self.detail {
             Detail::None => write!(formatter, "{words}"),
-            Detail::Errno(number) => write!(formatter, "{words}: {}", std::io::Error::from_raw_os_error(number)),
+            Detail::Errno(number) => write!(
+                formatter,
+                "{words}: {}",
+                std::io::Error::from_raw_os_error(number)
+            ),
             Detail::Status(status) => write!(formatter, "{words}: status {status}"),
             Detail::Length { expected, got } => {
                 write!(formatter, "{words}: {got} bytes came, {expected} were expected")

@@ -119,7 +119,10 @@ mod tests {
         let mut histogram = Histogram::new();
         (1..10_000).for_each(|value| histogram.record(value * 17));
         let back = Histogram::from_bytes(&histogram.to_bytes());
-        assert_eq!(back.map(|h| (h.count(), h.value_at(0.99))), Ok((9_999, histogram.value_at(0.99))));
+        assert_eq!(
+            back.map(|h| (h.count(), h.value_at(0.99))),
+            Ok((9_999, histogram.value_at(0.99)))
+        );
     }
 
     #[test]

@@ -35,7 +35,9 @@ impl Histogram {
 
     fn value_at(&self, quantile: f64) -> PyResult<u64> {
         if !(0.0..=1.0).contains(&quantile) {
-            return Err(PyValueError::new_err(format!("a quantile lies between 0 and 1, not at {quantile}")));
+            return Err(PyValueError::new_err(format!(
+                "a quantile lies between 0 and 1, not at {quantile}"
+            )));
         }
         Ok(self.inner.value_at(quantile))
     }

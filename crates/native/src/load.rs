@@ -40,10 +40,14 @@ impl Problems {
     where
         T: Copy,
     {
-        let found = choices.iter().find(|(choice, _)| *choice == given).map(|(_, value)| *value);
+        let found = choices
+            .iter()
+            .find(|(choice, _)| *choice == given)
+            .map(|(_, value)| *value);
         if found.is_none() {
             let known: Vec<&str> = choices.iter().map(|(choice, _)| *choice).collect();
-            self.0.push(format!("{name}: {given:?} is none of {}", known.join(", ")));
+            self.0
+                .push(format!("{name}: {given:?} is none of {}", known.join(", ")));
         }
         found
     }
@@ -79,7 +83,10 @@ impl MixSpec {
         cpus: Option<Vec<usize>>,
     ) -> PyResult<Self> {
         let mut problems = Problems::default();
-        let kinds = [("webbench-static", WorkloadKind::WebbenchStatic), ("url", WorkloadKind::Url)];
+        let kinds = [
+            ("webbench-static", WorkloadKind::WebbenchStatic),
+            ("url", WorkloadKind::Url),
+        ];
         let workload = problems.choose("workload", workload, &kinds);
         let versions = [("1.0", Version::Http10), ("1.1", Version::Http11)];
         let version = problems.choose("http_version", http_version, &versions);
@@ -90,13 +97,19 @@ impl MixSpec {
             times.iter().all(|time| (0.0..=MAX_LENGTH_S).contains(time)),
             "every time lies between 0 and 86,400 seconds",
         );
-        problems.unless(length_s > ramp_up_s + ramp_down_s, "the ramps leave nothing of the length");
+        problems.unless(
+            length_s > ramp_up_s + ramp_down_s,
+            "the ramps leave nothing of the length",
+        );
         problems.unless(timeout_s > 0.0, "timeout_s must be more than 0");
         problems.unless(
             (1..=MAX_STREAMS).contains(&clients.saturating_mul(threads)),
             "clients x threads must lie between 1 and 1,000,000",
         );
-        problems.unless((0.0..=1.0).contains(&verify_share), "verify_share lies between 0 and 1");
+        problems.unless(
+            (0.0..=1.0).contains(&verify_share),
+            "verify_share lies between 0 and 1",
+        );
         problems.unless(
             (256..=16 * 1024 * 1024).contains(&receive_buffer_bytes),
             "receive_buffer_bytes lies between 256 and 16 MiB",
@@ -105,8 +118,14 @@ impl MixSpec {
             (1..=MAX_ENGINE_THREADS).contains(&engine_threads),
             "engine_threads lies between 1 and 256",
         );
-        problems.unless(cpus.iter().all(|cpu| *cpu < MAX_CPUS), "a CPU's number is less than 1024");
-        problems.unless(leave_after_errors != Some(0), "leave_after_errors must be at least 1");
+        problems.unless(
+            cpus.iter().all(|cpu| *cpu < MAX_CPUS),
+            "a CPU's number is less than 1024",
+        );
+        problems.unless(
+            leave_after_errors != Some(0),
+            "leave_after_errors must be at least 1",
+        );
         problems.unless(
             max_rate_per_s.is_none_or(|rate| rate.is_finite() && rate > 0.0),
             "max_rate_per_s must be more than 0",
@@ -115,7 +134,8 @@ impl MixSpec {
             target.inner.is_loopback() || max_rate_per_s.is_some(),
             "a target that is not loopback needs max_rate_per_s",
         );
-        let (Some(workload), Some(version), Some(reset), true) = (workload, version, reset, problems.0.is_empty())
+        let (Some(workload), Some(version), Some(reset), true) =
+            (workload, version, reset, problems.0.is_empty())
         else {
             return Err(PyValueError::new_err(problems.0.join("\n")));
         };
@@ -171,7 +191,9 @@ fn load_error(error: &LoadError) -> PyErr {
 #[pyfunction]
 pub fn start(py: Python<'_>, spec: &MixSpec) -> PyResult<Load> {
     let mix = spec.mix.clone();
-    let load = py.detach(|| dyno_engine::Load::start(mix)).map_err(|error| load_error(&error))?;
+    let load = py
+        .detach(|| dyno_engine::Load::start(mix))
+        .map_err(|error| load_error(&error))?;
     Ok(Load {
         inner: Mutex::new(load),
     })
@@ -196,7 +218,8 @@ impl Load {
     }
 
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
-        let timeout = Duration::try_from_secs_f64(timeout_s).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let timeout = Duration::try_from_secs_f64(timeout_s)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
         py.detach(|| Ok(self.inner.lock().map_err(poisoned)?.wait(timeout)))
     }
 
@@ -210,16 +233,26 @@ impl Load {
 fn result<'py>(py: Python<'py>, load: &dyno_engine::Load, tally: &MixTally) -> PyResult<Bound<'py, PyDict>> {
     let mix = load.mix();
     let bytes = |histogram: &dyno_measure::Histogram| PyBytes::new(py, &histogram.to_bytes());
-    let left = tally.by_client.iter().filter(|client| client.left_at_ns.is_some()).count();
+    let left = tally
+        .by_client
+        .iter()
+        .filter(|client| client.left_at_ns.is_some())
+        .count();
     let result = PyDict::new(py);
     result.set_item("stopped", load.was_stopped())?;
     result.set_item("started_unix_s", load.started_unix_s())?;
     result.set_item("window_s", seconds(mix.window.measured_ns()))?;
     result.set_item("clients_planned", mix.clients)?;
     result.set_item("clients_participating", mix.clients - left)?;
-    result.set_item("operations", tally.by_class.iter().map(|class| class.count).sum::<u64>())?;
+    result.set_item(
+        "operations",
+        tally.by_class.iter().map(|class| class.count).sum::<u64>(),
+    )?;
     result.set_item("operations_total", tally.operations_total)?;
-    result.set_item("bytes_body", tally.by_class.iter().map(|class| class.bytes_body).sum::<u64>())?;
+    result.set_item(
+        "bytes_body",
+        tally.by_class.iter().map(|class| class.bytes_body).sum::<u64>(),
+    )?;
     result.set_item("bytes_in", tally.bytes_in)?;
     result.set_item("bytes_out", tally.bytes_out)?;
     result.set_item("response_time_hdr", bytes(&tally.response_time()))?;
@@ -252,7 +285,10 @@ fn by_operation<'py>(py: Python<'py>, classes: &[String], tally: &MixTally) -> P
         row.set_item("count", class.count)?;
         row.set_item("bytes_body", class.bytes_body)?;
         row.set_item("errors", class.errors)?;
-        row.set_item("response_time_hdr", PyBytes::new(py, &class.response_time.to_bytes()))?;
+        row.set_item(
+            "response_time_hdr",
+            PyBytes::new(py, &class.response_time.to_bytes()),
+        )?;
         rows.append(row)?;
     }
     Ok(rows)

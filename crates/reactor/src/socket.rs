@@ -117,7 +117,8 @@ impl Socket {
     /// What a connection on which nothing was outstanding has come to. Costs a system call only where the kernel has
     /// reported something meanwhile.
     pub fn after_idling(&self) -> Idle {
-        let reported = self.take_note(ARRIVAL);
+        // Of a socket that never waited nothing is reported.
+        let reported = self.take_note(ARRIVAL) || self.registered.get().is_none();
         if self.end_reported.get() {
             return Idle::Ended;
         }

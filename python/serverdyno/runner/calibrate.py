@@ -35,7 +35,9 @@ class Calibration:
 
     def measure(self, progress: Progress) -> list[CeilingRecord]:
         """A few seconds at each of a few mixes, the largest among them. Raises ServerError."""
-        settings = {} if self.document_bytes is None else {"body_bytes": self.document_bytes}
+        settings = {"threads": len(self.placement.server)}
+        if self.document_bytes is not None:
+            settings["body_bytes"] = self.document_bytes
         with running("reference", settings, cpus=self.placement.server) as reference:
             target = open_target(reference.url)
             task = local.Task(self.suite, target, self.generator, self.placement.generator, None)

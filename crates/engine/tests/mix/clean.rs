@@ -60,6 +60,26 @@ fn with_a_connection_per_request_the_total_is_the_servers_own_count() {
 }
 
 #[test]
+fn a_server_that_closes_first_as_it_was_asked_to_is_counted_alike() {
+    for version in [Version::Http10, Version::Http11] {
+        let server = Server::start(|mut connection| {
+            connection.request();
+            connection.send(OK);
+        });
+        let tally = check(
+            &server,
+            Mix {
+                version,
+                connecting: connecting(false, false),
+                ..mix(server.address)
+            },
+        );
+        assert_eq!(tally.generator.connections, tally.operations_total);
+        assert_eq!(tally.generator.reconnects, 0);
+    }
+}
+
+#[test]
 fn several_engine_threads_share_the_clients_and_their_sums_are_one_tally() {
     let server = Server::answering(OK);
     let tally = check(

@@ -1,0 +1,245 @@
+"""The README of one execution: what was measured, how, on what, and which targets were met, in plain words."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benches import peers
+from benches.accuracy import COUNTS, TIMES
+from benches.ratios import Spread
+from benches.results import GROWTH, MEMORY, Results, Row
+from benches.rounds import FOREIGN_LIMIT, Run
+from benches.speed import FIGURES, Case
+from serverdyno.probes.host import host_facts
+from serverdyno.servers.registry import driver_type
+
+ROOT = Path(__file__).parent.parent
+
+METHOD = """\
+- Generator and server are pinned to a CPU each and talk over loopback. Every round runs each tool once, in an order
+  that turns round (A B C, then C B A), against one server that stays up for all rounds of a comparison.
+- Before each run we wait (bounded) until others use less than 5 % of a CPU. A run during which others, or the
+  hypervisor (steal), used more than {limit:.0%} of a CPU is repeated, up to {attempts} runs in all; the least disturbed
+  is kept and, if it was disturbed all the same, counted as *disturbed* below. `raw.csv` has all of them.
+- Requests are the tool's own count. wrk's and ab's answers other than 2xx are taken off. CPU time is `wait4`'s user
+  and system time of the tool's process; ours is that of its process from just before the mix to just after it, the
+  start of the interpreter left out. The server's is the sum over its processes (ticks of 10 ms).
+- Ratios are of runs of the same round. Intervals are those of the sign test for the median (at least 95 %; six rounds
+  or more), and a target counts as met only where the whole interval keeps it.
+- `dyno` validates the head and the length of every response, and records every response time in an HDR histogram.
+  On the WebBench tree it also compares every byte of every body (XXH3-64 of the content that it must have).
+- `close` means a new connection for each request. dyno and wrk send HTTP/1.1 with `Connection: close`, ab sends
+  HTTP/1.0. `dyno, reset` ends its connections with a reset, which no browser does: it is off by default, is shown for
+  who wonders, and has no target.
+"""
+
+CAVEATS = """\
+- Loopback: much of the receiver's network work is done in the sender's system call, so "generator CPU" contains work
+  of the server's kernel side, most of all for connects, and the other way round.
+- A virtual machine whose host has other guests: differences of a few per cent between two executions of this are not
+  findings; ratios within one are better founded than absolute figures.
+- One CPU each for generator and server: where the server's is the busier one (see the columns *busy*), the ratio of
+  requests/s says little of the generators, and the CPU time for a request says more.
+- Memory is what the process grew by (resident set), without the kernel's socket buffers.
+"""
+
+
+def readme(results: Results, title: str) -> str:
+    """Markdown."""
+    parts = [
+        f"# {title}",
+        f"`{results.command}`, at {_commit()}; {results.effort.rounds} rounds of {results.effort.seconds:g} s; "
+        f"took {results.took_s / 60:.0f} minutes.",
+        "## Targets",
+        _targets(results.targets()),
+        *(["Left out:", _list(results.left_out)] if results.left_out else []),
+        *(part for case in results.cases() for part in _case(case, results)),
+        *_counts(results),
+        *_times(results),
+        *_growth(results),
+        *_waits(results),
+        "## Method",
+        METHOD.format(limit=FOREIGN_LIMIT, attempts=results.effort.attempts),
+        "## Caveats",
+        CAVEATS,
+        "## Machine and versions",
+        _list(f"{name}: {value}" for name, value in _facts()),
+    ]
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _targets(rows: Sequence[Row]) -> str:
+    return _table(
+        ("case", "what", "target", "median", "interval or range", "verdict"),
+        (
+            (
+                row.case,
+                f"{row.subject}: {row.figure}",
+                row.target,
+                _number(row.spread.median),
+                _range(row.spread),
+                f"**{row.verdict}**",
+            )
+            for row in rows
+        ),
+    )
+
+
+def _case(case: Case, results: Results) -> list[str]:
+    runs = results.kept(case.name)
+    rows = []
+    for tool in dict.fromkeys(run.tool for run in runs):
+        own = [run for run in runs if run.tool == tool]
+        figures = [row.spread for row in results.figures() if (row.case, row.subject) == (case.name, tool)]
+        rows.append(
+            (
+                tool,
+                *(
+                    f"{_number(found.median)} [{_number(found.low)} - {_number(found.high)}]"
+                    for found in figures
+                ),
+                _busy(own, lambda run: run.generator_cpu_s),
+                _busy(own, lambda run: run.server_cpu_s or 0.0),
+                sum(run.errors for run in own),
+                f"{sum(run.noisy for run in own)} of {len(own)}",
+            )
+        )
+    columns = ("tool", *FIGURES, "generator busy", "server busy", "errors", "disturbed")
+    return [
+        f"## {case.title}",
+        f"Median [lowest - highest] of the rounds; `{case.name}`.",
+        _table(columns, rows),
+    ]
+
+
+def _busy(runs: Sequence[Run], cpu_s: Any) -> str:
+    return f"{sum(map(cpu_s, runs)) / sum(run.measured_s for run in runs):.0%}"
+
+
+def _counts(results: Results) -> list[str]:
+    parts = []
+    if counted := [run for case in COUNTS for run in results.kept(case.name)]:
+        rows = [
+            (run.case, run.round + 1, f"{run.requests:,}", f"{run.server_requests:,}", run.errors)
+            for run in counted
+        ]
+        columns = ("case", "round", "requests by dyno", "requests by the server", "errors")
+        parts += ["## Requests counted", "nginx: lines of its access log. Reference server: its counter."]
+        parts.append(_table(columns, rows))
+    return parts
+
+
+def _times(results: Results) -> list[str]:
+    if not results.comparisons:
+        return []
+    rows = [
+        (
+            found.case,
+            found.round + 1,
+            f"{found.kind} {found.quantile}",
+            f"{found.ours_s * 1e3:.3f}",
+            f"{found.wire_s * 1e3:.3f}",
+            f"{found.error:+.2%}",
+            f"{found.ours_count:,} / {found.wire_count:,}",
+        )
+        for found in results.comparisons
+    ]
+    columns = ("case", "round", "time", "dyno, ms", "wire, ms", "difference", "samples")
+    return [
+        "## Response times",
+        "Wire: from the first segment that the client sent for a request (the first SYN, where it made a "
+        "connection) to the last segment of the answer, by the kernel's own timestamps on loopback.",
+        _list(f"`{case.name}`: {case.title}." for case in TIMES),
+        _table(columns, rows),
+    ]
+
+
+def _growth(results: Results) -> list[str]:
+    runs = results.kept(GROWTH)
+    if not runs:
+        return []
+    found = list(results.growth())
+    rows = []
+    for tool in dict.fromkeys(run.tool for run in runs):
+        own = [run for run in runs if run.tool == tool]
+        figures = {row.figure: row.spread for row in found if row.subject == tool}
+        cells = (
+            f"{_number(one.median)} [{_number(one.low)} - {_number(one.high)}]" for one in figures.values()
+        )
+        rows.append((f"{own[0].connections:,}", *cells, sum(run.errors for run in own)))
+    return [
+        "## More connections",
+        "Reference server, kept-alive connections; median [lowest - highest].",
+        _table(("connections", *FIGURES, *MEMORY, "errors"), rows),
+    ]
+
+
+def _waits(results: Results) -> list[str]:
+    if not results.waits:
+        return []
+    rows = [
+        (
+            f"`{wait.command}`",
+            len(wait.seconds),
+            f"{min(wait.seconds):.3f}",
+            f"{max(wait.seconds):.3f}",
+            wait.name,
+        )
+        for wait in results.waits
+    ]
+    return ["## The tool itself", _table(("command", "times", "least, s", "most, s", "case"), rows)]
+
+
+def _facts() -> Iterable[tuple[str, object]]:
+    host: Any = host_facts()
+    yield "processor", f"{host['cpu']['model']}, {host['cpu']['logical']} CPUs, {host['cpu']['cores']} cores"
+    yield "virtualisation", host["virtualisation"]
+    yield "memory", f"{host['memory']['total_bytes'] / 2**30:.1f} GiB"
+    yield "kernel", f"{host['system']['kernel']} ({host['system']['kernel_build']})"
+    yield "kernel parameters", " ".join(host["system"]["kernel_parameters"])
+    yield "clock source", host["system"]["clocksource"]
+    yield "distribution", host["system"]["distribution"]
+    yield from host["software"].items()
+    for name in ("net.ipv4.ip_local_port_range", "net.ipv4.tcp_tw_reuse", "net.core.somaxconn"):
+        yield name, host["sysctls"][name]
+    nginx = driver_type("nginx").installed()
+    yield "nginx", nginx.version if nginx else "not installed"
+    yield from peers.versions().items()
+
+
+def _commit() -> str:
+    """The commit of the checkout, with a word where files differ from it."""
+    command = [
+        "git",
+        "-C",
+        str(ROOT),
+        "describe",
+        "--always",
+        "--dirty=, with changes that are not committed",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"commit {done.stdout.strip()}" if done.returncode == 0 else "a commit that is not known"
+
+
+def _number(value: float) -> str:
+    """Four significant digits, as a reader needs."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _range(spread: Spread) -> str:
+    if spread.n == 1:
+        return ""
+    low, high = spread.interval or (spread.low, spread.high)
+    return f"{_number(low)} - {_number(high)} ({'interval' if spread.interval else 'range'}, n = {spread.n})"
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

@@ -1,0 +1,125 @@
+"""Everything that one execution of the benches measured, and what follows from it: figures with spread, targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from benches.accuracy import LIMIT, Comparison
+from benches.promises import Waiting
+from benches.ratios import Bound, Spread, spread
+from benches.rounds import Effort, Run
+from benches.speed import FIGURES, Case, cases
+
+GROWTH = "growth"
+MEMORY = {
+    "generator memory, bytes/connection": "rss_growth_bytes",
+    "server memory, bytes/connection": "server_rss_growth_bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure of one subject, over the rounds; with a target or without."""
+
+    case: str
+    subject: str
+    figure: str
+    spread: Spread
+    target: Bound | None = None
+
+    @property
+    def verdict(self) -> str:
+        """In words; nothing without a target."""
+        return self.target.verdict(self.spread).value if self.target else ""
+
+
+@dataclass(slots=True)
+class Results:
+    """What was measured, in the order of measuring. `left_out`: what could not be, and why."""
+
+    effort: Effort
+    command: str
+    took_s: float = 0.0
+    runs: list[Run] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+    waits: list[Waiting] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def kept(self, case: str) -> list[Run]:
+        """The runs of a case that count."""
+        return [run for run in self.runs if run.case == case and run.kept]
+
+    def cases(self) -> list[Case]:
+        """The comparisons with peers that were carried out."""
+        return [case for case in cases() if self.kept(case.name)]
+
+    def rows(self) -> list[Row]:
+        """Every figure: what `summary.csv` holds."""
+        return [*self.figures(), *self.growth(), *self.targets()]
+
+    def targets(self) -> list[Row]:
+        """Every figure that has a target."""
+        return [*self.ratios(), *self.count_errors(), *self.time_errors(), *self.waiting()]
+
+    def figures(self) -> Iterator[Row]:
+        """Of each tool in each comparison."""
+        for case in self.cases():
+            yield from self._by_tool(case.name, FIGURES)
+
+    def growth(self) -> Iterator[Row]:
+        """At each number of connections."""
+        memory = {name: _per_connection(key) for name, key in MEMORY.items()}
+        yield from self._by_tool(GROWTH, FIGURES | memory)
+
+    def _by_tool(self, case: str, figures: dict[str, Callable[[Run], float | None]]) -> Iterator[Row]:
+        runs = self.kept(case)
+        for tool in dict.fromkeys(run.tool for run in runs):
+            for name, figure in figures.items():
+                values = [value for run in runs if run.tool == tool and (value := figure(run)) is not None]
+                if values:
+                    yield Row(case, tool, name, spread(values))
+
+    def ratios(self) -> Iterator[Row]:
+        """Ours to the peers', round by round."""
+        for case in self.cases():
+            for goal in case.goals:
+                if found := goal.ratios(self.kept(case.name)):
+                    yield Row(case.name, goal.subject, goal.figure, found, goal.bound)
+
+    def count_errors(self) -> Iterator[Row]:
+        """By how many requests our count differs from the server's."""
+        for case in dict.fromkeys(run.case for run in self.runs if run.case.startswith("count-")):
+            differences = [
+                float(abs(run.requests - run.server_requests))
+                for run in self.kept(case)
+                if run.server_requests is not None
+            ]
+            none = Bound(0, at_least=False)
+            yield Row(
+                case, "dyno", "difference from the server's own count, requests", spread(differences), none
+            )
+
+    def time_errors(self) -> Iterator[Row]:
+        """By what share our percentiles differ from those of the wire."""
+        groups: dict[tuple[str, str, str], list[float]] = {}
+        for found in self.comparisons:
+            groups.setdefault((found.case, found.kind, found.quantile), []).append(abs(found.error))
+        for (case, kind, quantile), errors in groups.items():
+            yield Row(
+                case, "dyno", f"{kind} time {quantile}, difference from the wire", spread(errors), LIMIT
+            )
+
+    def waiting(self) -> Iterator[Row]:
+        """For the tool itself; the target is one of the median."""
+        for wait in self.waits:
+            yield Row(wait.name, "dyno", "seconds, median", spread([spread(wait.seconds).median]), wait.limit)
+
+
+def _per_connection(key: str) -> Callable[[Run], float | None]:
+    def figure(run: Run) -> float | None:
+        value: Any = run.details.get(key)
+        return None if value is None else value / run.connections
+
+    return figure

@@ -1,0 +1,214 @@
+"""Load goes only where it is welcome: from Python there is no way to a target but `Target.open`."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from serverdyno import _native
+
+TOKEN = "Zr4u7xKq9LmN2pWs"
+ADDRESS = "10.77.0.1"
+PATIENCE_S = 60
+
+# Runs inside the namespace. `answer(path, host)` gives the status and the body of every response.
+PRELUDE = f"""
+import http.server, threading
+from serverdyno import _native
+
+TOKEN = {TOKEN!r}
+
+def serve(answer):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, body = answer(self.path, self.headers["Host"])
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(({ADDRESS!r}, 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://{ADDRESS}:{{server.server_port}}/"
+
+def right(path, host):
+    if path == f"/.well-known/serverdyno/{{TOKEN}}":
+        return 200, _native.consent_document(host, TOKEN)
+    return 404, ""
+
+def opened(answer, token=TOKEN):
+    try:
+        return _native.Target.open(serve(answer), token)
+    except PermissionError as refusal:
+        return str(refusal)
+"""
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    """A network namespace with one address that is not loopback."""
+    name = f"dyno-test-{uuid.uuid4().hex[:12]}"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        assert os.geteuid() != 0 or "not permitted" in made.stderr, made.stderr
+        pytest.skip(f"network namespaces can't be made here: {made.stderr.strip()}")
+    try:
+        for command in ("link set lo up", f"address add {ADDRESS}/24 dev lo"):
+            subprocess.run(["ip", "-netns", name, *command.split()], check=True)
+        yield name
+    finally:
+        subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+def said(namespace: str, script: str) -> str:
+    """What the script prints in the namespace."""
+    program = PRELUDE + textwrap.dedent(script)
+    command = ["ip", "netns", "exec", namespace, sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def spec(target: _native.Target, **changed: Any) -> _native.MixSpec:
+    parameters: dict[str, Any] = {"workload": "url", "clients": 1, "threads": 1, "length_s": 0.1}
+    return _native.MixSpec(target=target, **(parameters | changed))
+
+
+def test_the_right_document_opens_a_target_that_is_not_loopback(namespace: str) -> None:
+    script = """
+        target = opened(right)
+        print(target.loopback, target.address == target.host, target.url == f"http://{target.host}/")
+    """
+    assert said(namespace, script) == "False True True"
+
+
+@pytest.mark.parametrize(
+    ("answer", "token"),
+    [
+        ("right", "None"),
+        ("right", "'too-short'"),
+        ("right", "TOKEN + 'x'"),
+        ("lambda path, host: (200, path)", "TOKEN"),
+        ("lambda path, host: (200, TOKEN)", "TOKEN"),
+        ("lambda path, host: (200, 'welcome')", "TOKEN"),
+        ("lambda path, host: (404, right(path, host)[1])", "TOKEN"),
+        ("lambda path, host: (302, right(path, host)[1])", "TOKEN"),
+        ("lambda path, host: (200, _native.consent_document('10.77.0.1', TOKEN))", "TOKEN"),
+        ("lambda path, host: (200, _native.consent_document('other.example', TOKEN))", "TOKEN"),
+    ],
+)
+def test_any_other_answer_is_a_refusal(namespace: str, answer: str, token: str) -> None:
+    assert "is not this machine" in said(namespace, f"print(opened({answer}, {token}))")
+
+
+def test_a_refusal_says_how_to_agree(namespace: str) -> None:
+    script = """
+        print(opened(lambda path, host: (404, "")))
+    """
+    refusal = said(namespace, script)
+    assert f"/.well-known/serverdyno/{TOKEN}" in refusal
+    host = refusal.split()[0]
+    assert refusal.splitlines()[-1] == _native.consent_document(host, TOKEN)
+
+
+def test_a_mix_for_a_target_that_is_not_loopback_needs_a_bound_on_its_rate(namespace: str) -> None:
+    script = """
+        def mix(**bounds):
+            return _native.MixSpec(target=target, workload="url", clients=1, threads=1, length_s=0.2, **bounds)
+
+        target = opened(lambda path, host: (200, right(path, host)[1]))
+        try:
+            mix()
+        except ValueError as problem:
+            print(problem)
+        for no_bound in (float("inf"), float("nan"), 0.0, -1.0):
+            try:
+                mix(max_rate_per_s=no_bound)
+            except ValueError:
+                continue
+            print("taken:", no_bound)
+        load = _native.start(mix(max_rate_per_s=10.0))
+        assert load.wait(30)
+        print(1 <= load.result()["operations_total"] <= 3)
+    """
+    assert said(namespace, script).splitlines() == [
+        "a target that is not loopback needs max_rate_per_s",
+        "True",
+    ]
+
+
+def test_loopback_needs_no_consent() -> None:
+    for url in ("http://127.0.0.1:1/", "http://127.8.9.10:1/path", "http://[::1]:1/"):
+        assert _native.Target.open(url).loopback
+
+
+@pytest.mark.parametrize(
+    "url", ["", "10.77.0.1", "https://127.0.0.1/", "http://u@127.0.0.1/", "http://127.0.0.1/ a"]
+)
+def test_what_is_not_a_plain_url_is_no_target(url: str) -> None:
+    with pytest.raises(ValueError, match=r"http|blanks"):
+        _native.Target.open(url)
+
+
+def test_a_target_can_be_neither_made_nor_copied_nor_changed_nor_derived() -> None:
+    target: Any = _native.Target.open("http://127.0.0.1:1/")
+    kind: Any = _native.Target
+    makers = [
+        kind,
+        lambda: kind("http://10.77.0.1/"),
+        lambda: kind.__new__(kind),
+        lambda: object.__new__(kind),
+        lambda: copy.copy(target),
+        lambda: copy.deepcopy(target),
+        lambda: pickle.loads(pickle.dumps(target)),
+        lambda: type("Own", (kind,), {}),
+        lambda: kind.__class__.__call__(kind),
+    ]
+    for make in makers:
+        with pytest.raises((TypeError, pickle.PicklingError)):
+            make()
+    for name in ("address", "host", "path", "loopback", "url", "anything"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(target, name, "10.77.0.1:80")
+
+
+def test_another_object_does_not_become_a_target() -> None:
+    class Own:
+        __slots__ = ("address", "host", "inner", "path", "url")
+
+    for impostor in (Own(), _native.Histogram.merged([])):
+        with pytest.raises(TypeError):
+            impostor.__class__ = _native.Target  # type: ignore[assignment]
+
+
+def test_a_mix_takes_nothing_but_a_target() -> None:
+    class Pretender:
+        url, address, host, path, loopback = "http://10.77.0.1/", "10.77.0.1:80", "10.77.0.1", "/", True
+
+    for pretender in (Pretender(), "http://10.77.0.1/", None):
+        with pytest.raises(TypeError):
+            spec(pretender)  # type: ignore[arg-type]
+
+
+def test_nothing_but_open_makes_a_target_and_nothing_but_a_mix_makes_load() -> None:
+    makers = [
+        name for name in vars(_native.Target) if callable(getattr(_native.Target, name)) and name[0] != "_"
+    ]
+    assert makers == ["open"]
+    not_a_mix: Any = "http://10.77.0.1/"
+    with pytest.raises(TypeError):
+        _native.start(not_a_mix)
+    assert spec(_native.Target.open("http://127.0.0.1:1/")) is not None
