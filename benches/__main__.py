@@ -22,8 +22,11 @@ RUNS = Path(__file__).parent / "runs"
 def run_speed(results: Results, places: Cpus, effort: Effort) -> None:
     """The comparisons with the peers."""
     for case in speed.cases():
-        _say(case.title)
-        results.runs += case.carry_out(places, effort)
+        if case.installed:
+            _say(case.title)
+            results.runs += case.carry_out(places, effort)
+        else:
+            results.left_out.append(f"{case.name}: {case.server} is not installed here")
 
 
 def run_counts(results: Results, places: Cpus, effort: Effort) -> None:

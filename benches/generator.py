@@ -62,6 +62,7 @@ def told(result: _native.MixResult) -> dict[str, Any]:
         "bytes_body": result["bytes_body"],
         "errors": sum(error["count"] for error in result["errors"]),
         "first_error": result["errors"][0]["example"] if result["errors"] else "",
+        "cpu_in_window_us": 1e6 * (result["generator"]["cpu_user_s"] + result["generator"]["cpu_system_s"]),
         "connections": result["generator"]["connections"],
         "reconnects": result["generator"]["reconnects"],
         "response_samples": response.count,

@@ -21,16 +21,18 @@ SAMPLE_S = 0.5
 
 
 def carry_out(places: Cpus, effort: Effort, connections: Sequence[int] = CONNECTIONS) -> list[Run]:
-    """Up and down the numbers of connections. Each run has a server of its own: memory that is freed often stays
-    with the process.
+    """Up and down the numbers of connections. Raises DynoError.
 
-    Raises DynoError.
+    Each run has a server of its own, since memory that is freed often stays with the process; and a ramp as long as
+    the window, in which all connections are made.
     """
+    longer = replace(effort, seconds=2 * effort.seconds)
     runs = []
     for number in range(min(ROUNDS, effort.rounds)):
         for count in connections if number % 2 == 0 else reversed(connections):
             with _server(places) as server:
-                run = _one(server, dyno(f"dyno, {count} connections", connections=count), places, effort)
+                tool = dyno(f"dyno, {count} connections", count, ramp_up_s=effort.seconds)
+                run = _one(server, tool, places, longer)
             runs.append(replace(run, round=number))
     return runs
 

@@ -20,7 +20,7 @@ from serverdyno.plan.model import GeneratorPlan, Mix, RunKey, Suite
 from serverdyno.probes.host import host_facts
 from serverdyno.probes.window import UNKNOWN
 from serverdyno.runner.create import create_experiment
-from serverdyno.runner.record import mix_record
+from serverdyno.runner.record import Surroundings, mix_record
 from serverdyno.servers.registry import settings_types
 from serverdyno.servers.running import running
 from serverdyno.store.records import MixRecord, SecondRow
@@ -117,7 +117,7 @@ def _real_mix(suite: Suite, key: RunKey, mix: Mix) -> MixRecord:
     with running("reference", {}) as server:
         task = local.Task(suite, open_target(server.url), GeneratorPlan(), (), None)
         result = local.run_mix(short, task, seed=1, on_tick=lambda _: None)
-    return mix_record(key, mix, result, use=UNKNOWN, server_rss_bytes=None, ceiling_operations_s=None)
+    return mix_record(key, mix, result, Surroundings(UNKNOWN, server_rss_bytes=None, ceiling_operations_s=None))
 
 
 def _like(real: MixRecord, key: RunKey, mix: Mix, scale: float) -> MixRecord:

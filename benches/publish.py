@@ -16,12 +16,12 @@ from pathlib import Path
 
 from benches.accuracy import Comparison
 from benches.readme import readme
-from benches.results import MEMORY, Results
+from benches.results import Results
 from benches.rounds import Run
 from serverdyno.probes.host import host_facts
 
 RUN_COLUMNS = tuple(entry.name for entry in fields(Run) if entry.name != "details")
-DETAILS = ("first_error", "reconnects", *MEMORY.values())
+DETAILS = ("first_error", "reconnects", "cpu_in_window_us", "rss_growth_bytes", "server_rss_growth_bytes")
 SUMMARY_COLUMNS = (
     *("case", "subject", "figure", "n", "median", "min", "max", "interval_low", "interval_high"),
     *("target", "verdict"),

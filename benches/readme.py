@@ -10,7 +10,7 @@ from typing import Any
 from benches import peers
 from benches.accuracy import COUNTS, TIMES
 from benches.ratios import Spread
-from benches.results import GROWTH, MEMORY, Results, Row
+from benches.results import GROWTH, GROWTH_FIGURES, Results, Row
 from benches.rounds import FOREIGN_LIMIT, Run
 from benches.speed import FIGURES, Case
 from serverdyno.probes.host import host_facts
@@ -22,7 +22,7 @@ METHOD = """\
 - Generator and server are pinned to a CPU each and talk over loopback. Every round runs each tool once, in an order
   that turns round (A B C, then C B A), against one server that stays up for all rounds of a comparison.
 - Before each run we wait (bounded) until others use less than 5 % of a CPU. A run during which others, or the
-  hypervisor (steal), used more than {limit:.0%} of a CPU is repeated, up to {attempts} runs in all; the least disturbed
+  hypervisor (steal), used more than {limit} % of a CPU is repeated, up to {attempts} runs in all; the least disturbed
   is kept and, if it was disturbed all the same, counted as *disturbed* below. `raw.csv` has all of them.
 - Requests are the tool's own count. wrk's and ab's answers other than 2xx are taken off. CPU time is `wait4`'s user
   and system time of the tool's process; ours is that of its process from just before the mix to just after it, the
@@ -43,7 +43,7 @@ CAVEATS = """\
   findings; ratios within one are better founded than absolute figures.
 - One CPU each for generator and server: where the server's is the busier one (see the columns *busy*), the ratio of
   requests/s says little of the generators, and the CPU time for a request says more.
-- Memory is what the process grew by (resident set), without the kernel's socket buffers.
+- Memory is what a process grew by (resident set), without the kernel's socket buffers.
 """
 
 
@@ -62,7 +62,7 @@ def readme(results: Results, title: str) -> str:
         *_growth(results),
         *_waits(results),
         "## Method",
-        METHOD.format(limit=FOREIGN_LIMIT, attempts=results.effort.attempts),
+        METHOD.format(limit=round(100 * FOREIGN_LIMIT), attempts=results.effort.attempts),
         "## Caveats",
         CAVEATS,
         "## Machine and versions",
@@ -144,10 +144,11 @@ def _times(results: Results) -> list[str]:
             f"{found.wire_s * 1e3:.3f}",
             f"{found.error:+.2%}",
             f"{found.ours_count:,} / {found.wire_count:,}",
+            f"{found.foreign_cpu_share:.0%}",
         )
         for found in results.comparisons
     ]
-    columns = ("case", "round", "time", "dyno, ms", "wire, ms", "difference", "samples")
+    columns = ("case", "round", "time", "dyno, ms", "wire, ms", "difference", "samples", "others' CPU")
     return [
         "## Response times",
         "Wire: from the first segment that the client sent for a request (the first SYN, where it made a "
@@ -172,8 +173,9 @@ def _growth(results: Results) -> list[str]:
         rows.append((f"{own[0].connections:,}", *cells, sum(run.errors for run in own)))
     return [
         "## More connections",
-        "Reference server, kept-alive connections; median [lowest - highest].",
-        _table(("connections", *FIGURES, *MEMORY, "errors"), rows),
+        "Reference server, kept-alive connections; median [lowest - highest]. Requests and CPU time once all "
+        "are open. Memory per connection contains what the process needs for any number of them: look at the last row.",
+        _table(("connections", *GROWTH_FIGURES, "errors"), rows),
     ]
 
 
@@ -196,7 +198,7 @@ def _waits(results: Results) -> list[str]:
 def _facts() -> Iterable[tuple[str, object]]:
     host: Any = host_facts()
     yield "processor", f"{host['cpu']['model']}, {host['cpu']['logical']} CPUs, {host['cpu']['cores']} cores"
-    yield "virtualisation", host["virtualisation"]
+    yield "under a hypervisor", host["virtualisation"]["hypervisor_flag"]
     yield "memory", f"{host['memory']['total_bytes'] / 2**30:.1f} GiB"
     yield "kernel", f"{host['system']['kernel']} ({host['system']['kernel_build']})"
     yield "kernel parameters", " ".join(host["system"]["kernel_parameters"])

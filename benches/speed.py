@@ -9,6 +9,7 @@ from typing import Any
 from benches.ratios import Bound, Spread, spread
 from benches.rounds import Cpus, Effort, Run, Stand, rounds
 from benches.tools import CONNECTIONS, Tool, ab, dyno, wrk
+from serverdyno.servers.registry import driver_type
 from serverdyno.servers.running import running
 
 BODY_BYTES = 1024
@@ -68,6 +69,11 @@ class Case:
     path: str
     tools: tuple[Tool, ...]
     goals: tuple[Goal, ...] = field(default=())
+
+    @property
+    def installed(self) -> bool:
+        """Whether the server is on this machine."""
+        return driver_type(self.server).installed() is not None
 
     def carry_out(self, places: Cpus, effort: Effort) -> list[Run]:
         """Every round, with the tools that are installed. Raises DynoError."""

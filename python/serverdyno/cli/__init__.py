@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 from types import FrameType
+from typing import Annotated
 
 import typer
 
+from serverdyno import __version__
 from serverdyno.cli import (
     calibrate,
     compare,
@@ -25,7 +27,8 @@ from serverdyno.cli import (
 app = typer.Typer(
     name="dyno",
     help="A dynamometer for servers: more and more clients, the peak, the behaviour past it, and how far to trust it.",
-    epilog="Suites re-create published parameters; they are not the original programs, and no figure is a result "
+    epilog="Example: dyno load http://127.0.0.1:8080/ --clients 1,4,8,16 --length 10s\n\n"
+    "Suites re-create published parameters; they are not the original programs, and no figure is a result "
     "of WebBench or NetBench.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -33,6 +36,21 @@ app = typer.Typer(
 )
 for verb in (load, run, resume, report, compare, suites, plan, servers, calibrate, tree, reference):
     verb.register(app)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"serverdyno {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version, and end.")
+    ] = False,
+) -> None:
+    """What may stand before a verb."""
 
 
 def main() -> None:

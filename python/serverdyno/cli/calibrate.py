@@ -16,13 +16,14 @@ def register(app: typer.Typer) -> None:
 
 def calibrate(
     suite: Annotated[str, typer.Option(help="The suite whose load is made.")] = "webbench-2.0-static",
-    threads: Annotated[int, typer.Option(help="Threads of the generator.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads of the generator.")] = 1,
 ) -> None:
     """Measure what the generator can do on this machine, against the reference server."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno import suites  # noqa: PLC0415
+    from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.cli.progress import progress_for  # noqa: PLC0415
     from serverdyno.fleet.placement import place  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
@@ -44,15 +45,19 @@ def calibrate(
             str(ceiling.threads),
             format_count(ceiling.operations / ceiling.window_s),
             f"{cpu_s / ceiling.operations * 1e6:.1f}" if ceiling.operations else "",
-            f"{cpu_s / ceiling.window_s / threads:.0%}",
+            f"{cpu_s / ceiling.window_s / min(threads, ceiling.clients):.0%}",
         )
-    out = Console()
+    out = standard_output()
     out.print(table)
     highest = ceiling_operations_s(ceilings)
-    out.print(
-        f"ceiling: {format_count(highest or 0)} requests/s with CPUs {placement.generator} for the generator and "
-        f"{placement.server} for the server; a mix at 80 % of it or more is marked generator-limited.",
-        highlight=False,
+    say(
+        out,
+        f"ceiling: {format_count(highest or 0)} requests/s, generator on CPUs {_listed(placement.generator)}, "
+        f"reference server on {_listed(placement.server)}; a mix at 80 % of it or more is marked generator-limited",
     )
     if placement.shared:
-        out.print("note: generator and server share CPUs; they take time from each other.")
+        say(out, "note: generator and server share CPUs; they take time from each other.")
+
+
+def _listed(cpus: tuple[int, ...]) -> str:
+    return ", ".join(map(str, cpus))

@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-import sys
+import shlex
 
 import typer
 from rich.console import Console
 
 from serverdyno import report
+from serverdyno.cli.output import say, standard_output
 from serverdyno.cli.progress import progress_for
+from serverdyno.errors import DynoError
 from serverdyno.report import text
-from serverdyno.runner.experiment import carry_out
+from serverdyno.runner.experiment import carry_out, missing
 from serverdyno.store.experiment import Experiment
 
 FAILED = 1
-WIDTH = 120  # columns of a table that goes to a file or a pipe
 
 
 def carry_out_and_report(experiment: Experiment) -> None:
     """Does what is left to do. Exits with 1 where a run failed; what was measured is reported all the same."""
     console = Console(stderr=True)
+    resume = f"dyno resume {shlex.quote(str(experiment.folder))}"
+    say(console, f"experiment: {experiment.folder}")
     try:
         with progress_for(console) as progress:
             whole = carry_out(experiment, progress)
+        if experiment.mixes():
+            show_and_write(experiment)
     except KeyboardInterrupt:
-        console.print(
-            f"interrupted; finished mixes are kept: dyno resume {experiment.folder}", soft_wrap=True
-        )
+        say(console, f"interrupted; finished mixes are kept. To go on: {resume}")
         raise
-    finish(experiment)
     if not whole:
-        console.print(f"some runs failed; `dyno resume {experiment.folder}` tries them again", style="bold")
+        again = f"; to try them again: {resume}" if missing(experiment) else ""
+        say(console, f"some runs failed{again}")
         raise typer.Exit(FAILED)
 
 
-def finish(experiment: Experiment) -> None:
-    """The table on standard output, the report in the experiment's folder."""
-    if not experiment.mixes():
-        return
-    out = Console(width=None if sys.stdout.isatty() else WIDTH)
-    text.render(report.build(experiment), out)
-    out.print(f"report: {report.write(experiment, experiment.folder)}", soft_wrap=True, highlight=False)
+def show_and_write(experiment: Experiment) -> None:
+    """The table on standard output, the report in the experiment's folder. Raises DynoError."""
+    out = standard_output()
+    built = report.build(experiment)
+    text.render(built, out)
+    try:
+        page = report.write(experiment, experiment.folder)
+    except OSError as error:
+        raise DynoError(f"the report can't be written: {error}") from error
+    say(out, f"report: {page}")

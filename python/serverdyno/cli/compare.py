@@ -21,14 +21,10 @@ def compare(
     ],
 ) -> None:
     """Compare configurations of one experiment with its first, or two experiments with each other."""
-    from rich.console import Console  # noqa: PLC0415
-
     from serverdyno import report  # noqa: PLC0415
-    from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.cli.output import standard_output  # noqa: PLC0415
     from serverdyno.report import text  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
-    if len(experiments) > 2:
-        raise UserError("one or two experiments can be compared")
     compared = report.compare([report.build(Experiment.open(folder)) for folder in experiments])
-    text.render_compared(compared, Console())
+    text.render_compared(compared, standard_output())

@@ -29,17 +29,19 @@ def load(
 ) -> None:
     """Load one URL with more and more clients: a curve and a table from one line."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
-    from serverdyno.plan.quick import quick_plan  # noqa: PLC0415
+    from serverdyno.plan.quick import QuickOptions, quick_plan  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
 
     plan, suite, text = quick_plan(
-        url,
-        clients=clients,
-        length=length,
-        repetitions=repetitions,
-        http_version=http,
-        keep_alive=keep_alive,
-        max_rate_per_s=max_rate,
+        QuickOptions(
+            url=url,
+            clients=clients,
+            length=length,
+            repetitions=repetitions,
+            http_version=http,
+            keep_alive=keep_alive,
+            max_rate_per_s=max_rate,
+        )
     )
     with create_experiment(into or default_folder(plan.name), text, plan, suite) as experiment:
         carry_out.carry_out_and_report(experiment)

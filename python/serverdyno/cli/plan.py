@@ -7,18 +7,14 @@ from typing import Annotated
 
 import typer
 
+EXAMPLE = "Example: dyno plan check plans/quick-static.toml"
+
 
 def register(app: typer.Typer) -> None:
     """Adds the verbs."""
-    plans = typer.Typer(help="Look at a plan without running it.", no_args_is_help=True)
-    plans.command("check", epilog="Example: dyno plan check plans/quick-static.toml")(check)
-    # A single command would become the group itself.
-    plans.callback()(_group)
+    plans = typer.Typer(help="Look at a plan without running it.", epilog=EXAMPLE, no_args_is_help=True)
+    plans.command("check", epilog=EXAMPLE)(check)
     app.add_typer(plans, name="plan")
-
-
-def _group() -> None:
-    pass
 
 
 def check(

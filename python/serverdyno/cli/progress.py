@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from serverdyno.errors import DynoError
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.runner.progress import Progress
 from serverdyno.store.records import MixRecord
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_for(console: Console) -> Iterator[Progress]:
-    """A live line where `console` is a terminal, plain lines where it is not."""
-    if not console.is_terminal:
+    """A live line where `console` is a terminal that can move its cursor, plain lines where it is not."""
+    if not console.is_interactive:
         yield PlainLines(console)
         return
     with Live(console=console, refresh_per_second=8, transient=True) as live:
@@ -55,9 +56,11 @@ class PlainLines:
         """Clients, throughput, errors, time left."""
         self.say(f"{_finished(record)}, {format_duration_s(self._left_s)} left")
 
-    def run_failed(self, run: RunKey, reason: str) -> None:
-        """A line that can't be overlooked."""
-        self.say(f"FAILED {run.folder}: {reason}", "bold red")
+    def run_failed(self, run: RunKey, error: DynoError) -> None:
+        """Lines that can't be overlooked."""
+        self.say(f"FAILED {run.folder}: {error}", "bold red")
+        if error.hint:
+            self.say(f"hint: {error.hint}")
 
 
 class LiveLine(PlainLines):

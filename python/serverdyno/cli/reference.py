@@ -9,24 +9,22 @@ from typing import Annotated
 
 import typer
 
+EXAMPLE = "Example: dyno reference http --port 8080"
+
 
 def register(app: typer.Typer) -> None:
     """Adds the verbs."""
-    references = typer.Typer(help="Servers that come with Serverdyno.", no_args_is_help=True)
-    references.command("http", epilog="Example: dyno reference http --port 8080")(http)
-    references.callback()(_group)
+    references = typer.Typer(help="Servers that come with Serverdyno.", epilog=EXAMPLE, no_args_is_help=True)
+    references.command("http", epilog=EXAMPLE)(http)
     app.add_typer(references, name="reference")
 
 
-def _group() -> None:
-    pass
-
-
 def http(
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0: any free one.")] = 0,
-    threads: Annotated[int, typer.Option(help="Threads that serve.")] = 1,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0: any free one.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that serve.")] = 1,
     body_bytes: Annotated[
-        int | None, typer.Option(help="Serve so many bytes for every path instead of the WebBench tree.")
+        int | None,
+        typer.Option(min=0, max=2**30, help="Serve so many bytes for every path, not the WebBench tree."),
     ] = None,
     fault: Annotated[
         str | None, typer.Option(help="Commit a fault in every answer; --list-faults names them.")
@@ -45,8 +43,8 @@ def http(
         server = _native.ReferenceServer.start(port=port, threads=threads, body_bytes=body_bytes, fault=fault)
     except (ValueError, OSError) as error:
         raise UserError(f"the reference server can't be started: {error}") from error
-    # For programs that start it: where it listens, on one line, as soon as it does.
-    typer.echo(json.dumps({"port": server.port}))
     with contextlib.suppress(KeyboardInterrupt):
+        # For programs that start it: where it listens, on one line, as soon as it does.
+        typer.echo(json.dumps({"port": server.port}))
         signal.pause()
     server.stop()

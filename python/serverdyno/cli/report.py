@@ -20,6 +20,10 @@ def report(
 ) -> None:
     """Write the report anew from the records, and show its table."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
+    from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
-    carry_out.finish(Experiment.open(experiment))
+    opened = Experiment.open(experiment)
+    if not opened.mixes():
+        raise UserError(f"{experiment} has no finished mix yet", hint="`dyno resume` goes on with it.")
+    carry_out.show_and_write(opened)

@@ -28,12 +28,13 @@ def run(
     """Carry out a plan: start servers, load them, write a report."""
     from serverdyno import suites  # noqa: PLC0415
     from serverdyno.cli import carry_out  # noqa: PLC0415
-    from serverdyno.plan.load import load_plan  # noqa: PLC0415
+    from serverdyno.plan.document import read_text  # noqa: PLC0415
+    from serverdyno.plan.load import parse_plan  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
-    checked = load_plan(plan, settings_types(), scale)
+    text = read_text(plan)
+    checked = parse_plan(text, str(plan), settings_types(), scale)
     folder = into or default_folder(checked.name)
-    text = plan.read_text(encoding="utf-8")
     with create_experiment(folder, text, checked, suites.load(checked.suite)) as experiment:
         carry_out.carry_out_and_report(experiment)

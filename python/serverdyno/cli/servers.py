@@ -12,12 +12,12 @@ def register(app: typer.Typer) -> None:
 
 def servers() -> None:
     """List the servers that can be measured: what is installed here, and what can be varied."""
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
+    from serverdyno.cli.output import standard_output  # noqa: PLC0415
     from serverdyno.servers.registry import DRIVERS  # noqa: PLC0415
 
-    console = Console()
+    console = standard_output()
     for name, driver in DRIVERS.items():
         found = driver.installed()
         state = found.version if found else f"not installed (apt-get install {driver.debian_package})"

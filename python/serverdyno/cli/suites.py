@@ -6,21 +6,23 @@ from typing import Annotated
 
 import typer
 
+EXAMPLE = "Example: dyno suite show webbench-2.0-static"
+
 
 def register(app: typer.Typer) -> None:
     """Adds the verbs."""
     app.command("suites", epilog="Example: dyno suites")(list_suites)
-    one = typer.Typer(help="Look at one suite.", no_args_is_help=True)
-    one.command("show", epilog="Example: dyno suite show webbench-2.0-static")(show)
+    one = typer.Typer(help="Look at one suite.", epilog=EXAMPLE, no_args_is_help=True)
+    one.command("show", epilog=EXAMPLE)(show)
     app.add_typer(one, name="suite")
 
 
 def list_suites() -> None:
     """List the suites that come with Serverdyno."""
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno import suites  # noqa: PLC0415
+    from serverdyno.cli.output import standard_output  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
@@ -30,18 +32,18 @@ def list_suites() -> None:
         length_s = sum(mix.length_s for mix in mixes(suite))
         clients = f"{suite.clients[0]} to {suite.clients[-1]}"
         table.add_row(name, str(len(suite.clients)), clients, format_duration_s(length_s), suite.title)
-    Console().print(table)
+    standard_output().print(table)
 
 
 def show(name: Annotated[str, typer.Argument(help="A name that `dyno suites` lists.")]) -> None:
     """Show every parameter of a suite, and how well each is known."""
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno import suites  # noqa: PLC0415
+    from serverdyno.cli.output import standard_output  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
 
-    suite, console = suites.load(name), Console()
+    suite, console = suites.load(name), standard_output()
     console.print(suite.title, style="bold")
     console.print(f"Source: {suite.source}", highlight=False)
     console.print(suite.description.strip(), highlight=False)

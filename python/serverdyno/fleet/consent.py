@@ -6,14 +6,17 @@ The decision is made in the data plane, which takes nothing but a `Target` that 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from serverdyno._native import Target
 from serverdyno.errors import ConsentError, ServerError, UserError
 from serverdyno.plan.model import Bounds, Mix
+from serverdyno.plan.validate import is_loopback
 
 TOKEN_BYTES = 16
 
@@ -23,21 +26,26 @@ def open_target(url: str, bounds: Bounds | None = None, mixes: Sequence[Mix] = (
 
     Raises UserError, ServerError, or ConsentError that says how consent is given.
     """
+    for mix in mixes:
+        if bounds and (mix.clients > bounds.max_clients or mix.length_s > bounds.max_length_s):
+            raise UserError(
+                f"mix {mix.name}, {mix.clients} clients for {mix.length_s:g} s, is outside of the bounds of {url}: "
+                f"{bounds.max_clients} clients and {bounds.max_length_s:g} s"
+            )
     target = _consenting(url)
     if bounds is None and not target.loopback:
         raise UserError(
             f"{url} is {target.address}, which is not this machine: its load must be bounded",
             hint="Give the server `bounds` in the plan, or --max-rate to `dyno load`.",
         )
-    for mix in mixes:
-        if bounds and (mix.clients > bounds.max_clients or mix.length_s > bounds.max_length_s):
-            raise UserError(f"mix {mix.name} is outside of the bounds of {url}: {bounds}")
     return target
 
 
 def _consenting(url: str) -> Target:
+    # A token is made only for who needs it: loopback does not, and a home that can't be written is no obstacle there.
+    token = None if is_loopback(url) else consent_token()
     try:
-        return Target.open(url, consent_token())
+        return Target.open(url, token)
     except PermissionError as error:
         raise ConsentError(
             str(error), hint="Put the file there, or ask whoever runs the server; loopback needs no consent."
@@ -49,15 +57,28 @@ def _consenting(url: str) -> Target:
 
 
 def consent_token() -> str:
-    """This user's secret, made at first need. It names the file that a consenting server must have."""
-    home = os.environ.get("XDG_CONFIG_HOME")
-    path = (Path(home) if home else Path.home() / ".config") / "serverdyno" / "token"
+    """This user's secret, made at first need. It names the file that a consenting server must have.
+
+    Raises UserError where it can't be kept.
+    """
+    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    path = Path(home).expanduser() / "serverdyno" / "token"
     try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        token = secrets.token_hex(TOKEN_BYTES)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"{token}\n")
-        return token
+        if not path.exists():
+            _make_token(path)
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        raise UserError(
+            f"the token that asks for consent can't be kept in {path}: {error.strerror}",
+            hint="Set XDG_CONFIG_HOME to a directory of your own.",
+        ) from error
+
+
+def _make_token(path: Path) -> None:
+    """Whole or not at all, for this user only; of two that make one at a time, both use the first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent) as draft:
+        draft.write(f"{secrets.token_hex(TOKEN_BYTES)}\n")
+        draft.flush()
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(draft.name)

@@ -11,6 +11,7 @@ from serverdyno.errors import ServerError, UserError
 from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Suite
 
 TICK_S = 0.25
+STOP_WAIT_S = 10.0  # a stopped mix ends within a moment
 PREFLIGHT_S = 0.3
 
 
@@ -34,32 +35,42 @@ def stream_seed(seed: int, repetition: int, mix: int) -> int:
 def run_mix(
     mix: Mix, task: Task, seed: int, on_tick: Callable[[_native.Snapshot], None]
 ) -> _native.MixResult:
-    """Runs one mix to its end and returns what was counted. `on_tick` is called a few times a second.
+    """Runs one mix to its end and returns what was counted.
 
-    Raises UserError for a mix that can't be run here. Whatever interrupts it, the load ends.
+    `on_tick` is called at its start, as soon as the window opens and closes, at its end, and a few times a second
+    in between. Raises UserError for a mix that can't be run here. Whatever interrupts it, the load ends.
     """
     try:
         load = _native.start(_specification(mix, task, seed))
     except (ValueError, OSError) as error:
-        raise UserError(f"mix {mix.name} can't be run: {error}") from error
+        raise _impossible(mix, error) from error
     try:
+        on_tick(load.snapshot())
         while not load.wait(_until_next_look(load.snapshot()["elapsed_s"], mix)):
             on_tick(load.snapshot())
         on_tick(load.snapshot())
     except BaseException:
         load.stop()
-        load.wait(10)
+        load.wait(STOP_WAIT_S)
         raise
-    return load.result()
+    try:
+        return load.result()
+    except OSError as error:
+        raise _impossible(mix, error) from error
 
 
-def preflight(task: Task, mix: Mix) -> _native.MixResult:
+def _impossible(mix: Mix, error: Exception) -> UserError:
+    """What the data plane refuses: a mix that makes no sense, or one for which this machine has no room."""
+    return UserError(f"mix {mix.name} can't be run: {error}")
+
+
+def preflight(task: Task, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.MixResult:
     """A moment of one client, to see that the target serves what the workload asks for. Raises ServerError."""
     short = replace(
         mix,
         clients=1,
         threads=1,
-        length_s=PREFLIGHT_S,
+        length_s=length_s,
         ramp_up_s=0.0,
         ramp_down_s=0.0,
         delay_s=0.0,

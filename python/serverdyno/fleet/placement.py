@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from serverdyno.plan.model import Configuration, GeneratorPlan
+from serverdyno.plan.model import GeneratorPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """CPU numbers. The two overlap only where this process may use a single CPU, or where the plan says so."""
+    """CPU numbers. The two overlap only where there are too few CPUs, or where the plan says so."""
 
     generator: tuple[int, ...]
     server: tuple[int, ...]
@@ -21,13 +22,15 @@ class Placement:
         return not set(self.generator).isdisjoint(self.server)
 
 
-def place(generator: GeneratorPlan, configuration: Configuration | None = None) -> Placement:
-    """The CPUs that the plan names; where it names none, the first ones for the generator, the rest for the server."""
+def place(generator: GeneratorPlan, named_by_servers: Collection[int] = ()) -> Placement:
+    """The generator's CPUs, and those of every server that names none.
+
+    Where the generator names none, it gets the first ones that no server names; servers get all the others.
+    """
     available = sorted(os.sched_getaffinity(0))
-    named_by_server = configuration.cpus if configuration else ()
-    chosen = tuple(generator.cpus) or _first(available, generator.threads, set(named_by_server))
+    chosen = tuple(generator.cpus) or _first(available, generator.threads, set(named_by_servers))
     rest = tuple(cpu for cpu in available if cpu not in chosen)
-    return Placement(chosen, named_by_server or rest or tuple(available))
+    return Placement(chosen, rest or tuple(available))
 
 
 def _first(available: list[int], threads: int, taken: set[int]) -> tuple[int, ...]:

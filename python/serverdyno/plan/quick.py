@@ -4,105 +4,138 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from pydantic import ValidationError
-
-from serverdyno.errors import UserError
-from serverdyno.plan.check_suite import check_suite
+from serverdyno.errors import PlanError
+from serverdyno.plan.check_suite import MIN_WINDOW_S, suite_problems
+from serverdyno.plan.document import Problem, check_model
+from serverdyno.plan.locate import KeyPath
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.validate import is_loopback, url_problem
 
-M = TypeVar("M", Plan, Suite)
-RAMP_SHARE = 0.1
-_LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|)")
+NAME = "load"
+RAMP_SHARE = 0.1  # of the length, at either end
+WINDOW_SHARE = 1 - 2 * RAMP_SHARE
+STAND_IN_CLIENTS, STAND_IN_LENGTH_S = [1], MIN_WINDOW_S / WINDOW_SHARE
+_COUNT = re.compile(r"\s*\d{1,9}\s*", re.ASCII)
+_LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
+_OPTIONS: dict[KeyPath, str] = {
+    ("clients",): "--clients",
+    ("length_s",): "--length",
+    ("http", "version"): "--http",
+    ("repetitions",): "--repetitions",
+    ("servers", 0, "url"): "URL",
+    ("servers", 0, "bounds"): "--max-rate",
+}
 
 
-def quick_plan(
-    url: str,
-    *,
-    clients: str,
-    length: str,
-    repetitions: int,
-    http_version: str,
-    keep_alive: bool,
-    max_rate_per_s: float | None,
-) -> tuple[Plan, Suite, str]:
-    """The plan, its suite, and the command as the plan's text. Raises UserError with every mistaken option."""
-    problems = []
-    if problem := url_problem(url):
-        problems.append(f"URL: {problem}")
-    elif not is_loopback(url) and max_rate_per_s is None:
-        problems.append("--max-rate: needed, because the target is not on this machine")
-    counts = _counts(clients, problems)
-    length_s = _seconds(length, problems)
-    if problems:
-        raise UserError("\n".join(problems), hint="dyno load --help shows an example.")
-    suite = _suite(counts, length_s, http_version, keep_alive)
-    check_suite(suite, 1.0, "dyno load")
-    server: dict[str, Any] = {"server": "external", "name": "target", "url": url}
-    if max_rate_per_s is not None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuickOptions:
+    """The options of `dyno load`, as given."""
+
+    url: str
+    clients: str
+    length: str
+    repetitions: int
+    http_version: str
+    keep_alive: bool
+    max_rate_per_s: float | None
+
+    def command(self) -> str:
+        """The command line that has these options."""
+        words = ["dyno", "load", self.url, "--clients", self.clients, "--length", self.length]
+        words += ["--repetitions", str(self.repetitions), "--http", self.http_version]
+        words += ["--keep-alive" if self.keep_alive else "--no-keep-alive"]
+        if self.max_rate_per_s is not None:
+            words += ["--max-rate", f"{self.max_rate_per_s:g}"]
+        return shlex.join(words)
+
+
+def quick_plan(options: QuickOptions) -> tuple[Plan, Suite, str]:
+    """The plan, its suite, and the command as the plan's text. Raises PlanError with every mistaken option."""
+    clients, length_s = _counts(options.clients), _seconds(options.length)
+    problems = [*_url_problems(options), *_unreadable(options, clients, length_s)]
+    # What can't be read is stood in for, so that everything else is checked as well.
+    clients, length_s = clients or STAND_IN_CLIENTS, length_s or STAND_IN_LENGTH_S
+    suite, unsound = check_model(Suite, _suite(options, clients, length_s))
+    plan, unsound_too = check_model(Plan, _plan(options, clients, length_s))
+    problems += [*_by_option(unsound), *_by_option(unsound_too)]
+    if suite is not None:
+        problems += _by_option(suite_problems(suite))
+    if suite is None or plan is None or problems:
+        raise PlanError("dyno load", problems)
+    return plan, suite, f"# Made by: {options.command()}\n"
+
+
+def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[str, Any]:
+    return {
+        "name": NAME,
+        "title": "One URL, more and more clients",
+        "source": "the options of `dyno load`",
+        "workload": "url",
+        "clients": clients,
+        "length_s": length_s,
+        "ramp_up_s": length_s * RAMP_SHARE,
+        "ramp_down_s": length_s * RAMP_SHARE,
+        "leave_after_errors": None,
+        "http": {"version": options.http_version, "keep_alive": options.keep_alive},
+    }
+
+
+def _plan(options: QuickOptions, clients: list[int], length_s: float) -> dict[str, Any]:
+    server: dict[str, Any] = {"server": "external", "name": "target", "url": options.url}
+    if options.max_rate_per_s is not None:
         server["bounds"] = {
-            "max_clients": max(counts),
-            "max_rate_per_s": max_rate_per_s,
+            "max_clients": max(1, *clients),
+            "max_rate_per_s": options.max_rate_per_s,
             "max_length_s": length_s,
         }
-    plan = _checked(
-        Plan,
-        {
-            "name": "load",
-            "title": f"Load on {url}",
-            "suite": "load",
-            "repetitions": repetitions,
-            "servers": [server],
-        },
-    )
-    command = shlex.join(["dyno", "load", url, "--clients", clients, "--length", length])
-    return plan, suite, f"# Made by: {command}\n"
+    return {
+        "name": NAME,
+        "title": f"Load on {options.url}",
+        "suite": NAME,
+        "repetitions": options.repetitions,
+        "servers": [server],
+    }
 
 
-def _suite(clients: list[int], length_s: float, http_version: str, keep_alive: bool) -> Suite:
-    ramp_s = length_s * RAMP_SHARE
-    return _checked(
-        Suite,
-        {
-            "name": "load",
-            "title": "One URL, more and more clients",
-            "source": "the options of `dyno load`",
-            "workload": "url",
-            "clients": clients,
-            "length_s": length_s,
-            "ramp_up_s": ramp_s,
-            "ramp_down_s": ramp_s,
-            "leave_after_errors": None,
-            "http": {"version": http_version, "keep_alive": keep_alive},
-        },
-    )
+def _url_problems(options: QuickOptions) -> Iterator[str]:
+    if problem := url_problem(options.url):
+        yield f"URL: {problem}"
+    elif not is_loopback(options.url) and options.max_rate_per_s is None:
+        yield "--max-rate: needed, because the target is not on this machine"
 
 
-def _checked(model: type[M], data: dict[str, Any]) -> M:
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        problems = [f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()]
-        raise UserError("\n".join(problems), hint="dyno load --help shows an example.") from None
+def _unreadable(options: QuickOptions, clients: list[int], length_s: float | None) -> Iterator[str]:
+    if not clients:
+        yield f"--clients: {options.clients!r} is not a list of numbers like 1,4,8,16"
+    if length_s is None:
+        yield f"--length: {options.length!r} is not a length like 10s or 2m"
+    elif length_s * WINDOW_SHARE < MIN_WINDOW_S:
+        yield (
+            f"--length: {options.length!r} leaves {length_s * WINDOW_SHARE:g} s between the ramps, less than "
+            f"{MIN_WINDOW_S:g} s; use at least {MIN_WINDOW_S / WINDOW_SHARE:g}s"
+        )
 
 
-def _counts(text: str, problems: list[str]) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
-        problems.append(f"--clients: {text!r} is not a list of numbers like 1,4,8,16")
-        return []
-    counts = [int(part) for part in parts]
-    if counts != sorted(set(counts)):
-        problems.append("--clients: the numbers must grow, so that the table is a curve")
-    return counts
+def _by_option(problems: Iterable[Problem]) -> Iterator[str]:
+    """Problems of the suite and the plan, under the names of the options that they come from."""
+    for problem in problems:
+        depth = next(
+            (depth for depth in range(len(problem.path), 0, -1) if problem.path[:depth] in _OPTIONS), 0
+        )
+        yield f"{_OPTIONS.get(problem.path[:depth], '.'.join(map(str, problem.path)))}: {problem.message}"
 
 
-def _seconds(text: str, problems: list[str]) -> float:
-    """`10s`, `2m` or `10`."""
+def _counts(text: str) -> list[int]:
+    """The numbers in `1,4,8`; none of anything else."""
+    parts = text.split(",")
+    return [int(part) for part in parts] if all(map(_COUNT.fullmatch, parts)) else []
+
+
+def _seconds(text: str) -> float | None:
+    """`10s`, `2m` or `10`; None of anything else."""
     match = _LENGTH.fullmatch(text.strip())
-    if match is None or float(match[1]) < 1:
-        problems.append(f"--length: {text!r} is not a length of a second or more, like 10s or 2m")
-        return 0.0
-    return float(match[1]) * (60 if match[2] == "m" else 1)
+    return None if match is None else float(match[1]) * (60 if match[2] == "m" else 1)

@@ -74,6 +74,8 @@ def check_plan(
 
 def url_problem(url: str) -> str | None:
     """What keeps a URL from being a target, in words. That it consents is proven when load starts."""
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return f"{url!r} contains a character that a URL can't: write it as %XX"
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -1,8 +1,8 @@
 """The generator's ceiling: what it can do on this machine with this load, against the reference server.
 
-No figure of a server is believed that comes near it. The reference server answers from memory on the CPUs of the
-server under test, so where it is the slower of the two the ceiling is too low, and marks too much rather than
-too little.
+No figure of a server is believed that comes near it. The reference server answers from memory on all CPUs that the
+generator leaves, so where it is the slower of the two the ceiling is too low, and marks too much rather than too
+little.
 """
 
 from __future__ import annotations
@@ -10,17 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from serverdyno.errors import ServerError
 from serverdyno.fleet import local
 from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.placement import Placement
 from serverdyno.plan.model import GeneratorPlan, Mix, Suite
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import ceiling_record
+from serverdyno.runner.under_test import under_test
 from serverdyno.servers.running import running
+from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import CeilingRecord
 
 LENGTH_S, RAMP_S = 2.0, 0.4
 POINTS = 4
+MOST_THREADS, MOST_BODY_BYTES = 256, 2**30  # of the reference server
+# A slow page must be looked at for longer, a fast one need not be.
+DOCUMENT_LOOKS_S = (local.PREFLIGHT_S, 3.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class Calibration:
 
     def measure(self, progress: Progress) -> list[CeilingRecord]:
         """A few seconds at each of a few mixes, the largest among them. Raises ServerError."""
-        settings = {"threads": len(self.placement.server)}
+        settings = {"threads": min(len(self.placement.server), MOST_THREADS)}
         if self.document_bytes is not None:
             settings["body_bytes"] = self.document_bytes
         with running("reference", settings, cpus=self.placement.server) as reference:
@@ -44,8 +50,26 @@ class Calibration:
             return [self._point(mix, task, progress) for mix in calibration_mixes(self.mixes)]
 
     def _point(self, mix: Mix, task: local.Task, progress: Progress) -> CeilingRecord:
-        progress.stage(f"generator's ceiling at {mix.clients} clients, against the reference server")
+        progress.stage(f"generator's ceiling, {mix.clients} x {mix.threads} connections to the reference server")
         return ceiling_record(mix, local.run_mix(mix, task, seed=0, on_tick=lambda _: None))
+
+
+def document_bytes(head: ExperimentHead) -> int | None:
+    """The size of the one document of a `url` workload, for the reference server to serve as much; else None.
+
+    Raises DynoError where the target doesn't serve it.
+    """
+    if head.suite.workload != "url":
+        return None
+    with under_test(head, head.configurations[0], head.mixes) as (_, task):
+        for length_s in DOCUMENT_LOOKS_S:
+            result = local.preflight(task, head.mixes[0], length_s)
+            if result["operations"]:
+                return min(result["bytes_body"] // result["operations"], MOST_BODY_BYTES)
+    raise ServerError(
+        f"{task.target.url} answered no request within {DOCUMENT_LOOKS_S[-1]:g} s",
+        hint="Whatever is measured must answer a single client first.",
+    )
 
 
 def calibration_mixes(mixes: Sequence[Mix]) -> list[Mix]:

@@ -9,14 +9,14 @@ from pathlib import Path
 from serverdyno import __version__
 from serverdyno.fleet.placement import place
 from serverdyno.plan import expand
-from serverdyno.plan.model import Configuration, Plan, Suite
+from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.order import order
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import ExperimentHead
 
 
 def default_folder(name: str) -> Path:
-    """`experiments/<name>-<date>-<time>`, which nobody has yet."""
+    """`experiments/<name>-<date>-<time>`, the time being UTC."""
     return Path("experiments") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
@@ -25,26 +25,24 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) ->
 
     CPUs that the plan leaves open are chosen here, so that all runs, also after a resume, have the same.
     """
-    configurations = [_placed(plan, configuration) for configuration in expand.configurations(plan)]
-    generator_cpus = place(plan.generator, configurations[0]).generator
-    plan = plan.model_copy(
-        update={"generator": plan.generator.model_copy(update={"cpus": list(generator_cpus)})}
-    )
+    configurations = expand.configurations(plan)
+    placement = place(plan.generator, {cpu for named in configurations for cpu in named.cpus})
+    generator = plan.generator.model_copy(update={"cpus": list(placement.generator)})
     head = ExperimentHead(
         tool_version=__version__,
         created=datetime.now(UTC),
         seed=plan.seed,
         scale=plan.scale,
-        plan=plan,
+        plan=plan.model_copy(update={"generator": generator}),
         suite=suite,
-        configurations=configurations,
+        configurations=[
+            # The user's own server runs where the user has put it.
+            configuration
+            if configuration.url is not None
+            else replace(configuration, cpus=configuration.cpus or placement.server)
+            for configuration in configurations
+        ],
         mixes=expand.mixes(suite, plan.scale),
         order=order(configurations, plan.repetitions, plan.order, plan.seed),
     )
     return Experiment.create(folder, plan_text, head)
-
-
-def _placed(plan: Plan, configuration: Configuration) -> Configuration:
-    if configuration.url is not None:
-        return configuration  # The user's own server runs where the user has put it.
-    return replace(configuration, cpus=place(plan.generator, configuration).server)

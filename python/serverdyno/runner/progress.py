@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from serverdyno.errors import DynoError
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.store.records import MixRecord
 
@@ -26,24 +27,5 @@ class Progress(Protocol):
     def mix_finished(self, record: MixRecord) -> None:
         """A mix is over and kept."""
 
-    def run_failed(self, run: RunKey, reason: str) -> None:
+    def run_failed(self, run: RunKey, error: DynoError) -> None:
         """A run could not be carried out; the experiment goes on with the next."""
-
-
-class Silent:
-    """Tells nobody."""
-
-    def stage(self, text: str) -> None:
-        """Nothing."""
-
-    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        """Nothing."""
-
-    def mix_tick(self, snapshot: Snapshot) -> None:
-        """Nothing."""
-
-    def mix_finished(self, record: MixRecord) -> None:
-        """Nothing."""
-
-    def run_failed(self, run: RunKey, reason: str) -> None:
-        """Nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from serverdyno.plan.model import Mix, RunKey
@@ -12,16 +13,17 @@ if TYPE_CHECKING:
     from serverdyno._native import MixResult
 
 
-def mix_record(
-    run: RunKey,
-    mix: Mix,
-    result: MixResult,
-    *,
-    use: WindowUse,
-    server_rss_bytes: int | None,
-    ceiling_operations_s: float | None,
-) -> MixRecord:
-    """The record of one mix. `ceiling_operations_s`: the generator's, in operations a second."""
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What was seen beside the load itself. `ceiling_operations_s`: the generator's, in operations a second."""
+
+    use: WindowUse
+    server_rss_bytes: int | None
+    ceiling_operations_s: float | None
+
+
+def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: Surroundings) -> MixRecord:
+    """The record of one mix."""
     generator = result["generator"]
     return MixRecord(
         run=run.number,
@@ -52,11 +54,11 @@ def mix_record(
         connections=generator["connections"],
         reconnects=generator["reconnects"],
         source_addresses=generator["source_addresses"],
-        server_cpu_s=use.server_cpu_s,
-        server_rss_bytes=server_rss_bytes,
-        others_cpu_s=use.others_cpu_s,
-        steal_cpu_s=use.steal_cpu_s,
-        ceiling_operations_s=ceiling_operations_s,
+        server_cpu_s=seen.use.server_cpu_s,
+        server_rss_bytes=seen.server_rss_bytes,
+        others_cpu_s=seen.use.others_cpu_s,
+        steal_cpu_s=seen.use.steal_cpu_s,
+        ceiling_operations_s=seen.ceiling_operations_s,
         by_operation=[OperationRow(**row) for row in result["by_operation"]],
         by_client=[ClientRow(**row) for row in result["by_client"]],
         by_second=[SecondRow(**row) for row in result["by_second"]],

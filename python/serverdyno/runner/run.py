@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from serverdyno.errors import ServerError
 from serverdyno.fleet import local
-from serverdyno.fleet.consent import open_target
-from serverdyno.fleet.placement import place
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
+from serverdyno.runner.disclose import disclose_server
 from serverdyno.runner.progress import Progress
-from serverdyno.runner.record import mix_record
+from serverdyno.runner.record import Surroundings, mix_record
+from serverdyno.runner.under_test import under_test
 from serverdyno.servers.base import ServerDriver
-from serverdyno.servers.running import running
 from serverdyno.store.experiment import Experiment
 
 if TYPE_CHECKING:
@@ -38,11 +35,10 @@ class Requests:
 
 @dataclass(slots=True)
 class Run:
-    """The run of one configuration, or the rest of it after a resume."""
+    """The run of one configuration, or the rest of it after a resume. `left_s`: of the whole experiment."""
 
     experiment: Experiment
     key: RunKey
-    configuration: Configuration
     mixes: Sequence[Mix]
     ceiling_operations_s: float | None
     progress: Progress
@@ -51,38 +47,18 @@ class Run:
 
     def carry_out(self) -> None:
         """Starts the server, runs the mixes, keeps each. Raises DynoError; the server is stopped first."""
-        configuration = self.configuration
-        placement = place(self.experiment.head.plan.generator, configuration)
-        self.progress.stage(f"starting {configuration.name}")
-        with running(
-            configuration.server, configuration.settings, cpus=placement.server, url=configuration.url
-        ) as server:
-            self._disclose(server)
-            task = local.Task(
-                self.experiment.head.suite,
-                open_target(server.url, configuration.bounds, self.mixes),
-                self.experiment.head.plan.generator,
-                placement.generator,
-                configuration.bounds,
-            )
+        self.progress.stage(f"starting {self.key.configuration}")
+        with under_test(self.experiment.head, self._configuration(), self.mixes) as (server, task):
+            disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
             self.requests.add(local.preflight(task, self.mixes[0]))
             for mix in self.mixes:
                 self._run_mix(mix, task, server)
             self._note(server, served_before)
 
-    def _disclose(self, server: ServerDriver) -> None:
-        """Keeps what is known of the server. All runs of a configuration must be of one version."""
-        name, described = self.configuration.name, dataclasses.asdict(server.describe())
-        before = self.experiment.disclosure()["servers"].get(name)
-        if before is None:
-            self.experiment.write_description(name, described)
-        elif (before["version"], before["settings"]) != (described["version"], described["settings"]):
-            raise ServerError(
-                f"{name} has changed since the experiment began: it was {before['version']} with "
-                f"{before['settings']}, now it is {described['version']} with {described['settings']}",
-                hint="Begin a new experiment: figures of two versions are not repetitions of one another.",
-            )
+    def _configuration(self) -> Configuration:
+        head = self.experiment.head
+        return next(found for found in head.configurations if found.name == self.key.configuration)
 
     def _run_mix(self, mix: Mix, task: local.Task, server: ServerDriver) -> None:
         self.progress.mix_started(self.key, mix, self.left_s)
@@ -94,29 +70,26 @@ class Run:
 
         seed = local.stream_seed(self.experiment.head.seed, self.key.repetition, mix.index)
         result = local.run_mix(mix, task, seed, on_tick)
+        # What a server did that ended meanwhile is no measurement of it.
+        server.check()
         self.requests.add(result)
-        record = mix_record(
-            self.key,
-            mix,
-            result,
-            use=meter.use(result["window_s"]),
-            server_rss_bytes=server.rss_bytes(),
-            ceiling_operations_s=self.ceiling_operations_s,
-        )
+        seen = Surroundings(meter.use(result["window_s"]), server.rss_bytes(), self.ceiling_operations_s)
+        record = mix_record(self.key, mix, result, seen)
         self.experiment.write_mix(record)
         self.left_s -= mix.length_s
         self.progress.mix_finished(record)
 
     def _note(self, server: ServerDriver, served_before: int | None) -> None:
+        """The counts are of one start of the server: after a resume, of the mixes from `from_mix` on."""
         served = server.requests_served()
+        counted = None if served is None or served_before is None else served - served_before
         self.experiment.write_run_note(
             self.key,
             {
                 "state": "done",
+                "from_mix": self.mixes[0].index,
                 "requests_answered": self.requests.answered,
                 "requests_failed": self.requests.failed,
-                "requests_by_server_count": None
-                if served is None or served_before is None
-                else served - served_before,
+                "requests_by_server_count": counted,
             },
         )

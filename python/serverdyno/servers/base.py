@@ -70,6 +70,9 @@ class ServerDriver(Protocol):
     def ready(self) -> None:
         """Returns once it answers, and is proven to be the process that `start` made. Raises ServerError."""
 
+    def check(self) -> None:
+        """Raises ServerError where it has ended since `ready`. A server that the user runs is not known to end."""
+
     def describe(self) -> Description:
         """After `prepare`."""
 

@@ -273,6 +273,15 @@ class LocalServer(ABC, Generic[SettingsT]):
         except (OSError, http.client.HTTPException):
             return False
 
+    def check(self) -> None:
+        """Raises ServerError, with the server's own message, where its first process has ended."""
+        process = self._require_process()
+        if not process.running():
+            raise ServerError(
+                f"{self.name} ended under load.\n{process.failure(self.directory / ERROR_LOG)}",
+                hint="The message above is the server's own; `dyno resume` tries the run again.",
+            )
+
     def _require_process(self) -> ServerProcess:
         if self._process is None:
             raise ServerError(f"{self.name} has not been started")

@@ -51,14 +51,19 @@ class Experiment:
     @classmethod
     def create(cls, folder: Path, plan_text: str, head: ExperimentHead) -> Self:
         """Begins an experiment in a new or empty folder, open for writing. Raises UserError for any other."""
-        if folder.exists() and (
-            not folder.is_dir() or any(path.name != LOCK_NAME for path in folder.iterdir())
-        ):
+        try:
+            taken = folder.exists() and (
+                not folder.is_dir() or any(path.name != LOCK_NAME for path in folder.iterdir())
+            )
+            if not taken:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"can't make {folder}: {error.strerror}", hint="name another folder") from error
+        if taken:
             raise UserError(
                 f"{folder} exists and is not empty",
                 hint="name another folder, or continue an experiment with `dyno resume`",
             )
-        folder.mkdir(parents=True, exist_ok=True)
         lock = WriterLock(folder)
         try:
             write_atomically(folder / PLAN, plan_text.encode())

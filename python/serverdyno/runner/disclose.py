@@ -1,0 +1,60 @@
+"""What is disclosed of the machine and of each server, once; whoever resumes finds both as they were, or is refused.
+
+Figures of two machines, of two versions or of two versions of this tool are not repetitions of one another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+
+from serverdyno.errors import ServerError, UserError
+from serverdyno.probes.host import host_facts
+from serverdyno.servers.base import ServerDriver
+from serverdyno.servers.documents import document_root
+from serverdyno.store.experiment import Experiment
+
+# Facts that differ from one moment to the next. The soft limit is raised to the hard one when load starts.
+VOLATILE = {
+    "cpu.frequency_mhz",
+    "memory.available_bytes",
+    "load_average",
+    "limits.open_files_soft",
+}
+HINT = "Bring it back to what it was, or begin a new experiment: the two are not repetitions of one another."
+
+
+def disclose_host(experiment: Experiment) -> None:
+    """Keeps what is known of this machine. Raises UserError where an earlier part of the experiment had another."""
+    facts = json.loads(json.dumps(host_facts(document_root())))
+    before = experiment.disclosure().get("host")
+    if before is None:
+        experiment.write_host(facts)
+    elif changes := list(_changes(before, facts)):
+        told = "\n".join(f"  {change}" for change in changes)
+        raise UserError(f"this machine has changed since the experiment began:\n{told}", hint=HINT)
+
+
+def disclose_server(experiment: Experiment, configuration: str, server: ServerDriver) -> None:
+    """Keeps what is known of a server. Raises ServerError where an earlier run of the configuration had another."""
+    described = dataclasses.asdict(server.describe())
+    before = experiment.disclosure()["servers"].get(configuration)
+    if before is None:
+        experiment.write_description(configuration, described)
+    elif (before["version"], before["settings"]) != (described["version"], described["settings"]):
+        raise ServerError(
+            f"{configuration} has changed since the experiment began: it was {before['version']} with "
+            f"{before['settings']}, now it is {described['version']} with {described['settings']}",
+            hint=HINT,
+        )
+
+
+def _changes(before: Mapping[str, object], now: Mapping[str, object], group: str = "") -> Iterator[str]:
+    """`system.kernel was 6.1, now it is 6.2`, of every lasting fact that differs."""
+    for key in sorted(before.keys() | now.keys()):
+        name, was, is_now = f"{group}{key}", before.get(key), now.get(key)
+        if isinstance(was, dict) and isinstance(is_now, dict):
+            yield from _changes(was, is_now, f"{name}.")
+        elif was != is_now and name not in VOLATILE:
+            yield f"{name} was {was}, now it is {is_now}"
