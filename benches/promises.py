@@ -117,7 +117,9 @@ def _real_mix(suite: Suite, key: RunKey, mix: Mix) -> MixRecord:
     with running("reference", {}) as server:
         task = local.Task(suite, open_target(server.url), GeneratorPlan(), (), None)
         result = local.run_mix(short, task, seed=1, on_tick=lambda _: None)
-    return mix_record(key, mix, result, Surroundings(UNKNOWN, server_rss_bytes=None, ceiling_operations_s=None))
+    return mix_record(
+        key, mix, result, Surroundings(UNKNOWN, server_rss_bytes=None, ceiling_operations_s=None)
+    )
 
 
 def _like(real: MixRecord, key: RunKey, mix: Mix, scale: float) -> MixRecord:

@@ -38,7 +38,11 @@ class Home:
 
     @property
     def environment(self) -> dict[str, str]:
-        ours = {"TMPDIR": str(self.temporary), "XDG_CONFIG_HOME": str(self.temporary / "config"), "TERM": "xterm"}
+        ours = {
+            "TMPDIR": str(self.temporary),
+            "XDG_CONFIG_HOME": str(self.temporary / "config"),
+            "TERM": "xterm",
+        }
         others = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
         return {name: value for name, value in os.environ.items() if name not in others} | ours
 
@@ -85,12 +89,15 @@ class Home:
 
     def ports(self) -> list[int]:
         """Ports on which one of them listens."""
-        return [
-            connection.laddr.port
-            for process in self.processes()
-            for connection in process.net_connections(kind="tcp")
-            if connection.status == psutil.CONN_LISTEN
-        ]
+        found = []
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found += [
+                    connection.laddr.port
+                    for connection in process.net_connections(kind="tcp")
+                    if connection.status == psutil.CONN_LISTEN
+                ]
+        return found
 
     def assert_nothing_is_left(self, ports: Sequence[int]) -> None:
         """No process, no listener on `ports`, no private directory; the document tree stays for the next run."""

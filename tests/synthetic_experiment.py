@@ -16,7 +16,18 @@ from typing import Any
 import numpy as np
 
 from serverdyno.plan import expand
-from serverdyno.plan.model import Configuration, HttpSettings, Mix, Order, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.model import (
+    Bounds,
+    Configuration,
+    GeneratorPlan,
+    HttpSettings,
+    Mix,
+    Order,
+    Plan,
+    RunKey,
+    ServerPlan,
+    Suite,
+)
 from serverdyno.plan.order import order as order_of
 from serverdyno.report.source import Source
 from serverdyno.store.head import ExperimentHead
@@ -83,6 +94,8 @@ def experiment(
     scale: float = 0.02,
     order: Order = "interleaved",
     url: str | None = None,
+    max_rate_per_s: float | None = None,
+    generator_cpus: Sequence[int] = (0,),
 ) -> Source:
     """A finished experiment of those servers."""
     suite = Suite(
@@ -105,9 +118,16 @@ def experiment(
         scale=scale,
         repetitions=repetitions,
         order=order,
+        generator=GeneratorPlan(cpus=list(generator_cpus)),
         servers=[ServerPlan(server=name.split("-")[0]) for name in shapes],
     )
-    configurations = [Configuration(name, name.split("-")[0], {}, (1,), url, None) for name in shapes]
+    bounds = (
+        None
+        if max_rate_per_s is None
+        else Bounds(max_clients=max(clients), max_rate_per_s=max_rate_per_s, max_length_s=300)
+    )
+    cpus = () if url else (1,)
+    configurations = [Configuration(name, name.split("-")[0], {}, cpus, url, bounds) for name in shapes]
     keys = order_of(configurations, repetitions, order, 1)
     head = ExperimentHead(
         tool_version="0.1.0",

@@ -22,6 +22,32 @@ def test_a_mix_is_marked_from_80_percent_of_the_ceiling_and_95_percent_of_the_cp
     assert trust.generator_marks(share, cpu_share) == marks
 
 
+@pytest.mark.parametrize(
+    ("attempts_s", "bound", "marks"),
+    [(89.9, 100.0, set()), (90.0, 100.0, {Mark.RATE_BOUND}), (1e6, None, set())],
+)
+def test_a_mix_is_rate_bound_from_90_percent_of_the_rate_that_its_plan_allows(
+    attempts_s: float, bound: float | None, marks: set[Mark]
+) -> None:
+    assert trust.rate_marks(attempts_s, bound) == marks
+
+
+@pytest.mark.parametrize(
+    ("others_cpus", "steal_cpus", "marks"),
+    [
+        (0.10, 0.10, set()),
+        (0.11, None, {Mark.NOISY}),
+        (None, 0.11, {Mark.NOISY}),
+        (-0.02, 0.0, set()),
+        (None, None, set()),
+    ],
+)
+def test_a_mix_is_noisy_where_others_or_the_hypervisor_took_more_than_10_percent_of_a_cpu(
+    others_cpus: float | None, steal_cpus: float | None, marks: set[Mark]
+) -> None:
+    assert trust.machine_marks(others_cpus, steal_cpus) == marks
+
+
 def test_an_unknown_ceiling_gives_no_share() -> None:
     assert trust.share_of_ceiling(100, None) is None
     assert trust.share_of_ceiling(100, 0) is None

@@ -1,7 +1,10 @@
 """`dyno compare`: within one experiment, and across two."""
 
 import io
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -11,6 +14,7 @@ from serverdyno.errors import UserError
 from serverdyno.report import compare, text
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
+from serverdyno.store.experiment import Experiment
 from synthetic_experiment import Shape, experiment
 
 
@@ -89,6 +93,52 @@ def test_another_host_is_said_since_it_may_be_the_cause() -> None:
         line.startswith("The host's cpu model differs") for line in compare([report(), moved]).differences
     )
     assert compare([report(), report()]).differences == ()
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Experiments in folders, by name: one, and one in which everything is slower."""
+    folders = {}
+    for name, rate in (("before", 2000.0), ("slower", 1000.0)):
+        folders[name] = tmp_path_factory.mktemp(name) / "experiment"
+        source = report(rate).source
+        with Experiment.create(folders[name], "name = 'x'\n", source.head) as kept:
+            for record in source.records:
+                kept.write_mix(record)
+    return folders
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "status", "said"),
+    [
+        (["before", "slower"], ["--fail-if-slower"], 1, "verdict: slower"),
+        (["before", "slower"], [], 0, "slower"),
+        (["before", "before"], ["--fail-if-slower"], 0, "verdict: no difference shown"),
+        (["slower", "before"], ["--fail-if-slower"], 0, "verdict: faster"),
+    ],
+)
+def test_a_build_can_fail_because_a_server_became_slower(
+    stored: dict[str, Path], names: list[str], options: list[str], status: int, said: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "serverdyno", "compare", *(stored[name] for name in names), *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (status, "")
+    assert said in done.stdout
+
+
+def test_what_a_report_warns_of_is_said_of_a_comparison_too() -> None:
+    first, second = report(), report(1800)
+    found = compare([first, second])
+    assert found.warnings == tuple(
+        f"{which}: {warning}"
+        for which, of in (("First", first), ("Second", second))
+        for warning in of.warnings
+    )
 
 
 def test_a_comparison_prints_its_table_its_verdicts_and_its_evidence() -> None:

@@ -61,6 +61,7 @@ def test_a_faster_server_is_called_faster_with_its_interval_and_its_evidence() -
     assert finding.claim.startswith("nginx is faster than apache in peak: +")
     assert "95 % interval" in finding.claim
     assert "3 repetitions in pairs; over 5 mixes; Table" in finding.evidence
+    assert sum(finding.topic == "Comparison" for finding in report.findings) == 1
 
 
 def test_no_difference_shown_is_a_finding() -> None:
@@ -84,7 +85,7 @@ def test_a_generator_limited_peak_is_never_reported_without_the_mark() -> None:
         if "nginx" in sentence and "peak" in sentence.lower() and "requests/s" in sentence:
             assert "generator-limited" in sentence
     assert any(
-        point.hollow
+        "generator-limited" in point.limited_by
         for figure in report.figures
         for panel in figure.panels
         for line in panel.series
@@ -182,8 +183,8 @@ def test_a_shortened_run_says_so_on_every_table_and_figure_and_a_full_one_on_non
     short, full = report_of(experiment(TWO, scale=0.02)), report_of(experiment(TWO, scale=1.0, repetitions=1))
     short_lines = bases(short)
     assert len(short_lines) > 10
-    assert all("Shortened run: 2\u00a0% of the published length" in line for line in short_lines)
-    assert not any("Shortened" in line for line in bases(full))
+    assert all("Suite shortened to 2 % of its full length." in line for line in short_lines)
+    assert not any("shortened" in line for line in bases(full))
 
 
 def test_every_table_and_figure_names_window_repetitions_spread_and_clients() -> None:
@@ -241,17 +242,107 @@ def test_cpu_per_request_is_the_servers_cpu_time_over_its_successes() -> None:
 
 def test_what_else_used_the_machine_is_a_finding_where_it_was_measured() -> None:
     source = experiment(TWO)
-    sentence = (
-        "everything else on the machine used up to 0.0500 CPUs and the hypervisor took up to 0.0100 CPUs."
-    )
+    sentence = "everything else on the machine used up to 0.05 CPUs and the hypervisor took up to 0.01 CPUs."
     assert sentence in claims(report_of(source))
     unknown = report_of(source, lambda row: replace(row, others_cpu_s=None, steal_cpu_s=None))
     assert "hypervisor" not in claims(unknown)
 
 
-def test_a_throughput_above_the_ceiling_puts_the_ceiling_in_doubt() -> None:
+def test_a_throughput_above_the_ceiling_puts_the_ceiling_in_doubt_once_and_at_the_top() -> None:
     report = report_of(experiment({"apache": Shape(2000, ceiling_s=1500)}))
-    assert "above the ceiling, which was then measured too low" in claims(report)
+    [warning] = [warning for warning in report.warnings if "ceiling" in warning]
+    assert "the ceiling was measured too low" in warning
+    assert "dyno calibrate" in warning
+    assert "too low" not in claims(report)
+
+
+def test_a_throughput_that_only_the_plans_bound_held_is_no_peak_of_the_server() -> None:
+    source = experiment({"target": Shape(2000)}, url="http://127.0.0.1:8080/", max_rate_per_s=2050)
+    report = report_of(source)
+    assert table(report, "peaks").rows[0][1].marks == "R"
+    assert any(note.startswith("R rate-bound") for note in table(report, "peaks").notes)
+    assert "peaked at" not in claims(report)
+    assert "rate-bound" in report.summary.text[1]
+    assert "held by the bound of 2,050 requests/s in its plan (rate-bound)" in claims(report)
+    facts = {fact.label: fact.text for fact in report.methodology}
+    assert "target: at most 32 clients, 2,050 requests/s of all clients together" in facts["Bounds"]
+    points = [
+        point for figure in report.figures for panel in figure.panels for point in panel.series[0].points
+    ]
+    assert {point.limited_by for point in points} == {(), ("rate-bound",)}
+    free = report_of(experiment({"target": Shape(2000)}, url="http://127.0.0.1:8080/", max_rate_per_s=9e9))
+    assert table(free, "peaks").rows[0][1].marks == ""
+    assert "Bounds" not in {fact.label for fact in report_of(experiment(TWO)).methodology}
+
+
+def test_failed_requests_count_towards_the_bound_since_the_pace_held_them_too() -> None:
+    source = experiment({"target": Shape(900)}, clients=(16,), repetitions=1, max_rate_per_s=2000)
+    hit = report_of(source, lambda row: with_error(row, "server", int(1000 * row.window_s)))
+    assert "R" in table(hit, "peaks").rows[0][1].marks
+
+
+def test_a_comparison_of_rate_bound_servers_says_that_it_compares_the_bound() -> None:
+    report = report_of(experiment(TWO, max_rate_per_s=3000))
+    [finding] = [finding for finding in report.findings if finding.topic == "Comparison"]
+    assert "nginx is rate-bound" in finding.claim
+    assert [row[3].marks for row in table(report, "improvements").rows] == ["R", "R"]
+    assert any(note.startswith("R rate-bound") for note in table(report, "improvements").notes)
+
+
+def test_a_machine_that_others_used_is_said_at_the_top_and_marked_at_each_mix() -> None:
+    source = experiment(TWO)
+    busy = {(1, 2), (2, 2), (4, 5)}
+    report = report_of(
+        source,
+        lambda row: replace(row, others_cpu_s=0.4 * row.window_s) if (row.run, row.mix) in busy else row,
+    )
+    [warning] = [warning for warning in report.warnings if "noisy" in warning]
+    assert warning.startswith("Others used the machine in 3 of 30 mixes")
+    assert "0.40 CPUs" in warning
+    marks = [[cell.marks for cell in row[2:]] for row in table(report, "requests").rows]
+    assert marks == [["", ""], ["N", "N"], ["", ""], ["", ""], ["N", ""]]
+    unknown = report_of(source, lambda row: replace(row, others_cpu_s=None, steal_cpu_s=None))
+    assert not any("noisy" in warning for warning in unknown.warnings)
+
+
+def test_the_cpus_of_generator_and_servers_are_named_and_sharing_one_is_a_warning() -> None:
+    apart = {fact.label: fact.text for fact in report_of(experiment(TWO)).methodology}
+    assert apart["Generator"].startswith("1 thread on CPU 0.")
+    assert apart["Configuration apache"].startswith("apache, on CPU 1;")
+    shared = report_of(experiment(TWO, generator_cpus=(0, 1)))
+    facts = {fact.label: fact.text for fact in shared.methodology}
+    assert facts["Generator"].startswith("1 thread on CPUs 0 and 1.")
+    assert "on CPU 1, shared with the generator" in facts["Configuration nginx"]
+    assert any("apache and nginx share CPU 1 with the generator" in warning for warning in shared.warnings)
+    own = report_of(experiment(TWO, url="http://127.0.0.1:8080/"))
+    assert "where its user runs it" in {f.label: f.text for f in own.methodology}["Configuration apache"]
+
+
+def test_what_a_stopped_mix_did_not_measure_is_no_zero_anywhere() -> None:
+    source = experiment({"apache": Shape(2000)}, clients=(8,), repetitions=2)
+
+    def stopped(row: MixRecord) -> MixRecord:
+        row = replace(row, stopped=True, loop_lag_hdr=histogram([]))
+        return replace(row, generator_cpu_user_s=0.0, generator_cpu_system_s=0.0)
+
+    report = report_of(source, lambda row: stopped(row) if row.run == 1 else row)
+    [row] = table(report, "costs").rows
+    assert row[5].text == "17.0"
+    assert row[8].text == "0.0200"
+    assert [len(raw.rows) for raw in report.raw if raw.name == "mixes"] == [1]
+    assert table(report_of(source, stopped), "costs").rows == ()
+
+
+def test_of_many_configurations_the_findings_name_few_and_count_the_rest() -> None:
+    shapes = {f"nginx-workers-{count}": Shape(500 + 100 * count) for count in range(12)}
+    report = report_of(experiment(shapes))
+    few = [finding for finding in report.findings if finding.topic in ("Peak", "Comparison")]
+    assert len(few) <= 8
+    text = claims(report)
+    for name in ("nginx-workers-0 peaked", "nginx-workers-11 peaked", "nginx-workers-11 is faster than"):
+        assert name in text
+    assert "11 comparisons with nginx-workers-0 in peak: 11 faster." in text
+    assert all(len(paragraph) < 500 for paragraph in report.summary.text)
 
 
 def test_a_failed_run_and_a_count_that_the_server_does_not_share_are_warnings() -> None:

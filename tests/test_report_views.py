@@ -148,7 +148,7 @@ def test_each_figure_is_an_svg_that_names_axes_series_and_basis(report: Report) 
             "".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")
         )
         assert figure.x_title in words
-        assert "Shortened run" in words
+        assert "Suite shortened" in words
         for panel in figure.panels:
             assert panel.y_title in words or figure.kind == "bars"
             assert all(line.name in words for line in panel.series)
@@ -169,6 +169,26 @@ def test_the_terminal_shows_warnings_peaks_and_findings_as_kept(report: Report) 
     screen = io.StringIO()
     text.render(report, Console(width=140, file=screen, force_terminal=False))
     check_golden("report.txt", screen.getvalue())
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_word_and_no_figure_is_broken_where_a_terminal_is_narrow(width: int) -> None:
+    shapes = {
+        f"apache-access-log-off-mmap-file-cache-{'on' if count else 'off'}-workers-{count}": Shape(
+            12_345 + 100 * count, noise=0.05
+        )
+        for count in range(7)
+    }
+    built = build_from(experiment(shapes, clients=(1, 8)))
+    screen = io.StringIO()
+    text.render(built, Console(width=width, file=screen))
+    shown = screen.getvalue()
+    assert all(len(line) <= width for line in shown.splitlines())
+    words = set(re.split(r"[\s-]+", shown))
+    for content in (found for found in built.tables if found.key.partition("-")[0] in text.SHOWN):
+        cells = [part for row in content.rows for cell in row for part in (cell.text, cell.detail)]
+        heads = [part for column in content.columns for part in (column.label, column.unit)]
+        assert {word for part in cells + heads for word in re.split(r"[\s-]+", part)} - {""} <= words
 
 
 def test_the_raw_figures_by_point_are_as_kept(report: Report) -> None:

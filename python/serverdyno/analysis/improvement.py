@@ -1,6 +1,6 @@
 """Two configurations: how much faster is one, how sure are we, and what may be said.
 
-The estimate is the seeds' percent improvement, other / base - 1, of the peak or the overall average of
+The estimate is the percent improvement, other / base - 1, of the peak or the overall average of
 the two mean curves (VeriTest 2003, figures 2 and 14). The interval is a t interval with a bootstrap
 standard error:
 
@@ -90,7 +90,7 @@ class Runs:
 
 
 def percent_improvement(base: float, other: float) -> float:
-    """other / base - 1, in %. Seed 003, figure 14: 16,783 over 14,741 requests/s is 14 %."""
+    """other / base - 1, in %. VeriTest 2003, figure 14: 16,783 over 14,741 requests/s is 14 %."""
     return (other / base - 1) * 100
 
 

@@ -1,4 +1,4 @@
-"""Which figures need a mark: where the generator, not the server, may have set the result.
+"""Which figures need a mark: where the generator, the plan or the machine, not the server, may have set them.
 
 Rule 2 of measurement: a mix at or above 80 % of the generator's measured ceiling is marked generator-limited
 and never reported as the server's peak without that mark. Errors are not counted here.
@@ -10,6 +10,9 @@ from enum import StrEnum
 
 GENERATOR_LIMITED_SHARE = 0.80
 GENERATOR_SATURATED_SHARE = 0.95
+RATE_BOUND_SHARE = 0.90
+NOISY_CPUS = 0.10
+"""CPU seconds a second, of one CPU and not of all: the generator's and the server's are single CPUs too."""
 SAMPLES_BEYOND_PERCENTILE = 10
 
 
@@ -19,6 +22,8 @@ class Mark(StrEnum):
     GENERATOR_LIMITED = "generator-limited: at least 80 % of what the generator can make here"
     GENERATOR_SATURATED = "generator CPU saturated: at least 95 % of its threads' time"
     CEILING_UNKNOWN = "ceiling unknown: the generator may be what was measured"
+    RATE_BOUND = "rate-bound: at least 90 % of the rate that the plan allows"
+    NOISY = "noisy: others, or the hypervisor, took more than 10 % of a CPU"
     ERRORS = "errors in the mix, in its ramps included"
     CLIENTS_LEFT = "clients left the mix"
     MISSING = "fewer repetitions than planned"
@@ -28,10 +33,26 @@ LETTERS = {
     Mark.GENERATOR_LIMITED: "G",
     Mark.GENERATOR_SATURATED: "S",
     Mark.CEILING_UNKNOWN: "U",
+    Mark.RATE_BOUND: "R",
+    Mark.NOISY: "N",
     Mark.ERRORS: "E",
     Mark.CLIENTS_LEFT: "L",
     Mark.MISSING: "M",
 }
+
+
+LIMITS = {
+    Mark.RATE_BOUND: "rate-bound",
+    Mark.GENERATOR_LIMITED: "generator-limited",
+    Mark.GENERATOR_SATURATED: "generator-saturated",
+}
+"""Marks of figures that something else than the server may have set, as an adjective."""
+
+
+def limits(marks: frozenset[Mark]) -> tuple[Mark, ...]:
+    """Those of the marks that are limits. Saturated is the same as generator-limited, by another measure."""
+    repeated = Mark.GENERATOR_SATURATED if Mark.GENERATOR_LIMITED in marks else None
+    return tuple(mark for mark in LIMITS if mark in marks and mark is not repeated)
 
 
 def share_of_ceiling(operations_s: float, ceiling_operations_s: float | None) -> float | None:
@@ -56,6 +77,18 @@ def generator_marks(share: float | None, cpu_share: float) -> frozenset[Mark]:
     if cpu_share >= GENERATOR_SATURATED_SHARE:
         found.add(Mark.GENERATOR_SATURATED)
     return frozenset(found)
+
+
+def rate_marks(attempts_s: float, max_rate_per_s: float | None) -> frozenset[Mark]:
+    """The mark of a mix that its plan's bound held. `attempts_s`: requests/s, failed ones too; None: no bound."""
+    held = max_rate_per_s is not None and attempts_s >= RATE_BOUND_SHARE * max_rate_per_s
+    return frozenset({Mark.RATE_BOUND} if held else ())
+
+
+def machine_marks(others_cpus: float | None, steal_cpus: float | None) -> frozenset[Mark]:
+    """The mark of a mix that others disturbed, from CPU seconds a second; None, where unknown, marks nothing."""
+    taken = max((cpus for cpus in (others_cpus, steal_cpus) if cpus is not None), default=0.0)
+    return frozenset({Mark.NOISY} if taken > NOISY_CPUS else ())
 
 
 def percentile_is_known(samples: int, quantile: float) -> bool:

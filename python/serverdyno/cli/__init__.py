@@ -47,7 +47,8 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version, and end.")
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version, and end."),
     ] = False,
 ) -> None:
     """What may stand before a verb."""
@@ -57,7 +58,7 @@ def main() -> None:
     """Runs the command line. Exit status: 0 done, 1 failed runs, 2 the user's mistake, 130 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        app()
+        app(prog_name="dyno")
     except Exception as error:
         from serverdyno.errors import DynoError  # noqa: PLC0415
 

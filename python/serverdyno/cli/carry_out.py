@@ -7,11 +7,9 @@ import shlex
 import typer
 from rich.console import Console
 
-from serverdyno import report
 from serverdyno.cli.output import say, standard_output
 from serverdyno.cli.progress import progress_for
 from serverdyno.errors import DynoError
-from serverdyno.report import text
 from serverdyno.runner.experiment import carry_out, missing
 from serverdyno.store.experiment import Experiment
 
@@ -39,6 +37,10 @@ def carry_out_and_report(experiment: Experiment) -> None:
 
 def show_and_write(experiment: Experiment) -> None:
     """The table on standard output, the report in the experiment's folder. Raises DynoError."""
+    # Imported once the load is over: it takes most of a second, for which nobody wants to wait at the start.
+    from serverdyno import report  # noqa: PLC0415
+    from serverdyno.report import text  # noqa: PLC0415
+
     out = standard_output()
     built = report.build(experiment)
     text.render(built, out)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-EXAMPLE = "Example: dyno compare experiments/before experiments/after"
+EXAMPLE = "Example: dyno compare experiments/before experiments/after --fail-if-slower"
+SLOWER = 1
 
 
 def register(app: typer.Typer) -> None:
@@ -19,12 +20,26 @@ def compare(
     experiments: Annotated[
         list[Path], typer.Argument(help="One: its configurations. Two: the same ones in both.")
     ],
+    fail_if_slower: Annotated[
+        bool,
+        typer.Option(
+            "--fail-if-slower",
+            help="Say the verdict over all comparisons, and exit with 1 where it is slower: where the 95 % interval "
+            "of any lies below 0 %. Below three repetitions none does.",
+        ),
+    ] = False,
 ) -> None:
     """Compare configurations of one experiment with its first, or two experiments with each other."""
     from serverdyno import report  # noqa: PLC0415
-    from serverdyno.cli.output import standard_output  # noqa: PLC0415
+    from serverdyno.analysis.improvement import Verdict  # noqa: PLC0415
+    from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.report import text  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
     compared = report.compare([report.build(Experiment.open(folder)) for folder in experiments])
-    text.render_compared(compared, standard_output())
+    out = standard_output()
+    text.render_compared(compared, out)
+    if fail_if_slower:
+        say(out, f"verdict: {compared.verdict}")
+        if compared.verdict is Verdict.SLOWER:
+            raise typer.Exit(SLOWER)

@@ -35,7 +35,7 @@ class HttpSettings(Model):
 
 
 class ThreadStep(Model):
-    """From this number of clients on, this many threads a client (seed 003, figure 12)."""
+    """From this number of clients on, this many threads a client (VeriTest 2003, figure 12)."""
 
     clients: int = Field(ge=1)
     threads: int = Field(ge=1, le=1000)

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from serverdyno.errors import PlanError
@@ -62,7 +63,7 @@ def quick_plan(options: QuickOptions) -> tuple[Plan, Suite, str]:
     suite, unsound = check_model(Suite, _suite(options, clients, length_s))
     plan, unsound_too = check_model(Plan, _plan(options, clients, length_s))
     problems += [*_by_option(unsound), *_by_option(unsound_too)]
-    if suite is not None:
+    if suite is not None and not problems:
         problems += _by_option(suite_problems(suite))
     if suite is None or plan is None or problems:
         raise PlanError("dyno load", problems)
@@ -111,6 +112,8 @@ def _url_problems(options: QuickOptions) -> Iterator[str]:
 def _unreadable(options: QuickOptions, clients: list[int], length_s: float | None) -> Iterator[str]:
     if not clients:
         yield f"--clients: {options.clients!r} is not a list of numbers like 1,4,8,16"
+    elif any(after <= before for before, after in pairwise(clients)):
+        yield f"--clients: {options.clients!r} does not grow from number to number, as a curve must"
     if length_s is None:
         yield f"--length: {options.length!r} is not a length like 10s or 2m"
     elif length_s * WINDOW_SHARE < MIN_WINDOW_S:

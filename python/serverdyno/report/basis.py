@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from serverdyno.analysis.trust import LETTERS, Mark
+from serverdyno.plan.expand import suite_shortened
 from serverdyno.report import wording
 from serverdyno.report.results import Results
 from serverdyno.report.source import Source
@@ -30,10 +31,9 @@ def basis(source: Source, results: Results, over: Over = Over.MEAN) -> str:
 
 
 def shortening(source: Source) -> str:
-    """`Shortened run: 2 % of the published length`, or nothing for a run in full length."""
-    if not source.shortened:
-        return ""
-    return f"Shortened run: {wording.share(source.head.scale)} of the published length"
+    """`Suite shortened to 2 % of its full length`, or nothing for a run in full length."""
+    shortened = suite_shortened(source.head.scale)
+    return "" if shortened is None else f"Suite {shortened}"
 
 
 def mark_notes(marks: frozenset[Mark]) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from serverdyno.analysis.improvement import Figure, improvement
-from serverdyno.analysis.trust import Mark
+from serverdyno.analysis.trust import Mark, limits
 from serverdyno.report import figures, findings, tables, wording
+from serverdyno.report import warnings as warnings_of
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.disclosure import disclosure
 from serverdyno.report.methodology import methodology
@@ -45,7 +46,7 @@ def build_from(source: Source) -> Report:
         source=source,
         results=results,
         particulars=_particulars(source),
-        warnings=findings.warnings(source, results),
+        warnings=warnings_of.warnings(source, results),
         summary=replace(summary, text=findings.summary(source, results, comparisons)),
         findings=findings.findings(source, results, comparisons, labels),
         methodology=methodology(source, results),
@@ -62,11 +63,7 @@ def compared(base: ConfigurationResult, other: ConfigurationResult, *, paired: b
         base=base.name,
         other=other.name,
         improvements=tuple(improvement(base.runs, other.runs, figure, paired=paired) for figure in Figure),
-        generator_limited=tuple(
-            result.name
-            for result in (base, other)
-            if result.peak is not None and Mark.GENERATOR_LIMITED in result.peak.marks
-        ),
+        limits=tuple((result.name, mark) for result in (base, other) for mark in limits(result.marks)),
     )
 
 
@@ -103,7 +100,7 @@ def _sections(
         Section(
             key="throughput",
             title="Throughput",
-            figures=tuple(figures.throughput(results, line)),
+            figures=tuple(figures.throughput(source, results, line)),
             tables=tuple(
                 replace(table, key=table.key + suffix)
                 for make in (tables.throughput, tables.bit_rate)

@@ -21,6 +21,7 @@ DASHES = ([1, 0], [8, 3], [2, 3], [8, 3, 2, 3], [14, 4], [4, 2])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 INK = "#1b2733"
 QUIET = "#5b6875"
+LEVEL_LINE: dict[str, Any] = {"color": QUIET, "strokeDash": [3, 3], "strokeWidth": 1}
 WIDTH = 760
 HEIGHT = 330
 PANEL_GAP = 118
@@ -70,7 +71,8 @@ def _styled(chart: alt.VConcatChart) -> alt.VConcatChart:
 
 
 def _lines(figure: Figure) -> list[Any]:
-    names = {line.name: line.style for panel in figure.panels for line in panel.series}
+    names: dict[str, int | None] = {line.name: line.style for panel in figure.panels for line in panel.series}
+    names |= {name: None for panel in figure.panels for _, name in panel.levels}
     alone = len(figure.panels) == 1
     width = WIDTH if alone else (WIDTH - PANEL_GAP) // 2
     height = HEIGHT if alone else 210
@@ -94,8 +96,7 @@ def _plot(panel: Panel, x_title: str, width: int, height: int) -> Any:
         base.mark_line(strokeWidth=2).encode(x, y, _colour(), _dash()),
         base.mark_point(size=52, strokeWidth=1.8, opacity=1).encode(x, y, _colour(), _shape(), _fill()),
     ]
-    if panel.limit is not None:
-        layers = [*_limit(panel.limit), *layers]
+    layers = [*(_level(level) for level, _ in panel.levels), *layers]
     title = alt.TitleParams(panel.title, anchor="start", fontSize=12, color=INK, offset=6)
     return alt.layer(*layers).properties(width=width, height=height, title=title)
 
@@ -108,7 +109,7 @@ def _rows(panel: Panel) -> list[dict[str, Any]]:
             "low": point.y if point.low is None else point.low,
             "high": point.y if point.high is None else point.high,
             "style": f"{line.style}",
-            "fill": "white" if point.hollow else COLOURS[line.style],
+            "fill": "white" if point.limited_by else COLOURS[line.style],
         }
         for line in panel.series
         for point in line.points
@@ -176,32 +177,45 @@ def _fill() -> alt.Fill:
     return alt.Fill("fill:N", scale=None, legend=None)
 
 
-def _limit(limit: tuple[float, str]) -> list[alt.Chart]:
-    level, name = limit
-    data = alt.InlineData(values=[{"y": level, "name": name}])
-    rule = alt.Chart(data).mark_rule(color=QUIET, strokeDash=[3, 3]).encode(alt.Y("y:Q"))
-    text = alt.Chart(data).mark_text(color=QUIET, align="left", dy=-7, fontSize=11)
-    return [rule, text.encode(alt.Y("y:Q"), alt.Text("name:N"), x=alt.value(4))]
+def _level(level: float) -> alt.Chart:
+    """A line across, named in the legend: beside the data a name would meet some point of it."""
+    return alt.Chart(alt.InlineData(values=[{"y": level}])).mark_rule(**LEVEL_LINE).encode(alt.Y("y:Q"))
 
 
-def _legend(names: dict[str, int]) -> Any:
+def _legend(names: dict[str, int | None]) -> Any:
+    """Samples of the lines with their names; a level, which has no style, is a plain thin line."""
     cell = max(len(name) for name in names) * CHARACTER_WIDTH + 66
     across = max(1, int(WIDTH // cell))
     rows: list[dict[str, Any]] = []
     for place, (name, style) in enumerate(names.items()):
         left, row = (place % across) * cell, place // across
-        entry = {"name": name, "style": f"{style}", "row": row, "fill": COLOURS[style]}
-        rows.append({**entry, "x": left, "end": left + 40, "middle": left + 20, "text": left + 48})
+        entry = {
+            "name": name,
+            "row": row,
+            "x": left,
+            "end": left + 40,
+            "middle": left + 20,
+            "text": left + 48,
+        }
+        rows.append(entry if style is None else entry | {"style": f"{style}", "fill": COLOURS[style]})
     height = (rows[-1]["row"] + 1) * 20
-    base = alt.Chart(alt.InlineData(values=rows))
+    base, lines, levels = (
+        alt.Chart(alt.InlineData(values=values))
+        for values in (
+            rows,
+            [row for row in rows if "style" in row],
+            [row for row in rows if "style" not in row],
+        )
+    )
     y = alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[-0.5, rows[-1]["row"] + 0.5], reverse=True))
 
     def x(field: str) -> alt.X:
         return alt.X(f"{field}:Q", axis=None, scale=alt.Scale(domain=[0, WIDTH], nice=False))
 
     return alt.layer(
-        base.mark_rule(strokeWidth=2).encode(x("x"), alt.X2("end:Q"), y, _colour(), _dash()),
-        base.mark_point(size=52, strokeWidth=1.8, opacity=1).encode(
+        levels.mark_rule(**LEVEL_LINE).encode(x("x"), alt.X2("end:Q"), y),
+        lines.mark_rule(strokeWidth=2).encode(x("x"), alt.X2("end:Q"), y, _colour(), _dash()),
+        lines.mark_point(size=52, strokeWidth=1.8, opacity=1).encode(
             x("middle"), y, _colour(), _shape(), _fill()
         ),
         base.mark_text(align="left", fontSize=12, color=INK).encode(x("text"), y, alt.Text("name:N")),
@@ -235,12 +249,12 @@ def _bars(figure: Figure) -> list[Any]:
 
 def _bar(line: Series) -> dict[str, Any]:
     point = line.points[0]
-    limited = " (generator-limited)" if point.hollow else ""
+    limited = f" ({', '.join(point.limited_by)})" if point.limited_by else ""
     return {
         "name": line.name,
         "y": point.y,
         "low": point.y if point.low is None else point.low,
         "high": point.y if point.high is None else point.high,
         "label": f"{point.y:,.0f}{limited}",
-        "colour": "#b9c4cf" if point.hollow else "#6f8ba4",
+        "colour": "#b9c4cf" if point.limited_by else "#6f8ba4",
     }

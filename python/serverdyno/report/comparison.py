@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.errors import UserError
-from serverdyno.report import findings, tables, wording
+from serverdyno.report import tables, verdicts, wording
 from serverdyno.report.build import compared
+from serverdyno.report.findings import MOST_FINDINGS
 from serverdyno.report.model import Comparison, Finding, Report, Table, verdict_of
 from serverdyno.report.source import Source
 
@@ -27,12 +28,14 @@ LASTING_HOST_FACTS = (
 class Compared:
     """What `dyno compare` says. `verdict` is for programs: the most alarming of all comparisons.
 
-    `differences`: what else differs between two experiments than the server under test.
+    `warnings`: those of the reports. `differences`: what else differs between two experiments than the server
+    under test.
     """
 
     comparisons: tuple[Comparison, ...]
     table: Table
     findings: tuple[Finding, ...]
+    warnings: tuple[str, ...]
     differences: tuple[str, ...]
     verdict: Verdict
 
@@ -53,7 +56,7 @@ def _within(report: Report) -> Compared:
             hint="Give a second experiment, or a plan with several servers or factors.",
         )
     basis = next(table.basis for table in report.tables)
-    return _result(report.comparisons, basis, ())
+    return _result(report.comparisons, basis, report.warnings, ())
 
 
 def _across(base: Report, other: Report) -> Compared:
@@ -67,15 +70,20 @@ def _across(base: Report, other: Report) -> Compared:
             f"Second: {wording.listing(other.source.configuration_names)}.",
         )
     comparisons = tuple(
-        replace(
-            compared(base_results[result.name], result, paired=False),
-            base=f"{result.name} (first)",
-            other=f"{result.name} (second)",
+        compared(
+            replace(base_results[result.name], name=f"{result.name} (first)"),
+            replace(result, name=f"{result.name} (second)"),
+            paired=False,
         )
         for result in common
     )
     basis = f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
-    return _result(comparisons, basis, _differences(base.source, other.source))
+    warnings = tuple(
+        f"{which}: {warning}"
+        for which, report in (("First", base), ("Second", other))
+        for warning in report.warnings
+    )
+    return _result(comparisons, basis, warnings, _differences(base.source, other.source))
 
 
 def _refuse_unlike(base: Source, other: Source) -> None:
@@ -118,12 +126,15 @@ def _host(source: Source, fact: str) -> str:
     return f"{found.get(name) if name and isinstance(found, Mapping) else found}"
 
 
-def _result(comparisons: tuple[Comparison, ...], basis: str, differences: tuple[str, ...]) -> Compared:
+def _result(
+    comparisons: tuple[Comparison, ...], basis: str, warnings: tuple[str, ...], differences: tuple[str, ...]
+) -> Compared:
     table = replace(tables.improvements(comparisons, basis), number=1)
     return Compared(
         comparisons=comparisons,
         table=table,
-        findings=findings.of_comparisons(comparisons, {table.key: table.label}),
+        findings=tuple(verdicts.findings(comparisons, {table.key: table.label}, MOST_FINDINGS)),
+        warnings=warnings,
         differences=differences,
         verdict=verdict_of(comparisons),
     )

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from serverdyno.analysis.curve import Spread
-from serverdyno.analysis.trust import GENERATOR_LIMITED_SHARE, Mark
+from serverdyno.analysis.trust import GENERATOR_LIMITED_SHARE, LIMITS, limits
 from serverdyno.report.histograms import QUANTILE_NAMES
 from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.results import ConfigurationResult, MixResult, Results
+from serverdyno.report.source import Source
 
 SERIES_PER_FIGURE = 6
 CLIENTS_AXIS = "Clients"
@@ -24,8 +25,8 @@ def _key_to_marks(panels: Sequence[Panel]) -> str:
     parts = []
     if any(point.high is not None for point in points):
         parts.append(" Rules: smallest to largest repetition.")
-    if any(point.hollow for point in points):
-        parts.append(" Hollow or pale: generator-limited.")
+    if limited := list(dict.fromkeys(word for point in points for word in point.limited_by)):
+        parts.append(f" Hollow or pale: {' or '.join(limited)}.")
     return "".join(parts)
 
 
@@ -51,11 +52,11 @@ def peaks(results: Results, basis: str) -> list[Figure]:
     return [Figure("peaks", 0, "Peak throughput", line, "bars", "Requests/s", panels)]
 
 
-def throughput(results: Results, basis: str) -> list[Figure]:
-    """Lines: requests/s against clients with the range, and the level of a generator-limited mix."""
+def throughput(source: Source, results: Results, basis: str) -> list[Figure]:
+    """Lines: requests/s against clients with the range, and the levels from which a mix is limited."""
     found = []
     for suffix, group in groups(results):
-        panel = _throughput_panel(group)
+        panel = _throughput_panel(source, group)
         if panel.series:
             found.append(_lines(f"throughput{suffix}", "Throughput against clients", basis, (panel,)))
     return found
@@ -65,7 +66,7 @@ def _lines(key: str, title: str, basis: str, panels: tuple[Panel, ...]) -> Figur
     return Figure(key, 0, title, basis + _key_to_marks(panels), "lines", CLIENTS_AXIS, panels)
 
 
-def _throughput_panel(group: Sequence[ConfigurationResult]) -> Panel:
+def _throughput_panel(source: Source, group: Sequence[ConfigurationResult]) -> Panel:
     series = _series(group, lambda mix: _spread_point(mix.clients, mix.requests_s, mix))
     highest = max((point.high or point.y for line in series for point in line.points), default=0.0)
     ceilings = [
@@ -74,9 +75,12 @@ def _throughput_panel(group: Sequence[ConfigurationResult]) -> Panel:
         for mix in result.mixes
         if mix is not None and mix.cost.share_of_ceiling
     ]
-    level = GENERATOR_LIMITED_SHARE * min(ceilings, default=0.0)
-    limit = (level, "80 % of the generator's ceiling") if 0 < level < 1.5 * highest else None
-    return Panel("", "Requests/s", series, limit=limit)
+    bounds = source.max_rate_per_s
+    levels = [(GENERATOR_LIMITED_SHARE * ceiling, "80 % of the generator's ceiling") for ceiling in ceilings]
+    levels = [min(levels)] if levels else []
+    levels += [(bounds[result.name], f"Bound of {result.name}") for result in group if result.name in bounds]
+    near = tuple((level, name) for level, name in levels if 0 < level < 1.5 * highest)
+    return Panel("", "Requests/s", series, levels=near)
 
 
 def response_times(results: Results, basis: str) -> list[Figure]:
@@ -119,10 +123,10 @@ def _series(
 
 
 def _spread_point(x: float, spread: Spread, mix: MixResult) -> Point:
-    limited = Mark.GENERATOR_LIMITED in mix.marks
+    limited_by = tuple(LIMITS[mark] for mark in limits(mix.marks))
     if spread.n < 2:
-        return Point(x, spread.mean, hollow=limited)
-    return Point(x, spread.mean, spread.minimum, spread.maximum, limited)
+        return Point(x, spread.mean, limited_by=limited_by)
+    return Point(x, spread.mean, spread.minimum, spread.maximum, limited_by)
 
 
 def _percentile_point(place: int) -> Callable[[MixResult], Point | None]:

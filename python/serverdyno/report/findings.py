@@ -1,7 +1,7 @@
-"""Sentences made from the figures: the summary, the findings and the warnings.
+"""Sentences made from the figures: the summary and the key findings.
 
-No sentence says more than its figures: an average of two runs was seen, not shown; a peak that the generator
-may have set is called so; and a difference that was not shown is a finding too.
+No sentence says more than its figures: an average of two runs was seen, not shown; a peak that something else
+than the server may have set is called so. What must be known before any figure is in `warnings`.
 """
 
 from __future__ import annotations
@@ -9,59 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serverdyno import units
-from serverdyno.analysis.improvement import Figure, Improvement, Verdict
-from serverdyno.analysis.trust import Mark
-from serverdyno.report import wording
-from serverdyno.report.basis import NAMES_STATEMENT, shortening
+from serverdyno.analysis.improvement import Figure, Verdict
+from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.report import verdicts, wording
+from serverdyno.report.basis import NAMES_STATEMENT
 from serverdyno.report.histograms import QUANTILES
 from serverdyno.report.model import Comparison, Finding
 from serverdyno.report.results import SIDES, ConfigurationResult, MixResult, Results
 from serverdyno.report.source import Source
 
-COUNT_TOLERANCE = 0.001
-"""Of the requests of a run: a server's log may be read a moment before its last lines are written."""
-
-
-def warnings(source: Source, results: Results) -> tuple[str, ...]:
-    """What a reader must know before any figure."""
-    found = []
-    if source.shortened:
-        found.append(
-            f"{shortening(source)}. Its figures stand for this length only, not for the published suite."
-        )
-    if not results.mixes:
-        found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
-    elif len(results.used) < source.planned_mixes:
-        found.append(
-            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned mix')} "
-            "can be reported. Figures are of those alone."
-        )
-    found += [
-        f"Left out: run {record.run}, {record.configuration}, mix {record.name} ({reason})."
-        for record, reason in results.left_out
-    ]
-    found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
-    return (*found, *_run_warnings(source))
-
-
-def _run_warnings(source: Source) -> list[str]:
-    """Runs that failed, and runs of which the server counted other requests than the generator."""
-    found = []
-    for key in source.head.order:
-        note = source.run_notes.get(key.number, {})
-        name = f"Run {key.number}, {key.configuration}"
-        if note.get("state") == "failed":
-            found.append(f"{name}, failed: {note.get('reason', 'no reason was noted')}.")
-        served, answered = note.get("requests_by_server_count"), note.get("requests_answered")
-        if served is None or answered is None:
-            continue
-        most = answered + note.get("requests_failed", 0)
-        tolerance = COUNT_TOLERANCE * most
-        if not answered - tolerance <= served <= most + tolerance:
-            found.append(
-                f"{name}: the generator counted {answered:,} answers, the server {served:,} requests."
-            )
-    return found
+MOST_FINDINGS = 8
+"""On peaks and comparisons together; the tables hold the rest."""
+MOST_IN_SUMMARY = 3
 
 
 def summary(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
@@ -96,38 +55,31 @@ def _what_was_done(source: Source, results: Results) -> str:
 
 
 def _highest_and_lowest(results: Results) -> str:
-    ranked = sorted(
-        (result for result in results.configurations if result.requests_s is not None),
-        key=lambda result: result.requests_s.peak.mean if result.requests_s else 0.0,
-        reverse=True,
-    )
+    ranked = _ranked([result for result in results.configurations if result.requests_s is not None])
     if len(ranked) == 1:
         return _peak_claim(ranked[0])
     return f"Highest peak: {_peak_claim(ranked[0])} Lowest peak: {_peak_claim(ranked[-1])}"
 
 
 def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
-    found = [
-        (comparison, improvement) for comparison in comparisons for improvement in comparison.improvements
-    ]
-    if all(improvement.verdict is Verdict.TOO_FEW_REPETITIONS for _, improvement in found):
+    improvements = [found for comparison in comparisons for found in comparison.improvements]
+    if all(improvement.verdict is Verdict.TOO_FEW_REPETITIONS for improvement in improvements):
         return (
             "With fewer than three repetitions no interval can be given: the differences below were seen in "
             "these runs, and whether they would be seen again can't be told."
         )
-    return " ".join(
-        _comparison_claim(comparison, improvement)
-        for comparison, improvement in found
-        if improvement.figure is Figure.PEAK
-    )
+    if len(comparisons) > MOST_IN_SUMMARY:
+        return verdicts.tally(comparisons)
+    return " ".join(verdicts.claim(comparison, (Figure.PEAK,)) for comparison in comparisons)
 
 
 def findings(
     source: Source, results: Results, comparisons: Sequence[Comparison], tables: dict[str, str]
 ) -> tuple[Finding, ...]:
     """The key findings. `tables`: how the text refers to each table, by its key."""
-    found = [_peak_finding(result, tables) for result in results.configurations]
-    found += of_comparisons(comparisons, tables)
+    named = _named(results, comparisons)
+    found = [_peak_finding(source, result, tables) for result in named]
+    found += verdicts.findings(comparisons, tables, MOST_FINDINGS - len(named))
     if results.mixes:
         found.append(_generator_finding(results, tables))
         found += _machine_finding(results, tables)
@@ -135,12 +87,22 @@ def findings(
     return tuple(found)
 
 
-def of_comparisons(comparisons: Sequence[Comparison], tables: dict[str, str]) -> tuple[Finding, ...]:
-    """A finding for each comparison and figure."""
-    return tuple(
-        _comparison_finding(comparison, improvement, tables)
-        for comparison in comparisons
-        for improvement in comparison.improvements
+def _named(results: Results, comparisons: Sequence[Comparison]) -> list[ConfigurationResult]:
+    """All configurations where they are few; else the base, the highest and the lowest."""
+    configurations = results.configurations
+    if len(configurations) + len(comparisons) <= MOST_FINDINGS:
+        return list(configurations)
+    ranked = _ranked(configurations)
+    outstanding = {configurations[0].name, ranked[0].name, ranked[-1].name}
+    return [result for result in configurations if result.name in outstanding]
+
+
+def _ranked(configurations: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
+    """The highest peak first, those without one last."""
+    return sorted(
+        configurations,
+        key=lambda result: result.requests_s.peak.mean if result.requests_s else -1.0,
+        reverse=True,
     )
 
 
@@ -150,29 +112,37 @@ def _peak_claim(result: ConfigurationResult) -> str:
         return f"{result.name} finished no mix."
     if summary.peak.mean == 0:
         return f"{result.name} completed no request in any window."
-    limited = " (generator-limited)" if Mark.GENERATOR_LIMITED in peak.marks else ""
+    words = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
+    limited = f" ({words})" if words else ""
     return (
         f"{result.name}, {wording.rate(summary.peak.mean)} requests/s{limited} with "
         f"{wording.plural(peak.clients, 'client')}."
     )
 
 
-def _peak_finding(result: ConfigurationResult, tables: dict[str, str]) -> Finding:
+def _peak_finding(source: Source, result: ConfigurationResult, tables: dict[str, str]) -> Finding:
     summary, peak = result.requests_s, result.peak
     if summary is None or peak is None:
         return Finding("Peak", f"{result.name} finished no mix, so it has no figures.", tables["runs"])
     if summary.peak.mean == 0:
         claim = f"{result.name} completed no request in any window."
         return Finding("Peak", claim, f"{_error_words(peak)}. {tables['errors']}.")
-    claim = (
-        f"{result.name} peaked at {wording.rate(summary.peak.mean)} requests/s "
-        f"({wording.significant(peak.mbit_s.mean)} Mbit/s) with {wording.plural(peak.clients, 'client')}. "
-        f"{_after_the_peak(result, peak)}"
+    figures = (
+        f"{wording.rate(summary.peak.mean)} requests/s ({wording.significant(peak.mbit_s.mean)} Mbit/s) with "
+        f"{wording.plural(peak.clients, 'client')}"
     )
-    if Mark.GENERATOR_LIMITED in peak.marks:
-        claim += " The peak is generator-limited: the server may be faster than this."
+    limited = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
+    if Mark.RATE_BOUND in peak.marks:
+        bound = wording.rate(source.max_rate_per_s[result.name])
+        claim = (
+            f"{result.name} reached {figures}, held by the bound of {bound} requests/s in its plan ({limited}): "
+            "its own peak is not known."
+        )
+    else:
+        qualified = f", {limited}: the server may be faster" if limited else ""
+        claim = f"{result.name} peaked at {figures}{qualified}. {_after_the_peak(result, peak)}"
     evidence = [_spread_words(peak), _response_words(peak), _ceiling_words(peak), tables["peaks"]]
-    return Finding("Peak", claim.strip(), "; ".join(part for part in evidence if part) + ".")
+    return Finding("Peak", claim, "; ".join(part for part in evidence if part) + ".")
 
 
 def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
@@ -213,39 +183,6 @@ def _ceiling_words(mix: MixResult) -> str:
     )
 
 
-def _comparison_finding(comparison: Comparison, improvement: Improvement, tables: dict[str, str]) -> Finding:
-    evidence = [
-        f"{wording.rate(improvement.base)} against {wording.rate(improvement.other)} requests/s",
-        wording.plural(improvement.repetitions, "repetition") + (" in pairs" if improvement.paired else ""),
-        f"over {wording.plural(len(improvement.mixes), 'mix')}",
-        tables["improvements"],
-    ]
-    return Finding("Comparison", _comparison_claim(comparison, improvement), "; ".join(evidence) + ".")
-
-
-def _comparison_claim(comparison: Comparison, improvement: Improvement) -> str:
-    """One sentence for each verdict, and a second where the generator may have set the result."""
-    other, base, figure = comparison.other, comparison.base, improvement.figure.value
-    change = wording.change(improvement.percent)
-    interval = wording.change_span(improvement.low_percent, improvement.high_percent)
-    seen = wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)
-    repetitions = wording.plural(improvement.repetitions, "repetition")
-    claim = {
-        Verdict.FASTER: f"{other} is faster than {base} in {figure}: {change} (95 % interval {interval}).",
-        Verdict.SLOWER: f"{other} is slower than {base} in {figure}: {change} (95 % interval {interval}).",
-        Verdict.NO_DIFFERENCE_SHOWN: f"No difference shown between {other} and {base} in {figure}: "
-        f"{change} (95 % interval {interval}).",
-        Verdict.TOO_FEW_REPETITIONS: f"{other} against {base} in {figure}: {change} seen ({seen} between "
-        f"single runs), but {repetitions} can't tell whether that would repeat.",
-        Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {figure}: not every repetition of "
-        "both completed requests over the same mixes.",
-    }[improvement.verdict]
-    if comparison.generator_limited and improvement.percent is not None:
-        claim += f" The peak of {wording.listing(comparison.generator_limited)} is generator-limited, so the "
-        claim += "difference between the servers may be another."
-    return claim
-
-
 def _generator_finding(results: Results, tables: dict[str, str]) -> Finding:
     mixes = results.mixes
     limited = sum(Mark.GENERATOR_LIMITED in mix.marks for mix in mixes)
@@ -261,9 +198,6 @@ def _generator_finding(results: Results, tables: dict[str, str]) -> Finding:
     else:
         nearest = wording.share(max(shares))
         claim = f"None of {points} with a known ceiling reached 80 % of it; the nearest, {nearest}."
-    above = sum(share > 1 for share in shares)
-    if above:
-        claim += f" In {above:,} the throughput was above the ceiling, which was then measured too low."
     if saturated:
         claim += f" In {saturated:,} the generator's CPU was saturated."
     highest = f"highest share of the ceiling {wording.share(max(shares))}; " if shares else ""
@@ -272,15 +206,17 @@ def _generator_finding(results: Results, tables: dict[str, str]) -> Finding:
 
 
 def _machine_finding(results: Results, tables: dict[str, str]) -> list[Finding]:
-    """What else used the machine; nothing where that was not measured."""
+    """What else used the machine; nothing where that was not measured, or where a warning has said it."""
+    if any(Mark.NOISY in mix.marks for mix in results.mixes):
+        return []
     costs = [mix.cost for mix in results.mixes]
     others = [cost.others_cpus_busy for cost in costs if cost.others_cpus_busy is not None]
     steal = [cost.steal_cpus_busy for cost in costs if cost.steal_cpus_busy is not None]
     parts = []
     if others:
-        parts.append(f"everything else on the machine used up to {wording.significant(max(others))} CPUs")
+        parts.append(f"everything else on the machine used up to {wording.cpus(max(others))} CPUs")
     if steal:
-        parts.append(f"the hypervisor took up to {wording.significant(max(steal))} CPUs")
+        parts.append(f"the hypervisor took up to {wording.cpus(max(steal))} CPUs")
     if not parts:
         return []
     claim = f"In the window of any mix, {wording.listing(parts)}."

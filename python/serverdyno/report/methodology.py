@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from serverdyno.analysis.improvement import RESAMPLES, SEED
+from serverdyno.plan.model import Configuration
 from serverdyno.report import wording
-from serverdyno.report.basis import NAMES_STATEMENT
+from serverdyno.report.basis import NAMES_STATEMENT, shortening
 from serverdyno.report.model import Fact
 from serverdyno.report.results import Results
 from serverdyno.report.source import Source
@@ -33,6 +34,17 @@ CLOSED_LOAD = (
 )
 
 
+RATE_BOUND = (
+    "A mix whose requests, failed ones included, came to 90 % of that rate or more in its window is marked "
+    "rate-bound: it shows the bound and not the server."
+)
+NOISE = (
+    "A mix is marked noisy where everything on the machine but server and generator used more than 10 % of one "
+    "CPU in its window, or where the hypervisor took as much. Where that was not measured there is no mark."
+)
+UNRECORDED_CPUS = "on CPUs that this experiment doesn't record"
+
+
 def methodology(source: Source, results: Results) -> tuple[Fact, ...]:
     """All facts, in reading order."""
     facts = [
@@ -45,6 +57,8 @@ def methodology(source: Source, results: Results) -> tuple[Fact, ...]:
         Fact("Verification", _verification(source)),
         Fact("Generator", _generator(source, results)),
         *_servers(source),
+        *_bounds(source),
+        Fact("Noise", NOISE),
         Fact("Consent", _consent(source)),
         Fact("Figures", FIGURES),
         Fact("Intervals", INTERVAL.format(pairs=_pairs(source), draws=RESAMPLES, seed=SEED)),
@@ -62,7 +76,7 @@ def _suite(source: Source) -> list[Fact]:
     suite = source.head.suite
     facts = [
         Fact("Suite", f"{suite.title} ({suite.name}), workload {suite.workload}."),
-        Fact("Published in", suite.source),
+        Fact("Source", suite.source),
         Fact("Changed", _changes(source)),
     ]
     if suite.certainty:
@@ -82,7 +96,7 @@ def _changes(source: Source) -> str:
         else f"{len(head.mixes)} of {len(head.suite.clients)} mixes"
     )
     return (
-        f"Shortened to {wording.share(head.scale)}: each mix {wording.seconds_span(lengths)} instead of "
+        f"{shortening(source)}: each mix {wording.seconds_span(lengths)} instead of "
         f"{wording.seconds(head.suite.length_s)}, its ramps likewise. {mixes}."
     )
 
@@ -135,9 +149,7 @@ def _verification(source: Source) -> str:
 
 def _generator(source: Source, results: Results) -> str:
     plan = source.head.plan.generator
-    where = (
-        f"on CPUs {_cpus(plan.cpus)}" if plan.cpus else "on CPUs that the tool chose, apart from the servers'"
-    )
+    where = f"on {wording.cpu_set(plan.cpus)}" if plan.cpus else UNRECORDED_CPUS
     return f"{wording.plural(plan.threads, 'thread')} {where}. {_ceiling(results)}"
 
 
@@ -152,22 +164,39 @@ def _ceiling(results: Results) -> str:
     )
 
 
-def _cpus(cpus: list[int] | tuple[int, ...]) -> str:
-    return ", ".join(f"{cpu}" for cpu in cpus)
-
-
 def _servers(source: Source) -> list[Fact]:
     facts = []
     for configuration in source.head.configurations:
-        where = (
-            f"on CPUs {_cpus(configuration.cpus)}"
-            if configuration.cpus
-            else "on no CPU set named in the plan"
-        )
         settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
+        where = _server_cpus(source, configuration)
         text = f"{configuration.server}, {where}; {settings or 'no setting changed from the driver'}."
         facts.append(Fact(f"Configuration {configuration.name}", text))
     return facts
+
+
+def _server_cpus(source: Source, configuration: Configuration) -> str:
+    if configuration.url is not None:
+        return "on the CPUs where its user runs it; whether the generator shares one is not known"
+    if not configuration.cpus:
+        return UNRECORDED_CPUS
+    where = f"on {wording.cpu_set(configuration.cpus)}"
+    shared = source.cpus_shared_with_generator(configuration)
+    if not shared:
+        return where
+    which = f" {wording.cpu_set(shared)}" if len(shared) < len(configuration.cpus) else ""
+    return f"{where},{which} shared with the generator"
+
+
+def _bounds(source: Source) -> list[Fact]:
+    """What the plan allows; nothing where it bounds nothing."""
+    parts = [
+        f"{configuration.name}: at most {wording.plural(bounds.max_clients, 'client')}, "
+        f"{wording.rate(bounds.max_rate_per_s)} requests/s of all clients together, "
+        f"{wording.seconds(bounds.max_length_s)} a mix"
+        for configuration in source.head.configurations
+        if (bounds := configuration.bounds) is not None
+    ]
+    return [Fact("Bounds", f"{'; '.join(parts)}. {RATE_BOUND}")] if parts else []
 
 
 def _consent(source: Source) -> str:

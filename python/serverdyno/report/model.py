@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from serverdyno.analysis.improvement import Improvement, Verdict
+from serverdyno.analysis.trust import Mark
 from serverdyno.report.results import Results
 from serverdyno.report.source import Source
 
@@ -36,7 +37,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A numbered table. `basis` names window, repetitions, spread and clients; `notes` explain marks."""
+    """A numbered table. `basis` names window, repetitions, spread and clients; `notes` explain marks.
+
+    `key_columns`: how many columns say what a row is; they are repeated where the others don't fit beside them.
+    """
 
     key: str
     number: int
@@ -45,6 +49,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+    key_columns: int = 1
 
     @property
     def label(self) -> str:
@@ -69,13 +74,13 @@ class RawTable:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a line: mean with range; `hollow`: the generator may have set it. None: nothing to draw."""
+    """A point of a line: mean with range, None: nothing to draw. `limited_by`: what but the server may have set it."""
 
     x: float
     y: float
     low: float | None = None
     high: float | None = None
-    hollow: bool = False
+    limited_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +94,13 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot. `limit`: a level to draw across, with its name."""
+    """One plot. `levels`: lines to draw across, each with its name."""
 
     title: str
     y_title: str
     series: tuple[Series, ...]
     logarithmic: bool = False
-    limit: tuple[float, str] | None = None
+    levels: tuple[tuple[float, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +157,15 @@ class Disclosure:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`other` against `base`: two configurations, or one configuration in two experiments."""
+    """`other` against `base`: two configurations, or one configuration in two experiments.
+
+    `limits`: the marks that limit any mix of either, with its name: what else than the server set its figures.
+    """
 
     base: str
     other: str
     improvements: tuple[Improvement, ...]
-    generator_limited: tuple[str, ...] = ()
+    limits: tuple[tuple[str, Mark], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

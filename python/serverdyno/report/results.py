@@ -7,7 +7,7 @@ Nothing is worded or drawn here. A mix that was ended early is left out of every
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +90,11 @@ class ConfigurationResult:
     operations_at_peak: tuple[OperationResult, ...]
 
     @property
+    def marks(self) -> frozenset[trust.Mark]:
+        """The marks of all its mixes."""
+        return frozenset().union(*(mix.marks for mix in self.mixes if mix is not None))
+
+    @property
     def peak(self) -> MixResult | None:
         """The mix with the highest mean of requests/s."""
         return None if self.requests_s is None else self.mixes[self.requests_s.peak_mix]
@@ -132,6 +137,16 @@ def operations_per_s(record: MixRecord) -> float:
     return record.operations / record.window_s
 
 
+def attempts_per_s(record: MixRecord) -> float:
+    """Requests per second of the window, failed ones included."""
+    return (record.operations + sum(row.in_window for row in record.errors)) / record.window_s
+
+
+def cpus_busy(cpu_s: float | None, record: MixRecord) -> float | None:
+    """CPU seconds of a record's window for each of its seconds; None where they are unknown."""
+    return None if cpu_s is None else cpu_s / record.window_s
+
+
 def generator_cpu_s(record: MixRecord) -> float:
     """CPU seconds of the generator's threads in the window."""
     return record.generator_cpu_user_s + record.generator_cpu_system_s
@@ -166,7 +181,10 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
             by_mix[record.mix].append(record)
     repetitions = source.repetitions_of(name)
     indices = [mix.index for mix in source.head.mixes]
-    mixes = tuple(_mix(by_mix[index], len(repetitions)) if by_mix[index] else None for index in indices)
+    bound = source.max_rate_per_s.get(name)
+    mixes = tuple(
+        _mix(by_mix[index], len(repetitions), bound) if by_mix[index] else None for index in indices
+    )
     requests_s = _matrix(by_mix, repetitions, indices, mbit=False)
     summary = curve.summarise(requests_s)
     return ConfigurationResult(
@@ -200,7 +218,7 @@ def _spread(values: Sequence[float]) -> curve.Spread:
     return found
 
 
-def _mix(records: list[MixRecord], planned: int) -> MixResult:
+def _mix(records: list[MixRecord], planned: int, max_rate_per_s: float | None) -> MixResult:
     first = records[0]
     errors = Counter(dict.fromkeys(SIDES, 0))
     for record in records:
@@ -223,13 +241,17 @@ def _mix(records: list[MixRecord], planned: int) -> MixResult:
         response=histograms.times([record.response_time_hdr for record in records]),
         response_of_runs=tuple(times for times in single if times is not None),
         cost=_cost(records),
-        marks=_marks(records, planned),
+        marks=_marks(records, planned, max_rate_per_s),
     )
 
 
-def _marks(records: list[MixRecord], planned: int) -> frozenset[trust.Mark]:
+def _marks(records: list[MixRecord], planned: int, max_rate_per_s: float | None) -> frozenset[trust.Mark]:
     found: set[trust.Mark] = set()
     for record in records:
+        found |= trust.rate_marks(attempts_per_s(record), max_rate_per_s)
+        found |= trust.machine_marks(
+            cpus_busy(record.others_cpu_s, record), cpus_busy(record.steal_cpu_s, record)
+        )
         share = trust.share_of_ceiling(operations_per_s(record), record.ceiling_operations_s)
         found |= trust.generator_marks(share, _generator_cpu_share(record))
         if record.errors:
@@ -248,26 +270,25 @@ def _generator_cpu_share(record: MixRecord) -> float:
 def _cost(records: list[MixRecord]) -> Cost:
     measured = [record for record in records if record.server_cpu_s is not None]
     resident = [record.server_rss_bytes for record in records if record.server_rss_bytes is not None]
-    shares = [
-        trust.share_of_ceiling(operations_per_s(record), record.ceiling_operations_s) for record in records
-    ]
-    known = [share for share in shares if share is not None]
     return Cost(
         server_cpu_us=_per_request_us(measured, [record.server_cpu_s or 0.0 for record in measured]),
-        server_cpus_busy=_most_busy([(record.server_cpu_s, record.window_s) for record in records]),
-        others_cpus_busy=_most_busy([(record.others_cpu_s, record.window_s) for record in records]),
-        steal_cpus_busy=_most_busy([(record.steal_cpu_s, record.window_s) for record in records]),
+        server_cpus_busy=_most(cpus_busy(record.server_cpu_s, record) for record in records),
+        others_cpus_busy=_most(cpus_busy(record.others_cpu_s, record) for record in records),
+        steal_cpus_busy=_most(cpus_busy(record.steal_cpu_s, record) for record in records),
         server_rss_bytes=max(resident, default=None),
         generator_cpu_us=_per_request_us(records, [generator_cpu_s(record) for record in records]),
         generator_cpu_share=max(_generator_cpu_share(record) for record in records),
-        share_of_ceiling=max(known, default=None),
+        share_of_ceiling=_most(
+            trust.share_of_ceiling(operations_per_s(record), record.ceiling_operations_s)
+            for record in records
+        ),
         loop_lag=histograms.times([record.loop_lag_hdr for record in records]),
     )
 
 
-def _most_busy(used: Sequence[tuple[float | None, float]]) -> float | None:
-    """The largest of CPU seconds over window seconds; None when none is known."""
-    return max((cpu_s / window_s for cpu_s, window_s in used if cpu_s is not None), default=None)
+def _most(values: Iterable[float | None]) -> float | None:
+    """The largest that is known; None when none is."""
+    return max((value for value in values if value is not None), default=None)
 
 
 def _per_request_us(records: Sequence[MixRecord], cpu_s: Sequence[float]) -> curve.Spread | None:

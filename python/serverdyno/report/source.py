@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from serverdyno.plan.model import Configuration
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import CeilingRecord, MixRecord
 
@@ -25,9 +26,22 @@ class Source:
         """In the order of the plan; the first is the base of every comparison."""
         return [configuration.name for configuration in self.head.configurations]
 
+    def cpus_shared_with_generator(self, configuration: Configuration) -> tuple[int, ...]:
+        """The CPUs on which both the server and the load run, as far as they were decided here."""
+        return tuple(sorted(set(configuration.cpus) & set(self.head.plan.generator.cpus)))
+
     def repetitions_of(self, configuration: str) -> list[int]:
         """The planned repetitions of one configuration."""
         return sorted(key.repetition for key in self.head.order if key.configuration == configuration)
+
+    @property
+    def max_rate_per_s(self) -> dict[str, float]:
+        """The rate that the plan allows, by the name of each configuration that has bounds."""
+        return {
+            configuration.name: configuration.bounds.max_rate_per_s
+            for configuration in self.head.configurations
+            if configuration.bounds is not None
+        }
 
     @property
     def planned_mixes(self) -> int:
@@ -36,7 +50,7 @@ class Source:
 
     @property
     def shortened(self) -> bool:
-        """Whether the suite was run at less than its published length."""
+        """Whether the suite was run at less than its full length."""
         return self.head.scale < 1
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import CONFIDENCE, Improvement
-from serverdyno.analysis.trust import Mark
+from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.report import wording
 from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.histograms import QUANTILE_NAMES, QUANTILES, Times
@@ -18,6 +18,7 @@ from serverdyno.report.results import SIDES, ConfigurationResult, MixResult, Ope
 from serverdyno.report.source import Source
 
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
+COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN, Mark.GENERATOR_SATURATED, Mark.NOISY}
 NAME = Column("Configuration", numeric=False)
 CLIENTS = Column("Clients")
 
@@ -138,7 +139,7 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
         Column("Improvement"),
         Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
         Column("Seen", "between runs"),
-        Column("n", "repetitions"),
+        Column("n", "runs"),
         Column("Verdict", numeric=False),
     )
     notes: tuple[str, ...] = (
@@ -146,23 +147,24 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
         "standard error over whole runs; none below three repetitions. Each interval stands alone: they "
         "are not widened for the number of comparisons.",
     )
-    if any(comparison.generator_limited for comparison in comparisons):
-        notes = (
-            *notes,
-            "G the peak of one or both is generator-limited, so the ratio of the servers may differ.",
+    notes += mark_notes(frozenset(mark for comparison in comparisons for _, mark in comparison.limits))
+    if any(comparison.limits for comparison in comparisons):
+        notes += (
+            "A mark of an improvement: of any mix of either side, so the servers may differ by more or less.",
         )
-    return Table("improvements", 0, "Improvement over the base", basis, columns, tuple(rows), notes)
+    title = "Improvement over the base"
+    return Table("improvements", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
 
 
 def _improvement_row(comparison: Comparison, improvement: Improvement) -> tuple[Cell, ...]:
     return (
         Cell(comparison.other, f"against {comparison.base}"),
-        Cell(improvement.figure.value.replace(" ", wording.NO_BREAK)),
+        Cell(improvement.figure.value),
         Cell(wording.rate(improvement.other), wording.rate(improvement.base)),
         Cell(
             wording.change(improvement.percent),
             strong=True,
-            marks="G" if comparison.generator_limited else "",
+            marks=letters(frozenset(mark for _, mark in comparison.limits)),
         ),
         Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
         Cell(wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)),
@@ -235,10 +237,10 @@ def costs(results: Results, basis: str) -> Table:
         f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
         "Others: all else on the machine, the kernel's work included. Steal: taken by the hypervisor.",
         "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
+        *mark_notes(frozenset().union(*(result.marks for result in results.configurations)) & COST_MARKS),
     )
-    return Table(
-        "costs", 0, "CPU per request, and the generator's own limits", basis, columns, tuple(rows), notes
-    )
+    title = "CPU per request, and the generator's own limits"
+    return Table("costs", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
 
 
 def _cost_cells(mix: MixResult) -> list[Cell]:
@@ -249,14 +251,14 @@ def _cost_cells(mix: MixResult) -> list[Cell]:
     saturated = letters(mix.marks & {Mark.GENERATOR_SATURATED})
     return [
         _spread_cell(cost.server_cpu_us),
-        Cell(wording.significant(cost.server_cpus_busy)),
+        Cell(wording.cpus(cost.server_cpus_busy)),
         Cell(wording.rate(resident)),
         _spread_cell(cost.generator_cpu_us),
         Cell(wording.share(cost.generator_cpu_share), marks=saturated),
         Cell(wording.share(cost.share_of_ceiling), marks=limits),
         Cell(wording.significant(lag)),
-        Cell(wording.significant(cost.others_cpus_busy)),
-        Cell(wording.significant(cost.steal_cpus_busy)),
+        Cell(wording.cpus(cost.others_cpus_busy), marks=letters(machine_marks(cost.others_cpus_busy, None))),
+        Cell(wording.cpus(cost.steal_cpus_busy), marks=letters(machine_marks(None, cost.steal_cpus_busy))),
     ]
 
 

@@ -46,6 +46,16 @@ def significant(value: float | None) -> str:
     return f"{value:.{digits}f}"
 
 
+def cpus(value: float | None) -> str:
+    """CPUs busy to a hundredth, the precision of the kernel's ticks: `0.64`."""
+    return NOTHING if value is None else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")  # noqa: RUF001  a minus sign
+
+
+def cpu_set(numbers: Sequence[int]) -> str:
+    """`CPU 1`, `CPUs 0 and 1`."""
+    return f"{'CPU' if len(numbers) == 1 else 'CPUs'} {listing([f'{number}' for number in numbers])}"
+
+
 def share(value: float | None) -> str:
     """A share as per cent: `43 %`, one decimal below ten."""
     if value is None:

@@ -26,7 +26,7 @@ LENGTH_S, RAMP_S = 2.0, 0.4
 POINTS = 4
 MOST_THREADS, MOST_BODY_BYTES = 256, 2**30  # of the reference server
 # A slow page must be looked at for longer, a fast one need not be.
-DOCUMENT_LOOKS_S = (local.PREFLIGHT_S, 3.0, 30.0)
+DOCUMENT_LOOKS_S = (local.PREFLIGHT_S, 1.0, 5.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,9 @@ class Calibration:
             return [self._point(mix, task, progress) for mix in calibration_mixes(self.mixes)]
 
     def _point(self, mix: Mix, task: local.Task, progress: Progress) -> CeilingRecord:
-        progress.stage(f"generator's ceiling, {mix.clients} x {mix.threads} connections to the reference server")
+        progress.stage(
+            f"generator's ceiling, {mix.clients} x {mix.threads} connections to the reference server"
+        )
         return ceiling_record(mix, local.run_mix(mix, task, seed=0, on_tick=lambda _: None))
 
 

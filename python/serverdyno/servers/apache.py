@@ -1,6 +1,6 @@
 """Apache httpd, from its own complete configuration: nothing of /etc/apache2 is read.
 
-The tunings of seed report 003's appendix C are settings here: access log off, MaxRequestsPerChild 0 (today
+The tunings of VeriTest 2003, appendix C, are settings here: access log off, MaxRequestsPerChild 0 (today
 MaxConnectionsPerChild) and MMapFile over the whole tree. All workers are started at the beginning and none is
 ended for being idle, so that no mix pays for forks.
 """
@@ -46,7 +46,8 @@ class ApacheSettings(Settings):
         default=64, ge=1, le=1000, description="ThreadsPerChild, at most `workers` (worker and event)."
     )
     access_log: bool = Field(
-        default=False, description="Common log format, one line a request. Off, as seed report 003 tuned it."
+        default=False,
+        description="Common log format, one line a request. Off, as in VeriTest 2003, appendix C.",
     )
     keep_alive: bool = Field(default=True, description="KeepAlive.")
     max_keep_alive_requests: int = Field(
@@ -61,7 +62,7 @@ class ApacheSettings(Settings):
     )
     mmap_file_cache: bool = Field(
         default=False,
-        description="mod_file_cache: MMapFile for every document, at start (seed report 003, appendix C).",
+        description="mod_file_cache: MMapFile for every document, at start (VeriTest 2003, appendix C).",
     )
     sendfile: bool = Field(default=False, description="EnableSendfile. Apache's default is off.")
     enable_mmap: bool = Field(

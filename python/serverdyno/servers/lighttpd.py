@@ -40,7 +40,7 @@ class LighttpdSettings(Settings):
         description="server.max-connections of one process; more wait in the listen queue.",
     )
     access_log: bool = Field(
-        default=False, description="One line a request. Off, as seed report 003 tuned its servers."
+        default=False, description="One line a request. Off, as in VeriTest 2003, appendix C."
     )
     keep_alive: bool = Field(default=True, description="Off: server.max-keep-alive-requests 0.")
     keep_alive_requests: int = Field(

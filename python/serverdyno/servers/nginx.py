@@ -40,7 +40,7 @@ class NginxSettings(Settings):
     )
     access_log: bool = Field(
         default=False,
-        description="Combined log format, one line a request. Off, as seed report 003 tuned its servers.",
+        description="Combined log format, one line a request. Off, as in VeriTest 2003, appendix C.",
     )
     keep_alive: bool = Field(default=True, description="Off: keepalive_timeout 0.")
     keep_alive_requests: int = Field(

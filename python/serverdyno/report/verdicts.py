@@ -1,0 +1,111 @@
+"""Comparisons in sentences: what may be said of one configuration against another, and of many at once.
+
+"No difference shown" is a finding too. The estimates and their intervals are made in `analysis.improvement`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+
+from serverdyno.analysis.improvement import Figure, Improvement, Verdict
+from serverdyno.analysis.trust import LIMITS
+from serverdyno.report import wording
+from serverdyno.report.model import Comparison, Finding
+
+
+def findings(comparisons: Sequence[Comparison], tables: dict[str, str], most: int) -> list[Finding]:
+    """A finding for each comparison; of more than `most`, their verdicts counted and the largest differences."""
+    if len(comparisons) <= most:
+        return [_finding(comparison, tables) for comparison in comparisons]
+    largest = sorted(comparisons, key=_size, reverse=True)[: most - 1]
+    counted = Finding("Comparison", tally(comparisons), f"All of them: {tables['improvements']}.")
+    return [counted, *(_finding(comparison, tables) for comparison in comparisons if comparison in largest)]
+
+
+def tally(comparisons: Sequence[Comparison]) -> str:
+    """How many comparisons came to which verdict in peak."""
+    bases = {comparison.base for comparison in comparisons}
+    against = f" with {bases.pop()}" if len(bases) == 1 else ""
+    found = Counter(_of(comparison, Figure.PEAK).verdict for comparison in comparisons)
+    counts = wording.listing([f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict]])
+    limited = sum(bool(comparison.limits) for comparison in comparisons)
+    note = f" In {limited:,} something else than the server limits a side: see the marks." if limited else ""
+    return f"{wording.plural(len(comparisons), 'comparison')}{against} in peak: {counts}.{note}"
+
+
+def claim(comparison: Comparison, figures: Collection[Figure]) -> str:
+    """One sentence for each verdict, and one more where something else than the server may have set the result."""
+    by_verdict: dict[Verdict, list[Improvement]] = defaultdict(list)
+    for improvement in comparison.improvements:
+        if improvement.figure in figures:
+            by_verdict[improvement.verdict].append(improvement)
+    sentences = [_sentence(comparison, verdict, found) for verdict, found in by_verdict.items()]
+    if comparison.limits and set(by_verdict) != {Verdict.NOT_COMPARABLE}:
+        sentences.append(_limits(comparison))
+    return " ".join(sentences)
+
+
+def _finding(comparison: Comparison, tables: dict[str, str]) -> Finding:
+    improvements = comparison.improvements
+    rates = [
+        f"{improvement.figure.value} {wording.rate(improvement.base)} against {wording.rate(improvement.other)}"
+        for improvement in improvements
+    ]
+    evidence = [
+        f"{', '.join(rates)} requests/s",
+        wording.plural(improvements[0].repetitions, "repetition")
+        + (" in pairs" if improvements[0].paired else ""),
+        f"over {wording.plural(len(improvements[0].mixes), 'mix')}",
+        tables["improvements"],
+    ]
+    return Finding("Comparison", claim(comparison, tuple(Figure)), "; ".join(evidence) + ".")
+
+
+def _of(comparison: Comparison, figure: Figure) -> Improvement:
+    return next(found for found in comparison.improvements if found.figure is figure)
+
+
+def _size(comparison: Comparison) -> float:
+    """How far the peaks are apart, twice as far as half; what can't be compared comes last."""
+    percent = _of(comparison, Figure.PEAK).percent
+    return -1.0 if percent is None else abs(math.log1p(percent / 100))
+
+
+def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvement]) -> str:
+    other, base = comparison.other, comparison.base
+    changes = "; ".join(
+        f"in {improvement.figure.value}: {wording.change(improvement.percent)} ({_range(improvement)})"
+        for improvement in found
+    )
+    names = wording.listing([improvement.figure.value for improvement in found])
+    repetitions = wording.plural(found[0].repetitions, "repetition")
+    return {
+        Verdict.FASTER: f"{other} is faster than {base} {changes}.",
+        Verdict.SLOWER: f"{other} is slower than {base} {changes}.",
+        Verdict.NO_DIFFERENCE_SHOWN: f"No difference shown between {other} and {base} {changes}.",
+        Verdict.TOO_FEW_REPETITIONS: f"Seen, {other} against {base} {changes}. {repetitions} can't tell whether "
+        "that would repeat.",
+        Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {names}: not every repetition of "
+        "both completed requests over the same mixes.",
+    }[verdict]
+
+
+def _range(improvement: Improvement) -> str:
+    """The interval; where there is none, what single runs show."""
+    if improvement.low_percent is None:
+        seen = wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)
+        return f"{seen} between single runs"
+    return f"95 % interval {wording.change_span(improvement.low_percent, improvement.high_percent)}"
+
+
+def _limits(comparison: Comparison) -> str:
+    limited: dict[str, list[str]] = defaultdict(list)
+    for name, mark in comparison.limits:
+        limited[LIMITS[mark]].append(name)
+    parts = [
+        f"{wording.listing(names)} {'is' if len(names) == 1 else 'are'} {word}"
+        for word, names in limited.items()
+    ]
+    return f"{wording.listing(parts)}, so the servers themselves may differ by more or less."

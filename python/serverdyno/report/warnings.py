@@ -1,0 +1,105 @@
+"""What a reader must know before any figure: what is missing, what contradicts itself, what disturbed the load.
+
+Each is said once, however many mixes it concerns. What the figures show is in `findings`.
+"""
+
+from __future__ import annotations
+
+from serverdyno.analysis.trust import machine_marks
+from serverdyno.report import wording
+from serverdyno.report.basis import shortening
+from serverdyno.report.results import Results, cpus_busy
+from serverdyno.report.source import Source
+
+COUNT_TOLERANCE = 0.001
+"""Of the requests of a run: a server's log may be read a moment before its last lines are written."""
+
+
+def warnings(source: Source, results: Results) -> tuple[str, ...]:
+    """What a reader must know before any figure."""
+    found = []
+    if source.shortened:
+        found.append(
+            f"{shortening(source)}. The figures stand for this length only, not for the suite in full."
+        )
+    if not results.mixes:
+        found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
+    elif len(results.used) < source.planned_mixes:
+        found.append(
+            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned mix')} "
+            "can be reported. Figures are of those alone."
+        )
+    found += [
+        f"Left out: run {record.run}, {record.configuration}, mix {record.name} ({reason})."
+        for record, reason in results.left_out
+    ]
+    found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
+    return (*found, *_run_warnings(source), *_shared_cpus(source), *_noise(results), *_low_ceiling(results))
+
+
+def _run_warnings(source: Source) -> list[str]:
+    """Runs that failed, and runs of which the server counted other requests than the generator."""
+    found = []
+    for key in source.head.order:
+        note = source.run_notes.get(key.number, {})
+        name = f"Run {key.number}, {key.configuration}"
+        if note.get("state") == "failed":
+            found.append(f"{name}, failed: {note.get('reason', 'no reason was noted')}.")
+        served, answered = note.get("requests_by_server_count"), note.get("requests_answered")
+        if served is None or answered is None:
+            continue
+        most = answered + note.get("requests_failed", 0)
+        tolerance = COUNT_TOLERANCE * most
+        if not answered - tolerance <= served <= most + tolerance:
+            found.append(
+                f"{name}: the generator counted {answered:,} answers, the server {served:,} requests."
+            )
+    return found
+
+
+def _shared_cpus(source: Source) -> list[str]:
+    """Servers that run where the load is made."""
+    sharing: dict[tuple[int, ...], list[str]] = {}
+    for configuration in source.head.configurations:
+        if shared := source.cpus_shared_with_generator(configuration):
+            sharing.setdefault(shared, []).append(configuration.name)
+    return [
+        f"{wording.listing(names)} {'shares' if len(names) == 1 else 'share'} {wording.cpu_set(cpus)} with the "
+        "generator: each takes time from the other, so the figures are of both together."
+        for cpus, names in sharing.items()
+    ]
+
+
+def _noise(results: Results) -> list[str]:
+    """What others took from the mixes that are marked for it."""
+    used = [
+        (cpus_busy(record.others_cpu_s, record), cpus_busy(record.steal_cpu_s, record))
+        for record in results.used
+    ]
+    known = [pair for pair in used if pair != (None, None)]
+    noisy = [pair for pair in known if machine_marks(*pair)]
+    if not noisy:
+        return []
+    parts = [
+        f"up to {wording.cpus(max(taken))} CPUs {whom}"
+        for place, whom in enumerate(("for other work of this machine", "taken by the hypervisor"))
+        if (taken := [cpus for pair in noisy if (cpus := pair[place]) is not None])
+    ]
+    measured = "" if len(known) == len(used) else " in which that was measured"
+    return [
+        f"Others used the machine in {len(noisy):,} of {wording.plural(len(known), 'mix')}{measured}: "
+        f"{wording.listing(parts)}. These mixes are marked noisy (N); figures of a quiet machine may differ."
+    ]
+
+
+def _low_ceiling(results: Results) -> list[str]:
+    """A throughput that the generator could not have made, had its ceiling been measured well."""
+    shares = [mix.cost.share_of_ceiling for mix in results.mixes]
+    above = [share for share in shares if share is not None and share > 1]
+    if not above:
+        return []
+    return [
+        f"In {len(above):,} of {wording.plural(len(shares), 'point')} the throughput was above the generator's "
+        f"ceiling (up to {wording.share(max(above))} of it), so the ceiling was measured too low and some marks G "
+        "may be undue. Repeat the experiment on a quiet machine; `dyno calibrate` shows the ceiling there."
+    ]

@@ -1,0 +1,400 @@
+"""`dyno` on the command line: what it prints, how it ends, and what it leaves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from dyno_process import DYNO, INSTALLED, PATIENCE_S, Home, experiment, new_home
+from serverdyno import _native
+from serverdyno.plan.model import ServerPlan
+from serverdyno.servers.proof import free_port
+from serverdyno.servers.running import running
+from serverdyno.store.experiment import Experiment
+
+VERBS = [
+    ["load"],
+    ["run"],
+    ["resume"],
+    ["report"],
+    ["compare"],
+    ["suites"],
+    ["suite", "show"],
+    ["plan", "check"],
+    ["servers"],
+    ["calibrate"],
+    ["tree"],
+    ["reference", "http"],
+]
+BAD_PLAN = """
+name = "Bad Name"
+title = "Bad"
+suite = "quik-static"
+repetitions = 0
+[[servers]]
+server = "ngnix"
+[[servers]]
+server = "nginx"
+settings = { wrkers = 2 }
+"""
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with new_home() as made:
+        yield made
+
+
+@pytest.mark.parametrize("verb", [[], *VERBS], ids=" ".join)
+def test_help_shows_an_example(home: Home, verb: list[str]) -> None:
+    done = home.dyno(*verb, "--help")
+    assert done.returncode == 0
+    assert re.search(r"^ +Example: dyno " + " ".join(verb), done.stdout, re.MULTILINE), done.stdout
+
+
+def test_the_help_names_every_verb_and_offers_completion(home: Home) -> None:
+    told = home.dyno("--help").stdout
+    assert re.findall(r"^  ([a-z]+) {2,}", told, re.MULTILINE) == [
+        *dict.fromkeys(verb[0] for verb in VERBS if len(verb) == 1),
+        *dict.fromkeys(verb[0] for verb in VERBS if len(verb) == 2),
+    ]
+    assert "--install-completion" in told
+
+
+def test_a_shell_completes_verbs(home: Home) -> None:
+    done = home.dyno(_DYNO_COMPLETE="complete_bash", COMP_WORDS="dyno re", COMP_CWORD="1")
+    assert {"resume", "report", "reference"} <= set(done.stdout.split())
+
+
+def test_help_comes_without_loading_what_only_measuring_and_reporting_need(home: Home) -> None:
+    script = """
+        import sys
+        from serverdyno import cli
+        try:
+            cli.app(["--help"])
+        except SystemExit:
+            pass
+        heavy = {"numpy", "scipy", "pyarrow", "altair", "pydantic", "rich", "psutil", "serverdyno._native"}
+        print("loaded:", sorted(heavy & set(sys.modules)))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, env=home.environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
+def test_the_version_is_said(home: Home) -> None:
+    assert home.dyno("--version").stdout.startswith("serverdyno ")
+
+
+def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(BAD_PLAN)
+    for done in (home.dyno("run", plan, "--into", tmp_path / "e"), home.dyno("plan", "check", plan)):
+        assert done.returncode == 2
+        for words in ("line 2: name", "quik-static", "line 5: repetitions", "ngnix", "wrkers"):
+            assert words in done.stderr
+    assert not (tmp_path / "e").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["suite", "show", "webbench-2.0-statik"], "did you mean webbench-2.0-static"),
+        (["run", "no-such-plan.toml"], "can't read no-such-plan.toml"),
+        (["resume", "."], ". is not an experiment"),
+        (["report", "."], ". is not an experiment"),
+        (["compare", ".", "."], ". is not an experiment"),
+        (["load", "http://127.0.0.1:9/", "--into", "taken"], "taken exists and is not empty"),
+        (["load", "http://127.0.0.1:9/", "--into", "/proc/e"], "can't make /proc/e"),
+        (["load", "http://127.0.0.1:9/a b"], "contains a character that a URL can't"),
+        (["load", "http://127.0.0.1:9/\u00fc"], "contains a character that a URL can't"),
+        (["tree", "no-such-directory"], "no-such-directory is not a directory"),
+        (["reference", "http", "--fault", "sulk"], 'there is no fault "sulk"'),
+        (["reference", "http", "--port", "65536"], "--port"),
+        (["reference", "http", "--body-bytes", "-1"], "--body-bytes"),
+        (["calibrate", "--threads", "0"], "--threads"),
+        (["calibrate", "--suite", "fast"], 'no suite "fast"'),
+        (["lode"], "lode"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_the_users_mistake_ends_with_2_and_words_for_it(home: Home, arguments: list[str], words: str) -> None:
+    (home.temporary / "taken").mkdir(exist_ok=True)
+    (home.temporary / "taken" / "something").touch()
+    done = home.dyno(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_bad_option_of_load_is_named_at_once(home: Home, tmp_path: Path) -> None:
+    options = ["--clients", "4,2", "--length", "soon", "--http", "3", "--repetitions", "0", "--max-rate", "0"]
+    done = home.dyno("load", "ftp://127.0.0.1/", *options, "--into", tmp_path / "e")
+    assert done.returncode == 2
+    named = [line.split(":")[0].strip() for line in done.stderr.splitlines()[1:]]
+    assert sorted(named) == ["--clients", "--http", "--length", "--max-rate", "--repetitions", "URL"]
+    assert not (tmp_path / "e").exists()
+
+
+@pytest.mark.parametrize("length", ["1.2s", "0s"])
+def test_a_length_that_leaves_too_short_a_window_is_refused(home: Home, length: str) -> None:
+    done = home.dyno("load", "http://127.0.0.1:9/", "--length", length)
+    assert done.returncode == 2
+    assert "use at least 1.25s" in done.stderr
+
+
+def test_a_target_that_is_not_loopback_needs_bounds_before_anything_is_sent(
+    home: Home, tmp_path: Path
+) -> None:
+    # 192.0.2.0/24 is for documentation (RFC 5737): nobody is there.
+    done = home.dyno("load", "http://192.0.2.1/", "--into", tmp_path / "e")
+    assert done.returncode == 2
+    assert "--max-rate: needed" in done.stderr
+    assert not (tmp_path / "e").exists()
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback; packets to it stay here."""
+    for addresses in psutil.net_if_addrs().values():
+        for address in addresses:
+            if address.family == socket.AF_INET and not address.address.startswith("127."):
+                return str(address.address)
+    pytest.skip("this machine has no address but loopback")
+
+
+def test_a_server_that_has_not_consented_is_asked_for_consent_and_nothing_else(
+    home: Home, tmp_path: Path
+) -> None:
+    asked = []
+
+    class Refuses(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer((own_address(), 0), Refuses) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://{server.server_address[0]!s}:{server.server_port}/page"
+        done = home.dyno("load", url, "--clients", "1", "--max-rate", "10", "--into", tmp_path / "e")
+        server.shutdown()
+    assert done.returncode == 2
+    assert "has not agreed to be loaded" in done.stderr and "hint: Put the file there" in done.stderr
+    [path] = asked
+    assert path.startswith("/.well-known/serverdyno/") and path in done.stderr
+    token = home.temporary / "config" / "serverdyno" / "token"
+    assert path.endswith(f"/{token.read_text().strip()}")
+    assert token.stat().st_mode & 0o777 == 0o600
+
+
+def test_loopback_needs_no_token_and_so_no_home_to_keep_it_in(home: Home, tmp_path: Path) -> None:
+    file = tmp_path / "no-directory"
+    file.touch()
+    url = f"http://127.0.0.1:{free_port()}/"
+    done = home.dyno("load", url, "--into", tmp_path / "e", XDG_CONFIG_HOME=str(file))
+    assert done.returncode == 1
+    assert f"nothing answers HTTP at {url}" in done.stderr
+    done = home.dyno(
+        "load",
+        f"http://{own_address()}:9/",
+        "--max-rate",
+        "1",
+        "--into",
+        tmp_path / "f",
+        XDG_CONFIG_HOME=str(file),
+    )
+    assert done.returncode == 2
+    assert "the token that asks for consent can't be kept" in done.stderr
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One `dyno load` of nginx, away from a terminal."""
+
+    url: str
+    folder: Path
+    done: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def loaded(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
+    if "nginx" not in INSTALLED:
+        pytest.skip("nginx is not installed here")
+    folder = tmp_path_factory.mktemp("loaded") / "e"
+    with running("nginx", {}) as server:
+        url = f"{server.url}wbtree/735/735_0000.gif?q=1&r=%20"
+        done = home.dyno("load", url, "--clients", "1,2", "--length", "1.5s", "--into", folder)
+    return Loaded(url, folder, done)
+
+
+def test_load_measures_a_url_with_path_and_query(loaded: Loaded) -> None:
+    assert loaded.done.returncode == 0, loaded.done.stderr
+    opened = Experiment.open(loaded.folder)
+    assert [(record.clients, record.errors) for record in opened.mixes()] == [(1, []), (2, [])]
+    assert all(record.bytes_body == 735 * record.operations > 0 for record in opened.mixes())
+    assert all(record.window_s == pytest.approx(1.2) for record in opened.mixes())
+    assert [ceiling.clients for ceiling in opened.ceilings()] == [1, 2]
+    assert opened.head.configurations[0].url == loaded.url
+    # The command can be repeated as it stands.
+    assert opened.plan_text.startswith(f"# Made by: dyno load '{loaded.url}' --clients 1,2 --length 1.5s")
+
+
+def test_load_prints_its_table_on_standard_output_and_where_the_report_is(loaded: Loaded) -> None:
+    assert "Table 1. Peak" in loaded.done.stdout
+    page = loaded.folder / "report" / "report.html"
+    assert loaded.done.stdout.splitlines()[-1] == f"report: {page}"
+    assert page.is_file()
+
+
+def test_progress_in_a_pipe_is_a_line_a_mix_without_control_characters(loaded: Loaded) -> None:
+    lines = loaded.done.stderr.splitlines()
+    assert lines[0] == f"experiment: {loaded.folder}"
+    told = [line for line in lines if line.startswith("target r1")]
+    for line, clients, left in zip(told, (1, 2), ("2 s", "0 s"), strict=True):
+        assert re.fullmatch(rf"target r1 +{clients} clients +[\d,]+ requests/s  0 errors, {left} left", line)
+    assert not {"\x1b", "\r"} & set(loaded.done.stdout + loaded.done.stderr)
+
+
+def test_a_report_is_written_anew_and_says_the_same(home: Home, loaded: Loaded) -> None:
+    page = loaded.folder / "report" / "report.html"
+    page.unlink()
+    assert home.dyno("report", loaded.folder).stdout == loaded.done.stdout
+    assert page.is_file()
+
+
+def test_a_report_of_nothing_is_refused(home: Home, tmp_path: Path) -> None:
+    folder = experiment(tmp_path / "e", [ServerPlan(server="reference")])
+    done = home.dyno("report", folder)
+    assert done.returncode == 2
+    assert "has no finished mix yet" in done.stderr
+
+
+def test_load_without_keep_alive_opens_a_connection_a_request(home: Home, tmp_path: Path) -> None:
+    folder = tmp_path / "e"
+    with reference(documents={"/a/page.html": b"x" * 4321}, fault="status-500") as port:
+        url = f"http://127.0.0.1:{port}/a/page.html?q"
+        done = home.dyno(
+            "load", url, "--clients", "2", "--length", "1.25s", "--no-keep-alive", "--into", folder
+        )
+    assert done.returncode == 0, done.stderr
+    [record] = Experiment.open(folder).mixes()
+    assert record.errors == []
+    assert record.connections == record.operations_total > 0
+    assert record.bytes_body == 4321 * record.operations
+
+
+@contextmanager
+def reference(**options: Any) -> Iterator[int]:
+    """The port of a reference server in this process."""
+    server = _native.ReferenceServer.start(**options)
+    try:
+        yield server.port
+    finally:
+        server.stop()
+
+
+def test_load_of_a_page_that_is_not_there_says_so(home: Home, tmp_path: Path) -> None:
+    with reference() as port:
+        done = home.dyno("load", f"http://127.0.0.1:{port}/missing.html", "--into", tmp_path / "e")
+    assert done.returncode == 1
+    assert "does not serve the workload: the server answered with another status" in done.stderr
+    assert "404" in done.stderr and "status of 200 to 299" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_calibrate_prints_a_table_and_the_ceiling(home: Home) -> None:
+    done = home.dyno("calibrate", "--suite", "quick-static")
+    assert done.returncode == 0, done.stderr
+    head, *rows, ceiling = [line for line in done.stdout.splitlines() if not line.startswith("note:")]
+    assert head.split() == ["clients", "threads", "requests/s", "CPU", "us/request", "CPU", "share"]
+    assert [row.split()[:2] for row in rows] == [["1", "2"], ["24", "2"], ["48", "2"], ["120", "2"]]
+    highest = max(rows, key=lambda row: int(row.split()[2].replace(",", ""))).split()[2]
+    assert ceiling.startswith(f"ceiling: {highest} requests/s, generator on CPUs ")
+    home.assert_nothing_is_left([])
+
+
+def screen(output: str) -> list[str]:
+    """What a terminal shows in the end, of the few controls that are used."""
+    lines, row, column = [""], 0, 0
+    for match in re.finditer(r"\x1b\[([?\d;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)", output):
+        number, control, start, down, text = match.groups()
+        if text:
+            lines[row] = lines[row][:column].ljust(column) + text + lines[row][column + len(text) :]
+            column += len(text)
+        elif start:
+            column = 0
+        elif down:
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif control == "A":
+            row -= int(number or 1)
+        elif control == "K":
+            assert number == "2"
+            lines[row] = ""
+        else:
+            assert control in "mhl", match[0]
+    return [line.rstrip() for line in lines]
+
+
+def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: Home, tmp_path: Path) -> None:
+    folder = experiment(tmp_path / "e", [ServerPlan(server="reference")], clients=range(1, 41))
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    dyno = subprocess.Popen(
+        ["setsid", "--ctty", *DYNO, "resume", str(folder)],
+        env=home.environment,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    with dyno, os.fdopen(master, "r+b", buffering=0) as terminal:
+        output = b""
+        while b" 2 clients " not in output.rpartition(b" 0 errors, ")[0]:
+            output += terminal.read(65536)
+        terminal.write(b"\x03")  # Ctrl-C, as typed
+        while more := read(terminal.fileno()):
+            output += more
+        assert dyno.wait(PATIENCE_S) == 130
+    home.assert_nothing_is_left([])
+    text = output.decode()
+    live = r"reference r1  \d+ clients  [\d,.]+ requests/s  0 errors  \d+ s of this mix, \d+ s of all left"
+    assert re.search(live, text)
+    shown = [line for line in screen(text) if line]
+    assert shown[0] == f"experiment: {folder}"
+    finished = shown[1 : shown.index("^C") if "^C" in shown else -1]
+    for clients, line in enumerate(finished, start=1):
+        assert re.fullmatch(
+            rf"reference r1 +{clients} clients +[\d,]+ requests/s  0 errors, \d+ s left", line
+        )
+    assert len(finished) >= 2
+    assert shown[-1] == f"interrupted; finished mixes are kept. To go on: dyno resume {folder}"
+    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is back
+
+
+def read(descriptor: int) -> bytes:
+    """What comes next; nothing once the other side has closed, which a terminal tells as an error."""
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""
