@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import DYNO, INSTALLED, PATIENCE_S, Home, experiment, new_home
+from dyno_process import DYNO, INSTALLED, PATIENCE_S, Home, experiment
 from serverdyno import _native
 from serverdyno.plan.model import ServerPlan
 from serverdyno.servers.proof import free_port
@@ -55,12 +55,6 @@ server = "ngnix"
 server = "nginx"
 settings = { wrkers = 2 }
 """
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as made:
-        yield made
 
 
 @pytest.mark.parametrize("verb", [[], *VERBS], ids=" ".join)

@@ -156,7 +156,7 @@ def test_a_single_mix_is_no_curve() -> None:
 def test_a_peak_at_the_last_mix_is_a_lower_bound() -> None:
     report = report_of(experiment({"apache": Shape(2000, knee=32, fall=0)}))
     assert "may lie higher" in claims(report)
-    assert table(report, "peaks").rows[0][1].text.startswith("≥ ")
+    assert table(report, "peaks").rows[0][1].text.startswith("≥\u00a0")
 
 
 def test_a_mix_that_was_ended_early_is_left_out_and_named() -> None:

@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from dyno_process import INSTALLED, NO_LIMIT, PATIENCE_S, Home, experiment, new_home, wait_for_line
+from dyno_process import INSTALLED, NO_LIMIT, PATIENCE_S, Home, experiment, wait_for_line
 from serverdyno import _native, report
 from serverdyno.analysis.trust import Mark
 from serverdyno.errors import DynoError, ServerError, UserError
@@ -37,12 +36,6 @@ scale = 0.25
 [[servers]]
 server = "reference"
 """
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as made:
-        yield made
 
 
 class Listener:

@@ -95,6 +95,7 @@ class ErrorResult(TypedDict):
 class GeneratorResult(TypedDict):
     cpu_user_s: float  # of the engine threads, in the window
     cpu_system_s: float
+    busiest_cpu_s: float  # of the thread that used most
     threads: int
     loop_lag_hdr: bytes  # HDR V2, nanoseconds from the kernel's readiness report to the end of its batch
     connections: int  # opened from start to end
@@ -114,6 +115,8 @@ class MixResult(TypedDict):
     bytes_out: int
     response_time_hdr: bytes  # successes in the window
     connect_time_hdr: bytes  # connections opened in the window
+    under_way_at_close: int  # operations that the window's figures don't have, because they ended after it
+    under_way_longest_s: float  # the longest that one of them took in the end
     by_operation: list[OperationResult]
     by_client: list[ClientResult]
     by_second: list[SecondResult]
@@ -143,6 +146,7 @@ class MixSpec:
         receive_buffer_bytes: int = 65536,
         timeout_s: float = 30,
         leave_after_errors: int | None = None,
+        fresh_sockets: bool = False,  # a new socket for every connection, also where one can be dialled again
         verify_share: float = 1.0,
         max_rate_per_s: float | None = None,
         engine_threads: int = 1,

@@ -57,6 +57,8 @@ pub struct Mix {
     pub version: Version,
     /// How connections are used, and how long an operation may take.
     pub connecting: Connecting,
+    /// Make a new socket for every connection also on loopback, where it can be spared.
+    pub fresh_sockets: bool,
     /// The most that one receive call takes.
     pub receive_buffer_bytes: usize,
     /// Errors after which a client leaves; None: never.
@@ -390,7 +392,12 @@ fn run_engine_thread(shared: &Shared, number: usize) -> Result<MixTally, LoadErr
         leave_after_errors: mix.leave_after_errors,
     };
     let dialer_number = u8::try_from(number % 250).unwrap_or(0);
-    let dialer = Rc::new(Dialer::new(executor.clone(), mix.target.address(), dialer_number));
+    let dialer = Dialer::new(executor.clone(), mix.target.address(), dialer_number);
+    let dialer = Rc::new(if mix.fresh_sockets {
+        dialer.with_fresh_sockets()
+    } else {
+        dialer
+    });
     let tally = spawn_clients(shared, number, &executor, schedule, &dialer);
     executor.spawn(meter(executor.clone(), schedule, tally.clone()));
     executor.run(|| shared.stop.load(Ordering::Relaxed))?;
@@ -453,6 +460,7 @@ async fn meter(executor: Executor, schedule: Schedule, tally: Rc<RefCell<Tally>>
     let used = thread_cpu().since(before);
     let mut tally = tally.borrow_mut();
     tally.generator().cpu = used;
+    tally.generator().busiest_cpu_s = used.user_s + used.system_s;
     tally.generator().loop_lag = executor.take_lag();
 }
 
@@ -482,6 +490,7 @@ mod tests {
                 reset: false,
                 timeout_ns: NS_PER_S,
             },
+            fresh_sockets: false,
             receive_buffer_bytes: 4096,
             leave_after_errors: None,
             verify_share: 1.0,

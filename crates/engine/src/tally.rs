@@ -63,6 +63,8 @@ pub struct FaultTally {
 pub struct GeneratorTally {
     /// CPU time of the engine threads in the window.
     pub cpu: ThreadCpu,
+    /// Of the thread that used most of it.
+    pub busiest_cpu_s: f64,
     /// From the kernel's report of readiness to the end of its batch, in the window, ns.
     pub loop_lag: Histogram,
     /// Opened from start to end.
@@ -92,6 +94,10 @@ pub struct MixTally {
     pub bytes_out: u64,
     /// From the intended start until the connection stood, in the window, ns.
     pub connect_time: Histogram,
+    /// Operations, failures too, that were under way when the window closed: the window's own figures don't have them.
+    pub under_way_at_close: u64,
+    /// The longest that one of them took in the end, ns.
+    pub under_way_longest_ns: u64,
     /// The generator itself.
     pub generator: GeneratorTally,
 }
@@ -123,8 +129,11 @@ impl MixTally {
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
         self.connect_time.add(&other.connect_time);
+        self.under_way_at_close += other.under_way_at_close;
+        self.under_way_longest_ns = self.under_way_longest_ns.max(other.under_way_longest_ns);
         self.generator.cpu.user_s += other.generator.cpu.user_s;
         self.generator.cpu.system_s += other.generator.cpu.system_s;
+        self.generator.busiest_cpu_s = self.generator.busiest_cpu_s.max(other.generator.busiest_cpu_s);
         self.generator.loop_lag.add(&other.generator.loop_lag);
         self.generator.connections += other.generator.connections;
         self.generator.reconnects += other.generator.reconnects;
@@ -203,6 +212,11 @@ impl Tally {
         self.mix.generator.reconnects += u64::from(performed.reconnected);
         if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
             self.mix.connect_time.record(connect_ns);
+        }
+        let closes_ns = self.window.closes_ns();
+        if elapsed_ns >= closes_ns && elapsed_ns.saturating_sub(response_ns) < closes_ns {
+            self.mix.under_way_at_close += 1;
+            self.mix.under_way_longest_ns = self.mix.under_way_longest_ns.max(response_ns);
         }
         match performed.result {
             Ok(()) => self.count_success(client, performed, measured, response_ns),

@@ -58,7 +58,7 @@ impl MixSpec {
     #[new]
     #[pyo3(signature = (*, target, workload, clients, threads, length_s, ramp_up_s=0.0, ramp_down_s=0.0, delay_s=0.0,
         think_time_s=0.0, seed=0, http_version="1.1", keep_alive=true, close="ordinary", receive_buffer_bytes=65536,
-        timeout_s=30.0, leave_after_errors=None, verify_share=1.0, max_rate_per_s=None, engine_threads=1, cpus=None))]
+        timeout_s=30.0, leave_after_errors=None, fresh_sockets=false, verify_share=1.0, max_rate_per_s=None, engine_threads=1, cpus=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         target: &Target,
@@ -77,6 +77,7 @@ impl MixSpec {
         receive_buffer_bytes: usize,
         timeout_s: f64,
         leave_after_errors: Option<u32>,
+        fresh_sockets: bool,
         verify_share: f64,
         max_rate_per_s: Option<f64>,
         engine_threads: usize,
@@ -161,6 +162,7 @@ impl MixSpec {
                 },
                 receive_buffer_bytes,
                 leave_after_errors,
+                fresh_sockets,
                 verify_share,
                 max_rate_per_s,
                 engine_threads,
@@ -257,6 +259,8 @@ fn result<'py>(py: Python<'py>, load: &dyno_engine::Load, tally: &MixTally) -> P
     result.set_item("bytes_out", tally.bytes_out)?;
     result.set_item("response_time_hdr", bytes(&tally.response_time()))?;
     result.set_item("connect_time_hdr", bytes(&tally.connect_time))?;
+    result.set_item("under_way_at_close", tally.under_way_at_close)?;
+    result.set_item("under_way_longest_s", seconds(tally.under_way_longest_ns))?;
     result.set_item("by_operation", by_operation(py, load.classes(), tally)?)?;
     result.set_item("by_client", by_client(py, tally)?)?;
     result.set_item("by_second", by_second(py, tally)?)?;
@@ -264,6 +268,7 @@ fn result<'py>(py: Python<'py>, load: &dyno_engine::Load, tally: &MixTally) -> P
     let generator = PyDict::new(py);
     generator.set_item("cpu_user_s", tally.generator.cpu.user_s)?;
     generator.set_item("cpu_system_s", tally.generator.cpu.system_s)?;
+    generator.set_item("busiest_cpu_s", tally.generator.busiest_cpu_s)?;
     generator.set_item("threads", mix.engine_threads.clamp(1, mix.clients))?;
     generator.set_item("loop_lag_hdr", bytes(&tally.generator.loop_lag))?;
     generator.set_item("connections", tally.generator.connections)?;

@@ -20,10 +20,6 @@ const MAX_SOURCE_ADDRESSES: u32 = 250;
 /// Addresses tried for one connection before it counts as our own fault.
 const SOURCES_PER_DIAL: u32 = 4;
 
-/// Congestion control for sockets of a machine whose default paces every segment with a timer (BBR): for requests of
-/// a few hundred bytes it decides nothing, and costs a tenth of the CPU time of a request. The server's side is its own.
-const PLAIN_CONGESTION_CONTROL: &str = "reno";
-
 const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 const READ_WRITE: EventFlags = READ.union(EventFlags::OUT);
@@ -257,7 +253,7 @@ pub struct Dialer {
     number: u8,
     source: Cell<u32>,
     highest_source: Cell<u32>,
-    paced_by_default: bool,
+    reuse_sockets: bool,
 }
 
 impl Dialer {
@@ -270,7 +266,16 @@ impl Dialer {
             number,
             source: Cell::new(0),
             highest_source: Cell::new(0),
-            paced_by_default: paced_by_default(),
+            reuse_sockets: target.ip().is_loopback(),
+        }
+    }
+
+    /// Makes a new socket for every connection, as most clients do; see `retire`.
+    #[must_use]
+    pub fn with_fresh_sockets(self) -> Self {
+        Self {
+            reuse_sockets: false,
+            ..self
         }
     }
 
@@ -306,7 +311,7 @@ impl Dialer {
     /// the last acknowledgement.
     #[must_use]
     pub fn retire(&self, socket: Socket) -> Option<Socket> {
-        let kept = self.target.ip().is_loopback() && socket.end_reported();
+        let kept = self.reuse_sockets && socket.end_reported();
         (kept && socket.end_and_keep().is_ok()).then_some(socket)
     }
 
@@ -323,9 +328,6 @@ impl Dialer {
             setsockopt(&fd, IpBindAddressNoPort, &true)
                 .map_err(|error| Errno::from_raw_os_error(error as i32))?;
             net::bind(&fd, &SocketAddr::new(IpAddr::V4(source), 0))?;
-        }
-        if self.paced_by_default {
-            sockopt::set_tcp_congestion(&fd, PLAIN_CONGESTION_CONTROL)?;
         }
         connecting(net::connect(&fd, &self.target))?;
         Ok(Socket::new(fd, self.executor.clone()))
@@ -348,10 +350,6 @@ impl Dialer {
         }
         more
     }
-}
-
-fn paced_by_default() -> bool {
-    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").is_ok_and(|name| name.trim() == "bbr")
 }
 
 /// A connection under way is none that failed.
@@ -386,9 +384,6 @@ impl Listener {
         sockopt::set_socket_reuseport(&fd, share_port)?;
         // Accepted sockets inherit it: the last part of a long answer must not wait for an acknowledgement.
         sockopt::set_tcp_nodelay(&fd, true)?;
-        if paced_by_default() {
-            sockopt::set_tcp_congestion(&fd, PLAIN_CONGESTION_CONTROL)?;
-        }
         net::bind(&fd, &address)?;
         net::listen(&fd, BACKLOG)?;
         Ok(Self {

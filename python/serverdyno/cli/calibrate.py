@@ -28,7 +28,7 @@ def calibrate(
     from serverdyno.fleet.placement import place  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.model import GeneratorPlan  # noqa: PLC0415
-    from serverdyno.runner.calibrate import Calibration, ceiling_operations_s  # noqa: PLC0415
+    from serverdyno.runner.calibrate import Calibration, capacity_s  # noqa: PLC0415
     from serverdyno.units import format_count  # noqa: PLC0415
 
     chosen, generator = suites.load(suite), GeneratorPlan(threads=threads)
@@ -36,7 +36,9 @@ def calibrate(
     with progress_for(Console(stderr=True)) as progress:
         ceilings = Calibration(chosen, mixes(chosen), generator, placement).measure(progress)
     table = Table(
-        "clients", "threads", "requests/s", "CPU us/request", "CPU share", box=None, header_style="bold"
+        *("clients", "threads", "requests/s", "CPU us/request", "CPU share", "ceiling requests/s"),
+        box=None,
+        header_style="bold",
     )
     for ceiling in ceilings:
         cpu_s = ceiling.generator_cpu_user_s + ceiling.generator_cpu_system_s
@@ -46,14 +48,14 @@ def calibrate(
             format_count(ceiling.operations / ceiling.window_s),
             f"{cpu_s / ceiling.operations * 1e6:.1f}" if ceiling.operations else "",
             f"{cpu_s / ceiling.window_s / min(threads, ceiling.clients):.0%}",
+            format_count(capacity_s(ceiling, threads)),
         )
     out = standard_output()
     out.print(table)
-    highest = ceiling_operations_s(ceilings)
     say(
         out,
-        f"ceiling: {format_count(highest or 0)} requests/s, generator on CPUs {_listed(placement.generator)}, "
-        f"reference server on {_listed(placement.server)}; a mix at 80 % of it or more is marked generator-limited",
+        f"generator on CPUs {_listed(placement.generator)}, reference server on {_listed(placement.server)}; "
+        "a mix at 80 % of its ceiling or more is marked generator-limited",
     )
     if placement.shared:
         say(out, "note: generator and server share CPUs; they take time from each other.")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from serverdyno.analysis.improvement import Figure, improvement
 from serverdyno.analysis.trust import Mark, limits
-from serverdyno.report import figures, findings, tables, wording
-from serverdyno.report import warnings as warnings_of
+from serverdyno.report import caveats, figures, findings, tables, wording
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.disclosure import disclosure
 from serverdyno.report.methodology import methodology
@@ -46,7 +45,7 @@ def build_from(source: Source) -> Report:
         source=source,
         results=results,
         particulars=_particulars(source),
-        warnings=warnings_of.warnings(source, results),
+        warnings=caveats.warnings(source, results),
         summary=replace(summary, text=findings.summary(source, results, comparisons)),
         findings=findings.findings(source, results, comparisons, labels),
         methodology=methodology(source, results),

@@ -177,7 +177,7 @@ def _fill() -> alt.Fill:
     return alt.Fill("fill:N", scale=None, legend=None)
 
 
-def _level(level: float) -> alt.Chart:
+def _level(level: float) -> Any:
     """A line across, named in the legend: beside the data a name would meet some point of it."""
     return alt.Chart(alt.InlineData(values=[{"y": level}])).mark_rule(**LEVEL_LINE).encode(alt.Y("y:Q"))
 

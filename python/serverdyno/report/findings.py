@@ -1,7 +1,7 @@
 """Sentences made from the figures: the summary and the key findings.
 
 No sentence says more than its figures: an average of two runs was seen, not shown; a peak that something else
-than the server may have set is called so. What must be known before any figure is in `warnings`.
+than the server may have set is called so. What must be known before any figure is in `caveats`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def peaks(results: Results, basis: str) -> Table:
         Column("Peak", "Mbit/s"),
         Column("Overall average", "requests/s"),
         Column("Kept at the last mix", "share of peak"),
-        Column("Repetitions"),
+        Column("n", "runs"),
     )
     notes = mark_notes(marks)
     if any(result.requests_s and result.requests_s.ends_at_peak for result in results.configurations):
@@ -49,7 +49,7 @@ def _peak_row(result: ConfigurationResult) -> tuple[Cell, ...]:
     summary, peak = result.requests_s, result.peak
     if summary is None or peak is None:
         return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(5)), Cell("0"))
-    bound = "≥ " if summary.ends_at_peak else ""
+    bound = f"≥{wording.NO_BREAK}" if summary.ends_at_peak else ""
     return (
         Cell(result.name),
         Cell(bound + wording.rate(summary.peak.mean), _range(summary.peak), True, letters(peak.marks)),
@@ -127,20 +127,22 @@ def _range(spread: Spread, written: Callable[[float], str] = wording.rate) -> st
 
 def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
     """One row a comparison and figure."""
+    bases = {comparison.base for comparison in comparisons}
+    against = len(bases) > 1
     rows = [
-        _improvement_row(comparison, improvement)
+        _improvement_row(comparison, improvement, against=against)
         for comparison in comparisons
         for improvement in comparison.improvements
     ]
     columns = (
-        Column("Configuration", "against its base", numeric=False),
+        Column("Configuration", "against its base" if against else "", numeric=False),
         Column("Figure", numeric=False),
-        Column("Requests/s", "its base"),
+        Column("Requests/s", "of the base"),
         Column("Improvement"),
         Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
+        Column("Verdict", numeric=False),
         Column("Seen", "between runs"),
         Column("n", "runs"),
-        Column("Verdict", numeric=False),
     )
     notes: tuple[str, ...] = (
         "Improvement: configuration / base - 1. Interval: t interval on the log ratio with a bootstrap "
@@ -152,13 +154,13 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
         notes += (
             "A mark of an improvement: of any mix of either side, so the servers may differ by more or less.",
         )
-    title = "Improvement over the base"
+    title = f"Improvement over {'the base' if against else bases.pop()}"
     return Table("improvements", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
 
 
-def _improvement_row(comparison: Comparison, improvement: Improvement) -> tuple[Cell, ...]:
+def _improvement_row(comparison: Comparison, improvement: Improvement, *, against: bool) -> tuple[Cell, ...]:
     return (
-        Cell(comparison.other, f"against {comparison.base}"),
+        Cell(comparison.other, f"against {comparison.base}" if against else ""),
         Cell(improvement.figure.value),
         Cell(wording.rate(improvement.other), wording.rate(improvement.base)),
         Cell(
@@ -167,9 +169,9 @@ def _improvement_row(comparison: Comparison, improvement: Improvement) -> tuple[
             marks=letters(frozenset(mark for _, mark in comparison.limits)),
         ),
         Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
+        Cell(improvement.verdict.value),
         Cell(wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)),
         Cell(f"{improvement.repetitions}"),
-        Cell(improvement.verdict.value),
     )
 
 

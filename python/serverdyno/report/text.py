@@ -18,8 +18,8 @@ from serverdyno.report.comparison import Compared
 from serverdyno.report.model import Cell, Column, Finding, Report, Table
 
 SHOWN = ("peaks", "requests", "improvements")
-GAP = 3
-"""Blanks between two columns of a `SIMPLE_HEAD` box."""
+GAP = 2
+"""Blanks between two columns, one of them the box's."""
 
 
 def render(report: Report, console: Console) -> None:
@@ -55,11 +55,7 @@ def _render_table(table: Table, console: Console) -> None:
     """In as many portions as the width asks for, each with the columns that say what a row is."""
     for part, (places, widths) in enumerate(_portions(table, console.width)):
         rich_table = RichTable(
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-            title=f"{table.label}{', continued' if part else ''}. {table.title}",
-            title_justify="left",
-            title_style="bold",
+            box=box.SIMPLE_HEAD, show_edge=False, padding=(0, GAP - 1, 0, 0), pad_edge=False
         )
         for place, width in zip(places, widths, strict=True):
             column = table.columns[place]
@@ -67,11 +63,14 @@ def _render_table(table: Table, console: Console) -> None:
             rich_table.add_column(
                 head, justify="right" if column.numeric else "left", width=width, overflow="fold"
             )
-        for row in table.rows:
-            rich_table.add_row(
-                *(_cell(row[place], width) for place, width in zip(places, widths, strict=True))
-            )
+        for row, above in zip(table.rows, (None, *table.rows), strict=False):
+            cells = [_cell(row[place], width) for place, width in zip(places, widths, strict=True)]
+            if above and not table.columns[0].numeric and row[0] == above[0]:
+                cells[0] = Text()
+            rich_table.add_row(*cells)
         console.print()
+        continued = ", continued" if part else ""
+        console.print(Text(f"{table.label}{continued}. {table.title}", style="bold"))
         console.print(rich_table)
 
 
@@ -80,28 +79,32 @@ def _portions(table: Table, width: int) -> Iterator[tuple[list[int], list[int]]]
     texts = [
         list(_texts(column, [row[place] for row in table.rows])) for place, column in enumerate(table.columns)
     ]
-    least = [max(len(part) for text in column for part in _parts(text)) for column in texts]
-    wanted = [max(len(text) for text in column) for column in texts]
+    least = [max(len(part.rstrip(" ")) for text in column for part in _parts(text)) for column in texts]
     keys, others = list(range(table.key_columns)), list(range(table.key_columns, len(table.columns)))
     while others:
         places = keys + others[:1]
         for place in others[1:]:
-            if sum(least[at] + GAP for at in (*places, place)) > width:
+            if sum(least[at] for at in (*places, place)) + GAP * len(places) > width:
                 break
             places.append(place)
         others = others[len(places) - len(keys) :]
-        yield places, _widths([least[at] for at in places], [wanted[at] for at in places], width)
+        yield places, _widths([texts[at] for at in places], [least[at] for at in places], width)
 
 
-def _widths(least: list[int], wanted: list[int], width: int) -> list[int]:
-    """The widest column that can give way does so until all fit."""
-    widths = list(wanted)
-    while sum(widths) + GAP * len(widths) > width:
+def _widths(texts: list[list[str]], least: list[int], width: int) -> list[int]:
+    """As wide as the texts where there is room; else columns give way that grow least in height."""
+    widths = [max(len(text) for text in column) for column in texts]
+    while sum(widths) + GAP * (len(widths) - 1) > width:
         yielding = [place for place in range(len(widths)) if widths[place] > least[place]]
         if not yielding:
             break
-        widths[max(yielding, key=lambda place: widths[place])] -= 1
+        heights = {place: _height(texts[place], widths[place] - 1) for place in yielding}
+        widths[min(yielding, key=lambda place: (heights[place], -widths[place]))] -= 1
     return widths
+
+
+def _height(texts: list[str], width: int) -> int:
+    return max(_wrapped(text, width).count("\n") for text in texts)
 
 
 def _texts(column: Column, cells: Sequence[Cell]) -> Iterator[str]:
@@ -115,14 +118,14 @@ def _marked(cell: Cell) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """What stays whole: words, and the parts of a name up to and with its hyphens."""
-    return [part.rstrip(" ") for part in re.findall(r"[^ -]*[ -]+|[^ -]+", text)] or [""]
+    """What stays whole: words, and the parts of a name up to and with their hyphen. A no-break space is a letter."""
+    return re.findall(r"[^ -]*[ -]+|[^ -]+", text) or [""]
 
 
 def _wrapped(text: str, width: int) -> str:
-    """The text in lines of that width, broken at blanks and after hyphens; a no-break space breaks nowhere."""
+    """The text in lines of that width."""
     lines = [""]
-    for part in re.findall(r"[^ -]*[ -]+|[^ -]+", text):
+    for part in _parts(text):
         if lines[-1] and len(lines[-1]) + len(part.rstrip(" ")) > width:
             lines.append("")
         lines[-1] += part

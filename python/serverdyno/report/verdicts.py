@@ -29,7 +29,7 @@ def tally(comparisons: Sequence[Comparison]) -> str:
     bases = {comparison.base for comparison in comparisons}
     against = f" with {bases.pop()}" if len(bases) == 1 else ""
     found = Counter(_of(comparison, Figure.PEAK).verdict for comparison in comparisons)
-    counts = wording.listing([f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict]])
+    counts = ", ".join(f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict])
     limited = sum(bool(comparison.limits) for comparison in comparisons)
     note = f" In {limited:,} something else than the server limits a side: see the marks." if limited else ""
     return f"{wording.plural(len(comparisons), 'comparison')}{against} in peak: {counts}.{note}"

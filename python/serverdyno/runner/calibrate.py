@@ -1,14 +1,15 @@
 """The generator's ceiling: what it can do on this machine with this load, against the reference server.
 
-No figure of a server is believed that comes near it. The reference server answers from memory on all CPUs that the
-generator leaves, so where it is the slower of the two the ceiling is too low, and marks too much rather than too
-little.
+No figure of a server is believed that comes near it. Where the reference server is the slower of the two, or the
+machine is busy with something else, the generator's CPU time for an operation tells what it could have made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from serverdyno.errors import ServerError
 from serverdyno.fleet import local
@@ -40,7 +41,7 @@ class Calibration:
     document_bytes: int | None = None
 
     def measure(self, progress: Progress) -> list[CeilingRecord]:
-        """A few seconds at each of a few mixes, the largest among them. Raises ServerError."""
+        """Two seconds at each of a few mixes, the largest among them. Raises ServerError."""
         settings = {"threads": min(len(self.placement.server), MOST_THREADS)}
         if self.document_bytes is not None:
             settings["body_bytes"] = self.document_bytes
@@ -91,7 +92,25 @@ def calibration_mixes(mixes: Sequence[Mix]) -> list[Mix]:
     ]
 
 
-def ceiling_operations_s(ceilings: Sequence[CeilingRecord]) -> float | None:
-    """The highest of the measured rates, operations a second."""
-    rates = [ceiling.operations / ceiling.window_s for ceiling in ceilings]
-    return max(rates, default=None)
+def ceiling_operations_s(ceilings: Sequence[CeilingRecord], mix: Mix, engine_threads: int) -> float | None:
+    """What the generator can make with the connections of `mix`, operations a second; None without ceilings.
+
+    Between two calibrated numbers of connections by straight line, beyond them as at the nearest.
+    """
+    points = sorted((point.clients * point.threads, capacity_s(point, engine_threads)) for point in ceilings)
+    if not points:
+        return None
+    connections, capacities = zip(*points, strict=True)
+    return float(np.interp(mix.clients * mix.threads, connections, capacities))
+
+
+def capacity_s(ceiling: CeilingRecord, engine_threads: int) -> float:
+    """Operations a second that the engine threads can make with that load.
+
+    What was reached, or what one CPU second was enough for, times the threads, if that is more: then it was the
+    reference server or somebody else on the machine that held the generator up.
+    """
+    cpu_s = ceiling.generator_cpu_user_s + ceiling.generator_cpu_system_s
+    reached_s = ceiling.operations / ceiling.window_s
+    threads = min(engine_threads, ceiling.clients)
+    return max(reached_s, ceiling.operations / cpu_s * threads) if cpu_s > 0 else reached_s

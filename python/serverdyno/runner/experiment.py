@@ -5,7 +5,7 @@ from __future__ import annotations
 from serverdyno.errors import DynoError
 from serverdyno.fleet.placement import place
 from serverdyno.plan.model import Mix, RunKey
-from serverdyno.runner.calibrate import Calibration, ceiling_operations_s, document_bytes
+from serverdyno.runner.calibrate import Calibration, document_bytes
 from serverdyno.runner.disclose import disclose_host
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.run import Run
@@ -56,12 +56,11 @@ def calibrate(experiment: Experiment, progress: Progress) -> None:
 
 def run_all(experiment: Experiment, progress: Progress) -> None:
     """Carries out every run that isn't whole."""
-    ceiling = ceiling_operations_s(experiment.ceilings())
     rest = missing(experiment)
     left_s = sum(mix.length_s for mixes in rest.values() for mix in mixes)
     for key, mixes in rest.items():
         try:
-            Run(experiment, key, mixes, ceiling, progress, left_s).carry_out()
+            Run(experiment, key, mixes, progress, left_s).carry_out()
         except DynoError as error:
             experiment.write_run_note(key, {"state": FAILED, "reason": str(error), "hint": error.hint})
             progress.run_failed(key, error)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from serverdyno.fleet import local
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
+from serverdyno.runner.calibrate import ceiling_operations_s
 from serverdyno.runner.disclose import disclose_server
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import Surroundings, mix_record
@@ -40,7 +41,6 @@ class Run:
     experiment: Experiment
     key: RunKey
     mixes: Sequence[Mix]
-    ceiling_operations_s: float | None
     progress: Progress
     left_s: float
     requests: Requests = field(default_factory=Requests)
@@ -73,11 +73,15 @@ class Run:
         # What a server did that ended meanwhile is no measurement of it.
         server.check()
         self.requests.add(result)
-        seen = Surroundings(meter.use(result["window_s"]), server.rss_bytes(), self.ceiling_operations_s)
+        seen = Surroundings(meter.use(result["window_s"]), server.rss_bytes(), self._ceiling(mix))
         record = mix_record(self.key, mix, result, seen)
         self.experiment.write_mix(record)
         self.left_s -= mix.length_s
         self.progress.mix_finished(record)
+
+    def _ceiling(self, mix: Mix) -> float | None:
+        threads = self.experiment.head.plan.generator.threads
+        return ceiling_operations_s(self.experiment.ceilings(), mix, threads)
 
     def _note(self, server: ServerDriver, served_before: int | None) -> None:
         """The counts are of one start of the server: after a resume, of the mixes from `from_mix` on."""

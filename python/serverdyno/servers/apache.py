@@ -51,9 +51,10 @@ class ApacheSettings(Settings):
     )
     keep_alive: bool = Field(default=True, description="KeepAlive.")
     max_keep_alive_requests: int = Field(
-        default=100,
+        default=1000,
         ge=0,
-        description="MaxKeepAliveRequests: requests on one connection; 0: no limit. Apache's default.",
+        description="MaxKeepAliveRequests: requests on one connection; 0: no limit. Apache's own default is 100; "
+        "this is that of nginx and lighttpd, so that no difference comes from it.",
     )
     max_connections_per_child: int = Field(
         default=0,

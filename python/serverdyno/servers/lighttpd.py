@@ -142,10 +142,13 @@ class Lighttpd(LocalServer[LighttpdSettings]):
         ]
 
     def _content_lines(self) -> list[str]:
-        log = [f'accesslog.filename = "{self.directory}/{ACCESS_LOG}"'] if self.settings.access_log else []
+        log = [
+            f'accesslog.filename = "{self.directory}/{ACCESS_LOG}"',
+            'accesslog.format = "%h %l %u %t \\"%r\\" %>s %b"',
+        ]
         return [
             f'server.document-root = "{self.documents}"',
             f'alias.url = ("/.serverdyno/" => "{self.public_directory}/")',
             'mimetype.assign = (".html" => "text/html", ".htm" => "text/html", ".gif" => "image/gif")',
-            *log,
+            *(log if self.settings.access_log else []),
         ]

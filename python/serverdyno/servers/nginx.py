@@ -118,7 +118,7 @@ class Nginx(LocalServer[NginxSettings]):
 
     def _http(self) -> list[str]:
         settings = self.settings
-        access_log = f'"{self.directory}/{ACCESS_LOG}" combined' if settings.access_log else "off"
+        access_log = f'"{self.directory}/{ACCESS_LOG}" common' if settings.access_log else "off"
         cache = [
             "open_file_cache max=10000 inactive=60s;",
             "open_file_cache_valid 60s;",
@@ -128,6 +128,7 @@ class Nginx(LocalServer[NginxSettings]):
             "types { text/html html htm; image/gif gif; }",
             "default_type application/octet-stream;",
             *(f'{name}_temp_path "{self.directory}/{name}";' for name in TEMPORARY),
+            'log_format common "$remote_addr - $remote_user [$time_local] \\"$request\\" $status $body_bytes_sent";',
             f"access_log {access_log};",
             f"sendfile {on_off(settings.sendfile)};",
             f"tcp_nopush {on_off(settings.tcp_nopush)};",

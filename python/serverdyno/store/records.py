@@ -85,6 +85,9 @@ class MixRecord:
     ceiling_operations_s: float | None
     others_cpu_s: float | None = None
     steal_cpu_s: float | None = None
+    generator_busiest_cpu_s: float | None = None
+    under_way_at_close: int | None = None
+    under_way_longest_s: float | None = None
     by_operation: list[OperationRow] = field(default_factory=list)
     by_client: list[ClientRow] = field(default_factory=list)
     by_second: list[SecondRow] = field(default_factory=list)

@@ -35,6 +35,7 @@ pub fn mix_at(url: &str, token: Option<&str>) -> Mix {
             reset: false,
             timeout_ns: 30_000 * MS,
         },
+        fresh_sockets: false,
         receive_buffer_bytes: 65_536,
         leave_after_errors: None,
         verify_share: 1.0,

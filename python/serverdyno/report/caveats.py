@@ -84,6 +84,7 @@ def _noise(results: Results) -> list[str]:
         f"up to {wording.cpus(max(taken))} CPUs {whom}"
         for place, whom in enumerate(("for other work of this machine", "taken by the hypervisor"))
         if (taken := [cpus for pair in noisy if (cpus := pair[place]) is not None])
+        and machine_marks(max(taken), None)
     ]
     measured = "" if len(known) == len(used) else " in which that was measured"
     return [
