@@ -31,6 +31,11 @@ METHOD = """\
   or more), and a target counts as met only where the whole interval keeps it.
 - `dyno` validates the head and the length of every response, and records every response time in an HDR histogram.
   On the WebBench tree it also compares every byte of every body (XXH3-64 of the content that it must have).
+- Every tool and every server has the congestion control that the table below names; `make bench` gives them a network
+  namespace of their own for that.
+- On loopback, where the server's FIN is there already, `dyno` ends a connection with a FIN as any close does and dials
+  the next one from the same socket: the same packets, without making and unmaking a socket, a file and an epoll
+  registration. `dyno, new sockets` makes a new one each time, as wrk and ab do; that is what happens off loopback.
 - `close` means a new connection for each request. dyno and wrk send HTTP/1.1 with `Connection: close`, ab sends
   HTTP/1.0. `dyno, reset` ends its connections with a reset, which no browser does: it is off by default, is shown for
   who wonders, and has no target.
@@ -205,7 +210,12 @@ def _facts() -> Iterable[tuple[str, object]]:
     yield "clock source", host["system"]["clocksource"]
     yield "distribution", host["system"]["distribution"]
     yield from host["software"].items()
-    for name in ("net.ipv4.ip_local_port_range", "net.ipv4.tcp_tw_reuse", "net.core.somaxconn"):
+    for name in (
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.tcp_tw_reuse",
+        "net.core.somaxconn",
+        CONGESTION_CONTROL,
+    ):
         yield name, host["sysctls"][name]
     nginx = driver_type("nginx").installed()
     yield "nginx", nginx.version if nginx else "not installed"

@@ -111,6 +111,7 @@ def _reference_close() -> Case:
             wrk("wrk", CLOSE),
             ab(),
             dyno("dyno, HTTP/1.0", keep_alive=False, http_version="1.0"),
+            dyno("dyno, new sockets", keep_alive=False, fresh_sockets=True),
             dyno("dyno, reset", keep_alive=False, close="reset"),
         ),
         (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -22,10 +23,11 @@ BUFFER_BYTES = 512 * 2**20
 SNAP_BYTES = 120  # the longest heads of IP and TCP
 NS_PER_S = 1_000_000_000
 SYN, ACK = 0x02, 0x10
+STAMP_ATTEMPTS, STAMP_PAUSE_S = 200, 0.01
 
 
 class WireError(RuntimeError):
-    """The kernel lost segments: there is no truth to be had."""
+    """The kernel lost segments or did not stamp them: there is no truth to be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Wire:
         # Loopback shows every segment twice, on its way out and in.
         self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
         self._socket.bind((INTERFACE, ETH_P_IP))
+        await_timestamps()
 
     def __enter__(self) -> Self:
         return self
@@ -86,8 +89,12 @@ class Wire:
         self._socket.close()
 
     def segments(self) -> list[Segment]:
-        """All so far, in order. Raises WireError if some were lost."""
+        """All so far, in order. Raises WireError if some were lost, or not stamped when they were sent."""
+        now_ns = time.time_ns()
         found = list(self._received())
+        # Stamping that has begun goes on, so the first tells of all. The last may come while we read.
+        if found and found[0].at_ns > now_ns:
+            raise WireError("segments have the time at which they were read")
         _, dropped = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
         if dropped:
             raise WireError(f"{dropped} segments were lost")
@@ -100,8 +107,33 @@ class Wire:
                 data, extra, _, _ = self._socket.recvmsg(SNAP_BYTES, socket.CMSG_SPACE(16))
             except BlockingIOError:
                 return
-            seconds, nanoseconds = struct.unpack("qq", extra[0][2])
-            yield segment(seconds * NS_PER_S + nanoseconds, data, self._port)
+            yield segment(timestamp_ns(extra), data, self._port)
+
+
+def timestamp_ns(extra: list[tuple[int, int, bytes]]) -> int:
+    """Of the control message of SO_TIMESTAMPNS."""
+    seconds, nanoseconds = struct.unpack("qq", extra[0][2])
+    return int(seconds) * NS_PER_S + int(nanoseconds)
+
+
+def await_timestamps() -> None:
+    """Returns once the kernel stamps what it delivers, for which somebody must hold a socket that asks for it.
+
+    It begins some time after it is asked; until then a segment gets the time at which it is read. Raises WireError.
+    """
+    with (
+        socket.socket(type=socket.SOCK_DGRAM) as receiver,
+        socket.socket(type=socket.SOCK_DGRAM) as sender,
+    ):
+        receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        receiver.bind(("127.0.0.1", 0))
+        for _ in range(STAMP_ATTEMPTS):
+            sender.sendto(b"?", receiver.getsockname())
+            sent_ns = time.time_ns()
+            time.sleep(STAMP_PAUSE_S)
+            if timestamp_ns(receiver.recvmsg(1, socket.CMSG_SPACE(16))[1]) <= sent_ns:
+                return
+    raise WireError("the kernel does not stamp what passes over loopback")
 
 
 def port_filter(port: int) -> bytes:

@@ -57,7 +57,7 @@ def _what_was_done(source: Source, results: Results) -> str:
 def _highest_and_lowest(results: Results) -> str:
     ranked = _ranked([result for result in results.configurations if result.requests_s is not None])
     if len(ranked) == 1:
-        return _peak_claim(ranked[0])
+        return f"Peak: {_peak_claim(ranked[0])}"
     return f"Highest peak: {_peak_claim(ranked[0])} Lowest peak: {_peak_claim(ranked[-1])}"
 
 

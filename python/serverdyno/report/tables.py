@@ -137,7 +137,7 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
     columns = (
         Column("Configuration", "against its base" if against else "", numeric=False),
         Column("Figure", numeric=False),
-        Column("Requests/s", "of the base"),
+        Column("Requests/s", "base below"),
         Column("Improvement"),
         Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
         Column("Verdict", numeric=False),

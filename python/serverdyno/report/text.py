@@ -47,6 +47,7 @@ def _render_warnings(warnings: Sequence[str], console: Console) -> None:
 
 def _render_notes(tables: Sequence[Table], console: Console) -> None:
     """Tables have much in common; each basis and note is said once."""
+    console.print()
     for note in dict.fromkeys(note for table in tables for note in (table.basis, *table.notes)):
         console.print(Text(note, style="dim"))
 
