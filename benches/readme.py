@@ -214,7 +214,7 @@ def _facts() -> Iterable[tuple[str, object]]:
         "net.ipv4.ip_local_port_range",
         "net.ipv4.tcp_tw_reuse",
         "net.core.somaxconn",
-        CONGESTION_CONTROL,
+        "net.ipv4.tcp_congestion_control",
     ):
         yield name, host["sysctls"][name]
     nginx = driver_type("nginx").installed()
