@@ -134,25 +134,31 @@ def _only(runs: Runs, repetitions: Sequence[int]) -> Runs:
     return Runs(tuple(repetitions), runs.throughput[rows])
 
 
-def _of_curve(curve: NDArray[np.float64], figure: Figure) -> NDArray[np.float64]:
-    return np.asarray(curve.max(axis=-1) if figure is Figure.PEAK else curve.mean(axis=-1))
+def _peaks_of_runs(runs: Throughput) -> NDArray[np.float64]:
+    """Each run's throughput at the mix where the mean of the other runs is highest; needs two runs or more."""
+    others = (runs.sum(axis=0) - runs) / (len(runs) - 1)
+    return np.asarray(runs[np.arange(len(runs)), others.argmax(axis=1)])
 
 
-def _of_runs(runs: Throughput, figure: Figure) -> NDArray[np.float64]:
-    """The figure of each single run; its peak is read at the mix where the mean curve has it."""
-    return np.asarray(runs[:, runs.mean(axis=0).argmax()] if figure is Figure.PEAK else runs.mean(axis=1))
+def _of_runs(runs: Throughput, figure: Figure, *, leave_one_out: bool) -> NDArray[np.float64]:
+    """The figure of each single run. Without `leave_one_out`, a peak is read where the mean curve has it."""
+    if figure is Figure.OVERALL_AVERAGE:
+        return np.asarray(runs.mean(axis=1))
+    return _peaks_of_runs(runs) if leave_one_out else np.asarray(runs[:, runs.mean(axis=0).argmax()])
 
 
 def _estimate(nothing: Improvement, base: Throughput, other: Throughput) -> Improvement:
     if not nothing.mixes or nothing.repetitions == 0:
         return nothing
-    base_figure = float(_of_curve(base.mean(axis=0), nothing.figure))
-    other_figure = float(_of_curve(other.mean(axis=0), nothing.figure))
-    base_runs, other_runs = _of_runs(base, nothing.figure), _of_runs(other, nothing.figure)
+    # A single run on either side has no others to choose its mix by; then neither side's peak is chosen so.
+    base_runs, other_runs = (
+        _of_runs(runs, nothing.figure, leave_one_out=nothing.repetitions > 1) for runs in (base, other)
+    )
+    base_figure, other_figure = float(base_runs.mean()), float(other_runs.mean())
     if min(base_runs.min(), other_runs.min()) <= 0:
         return replace(nothing, base=base_figure, other=other_figure)
     observed = _observed_percent(base_runs, other_runs, nothing.paired)
-    low, high = _interval_percent(base, other, nothing.figure, nothing.paired)
+    low, high = _interval_percent(base_runs, other_runs, nothing.paired)
     return replace(
         nothing,
         base=base_figure,
@@ -174,32 +180,29 @@ def _observed_percent(
 
 
 def _interval_percent(
-    base: Throughput, other: Throughput, figure: Figure, paired: bool
+    base: NDArray[np.float64], other: NDArray[np.float64], paired: bool
 ) -> tuple[float | None, float | None]:
     repetitions = min(len(base), len(other))
     if repetitions < FEWEST_REPETITIONS:
         return None, None
-    centre = float(np.log(_of_curve(other.mean(axis=0), figure) / _of_curve(base.mean(axis=0), figure)))
-    error = _bootstrap_standard_error(base, other, figure, paired)
+    centre = float(np.log(other.mean() / base.mean()))
+    error = _bootstrap_standard_error(base, other, paired)
     # The side with fewer runs sets the degrees of freedom: the conservative end of Welch's approximation.
     widening = np.sqrt(repetitions / (repetitions - 1)) * stats.t.ppf((1 + CONFIDENCE) / 2, repetitions - 1)
     reach = float(widening * error)
     return float(np.expm1(centre - reach) * 100), float(np.expm1(centre + reach) * 100)
 
 
-def _bootstrap_standard_error(base: Throughput, other: Throughput, figure: Figure, paired: bool) -> float:
-    def log_ratio(base_rows: NDArray[Any], other_rows: NDArray[Any], axis: int) -> NDArray[np.float64]:
-        curves = (runs[rows].mean(axis=-2) for runs, rows in ((base, base_rows), (other, other_rows)))
-        base_figure, other_figure = (_of_curve(curve, figure) for curve in curves)
-        return np.log(other_figure / base_figure)
+def _bootstrap_standard_error(base: NDArray[np.float64], other: NDArray[np.float64], paired: bool) -> float:
+    def log_ratio(base_runs: NDArray[Any], other_runs: NDArray[Any], axis: int) -> NDArray[np.float64]:
+        return np.asarray(np.log(other_runs.mean(axis=axis) / base_runs.mean(axis=axis)))
 
     resampled = stats.bootstrap(
-        (np.arange(len(base)), np.arange(len(other))),
+        (base, other),
         log_ratio,
         paired=paired,
         vectorized=True,
         n_resamples=RESAMPLES,
-        batch=1000,
         method="percentile",
         rng=np.random.default_rng(SEED),
     )

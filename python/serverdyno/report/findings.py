@@ -216,7 +216,8 @@ def _machine_finding(results: Results, tables: dict[str, str]) -> list[Finding]:
     if others:
         parts.append(f"everything else on the machine used up to {wording.cpus(max(others))} CPUs")
     if steal:
-        parts.append(f"the hypervisor took up to {wording.cpus(max(steal))} CPUs")
+        taken = wording.cpus(max(steal))
+        parts.append(f"the hypervisor took {'no time' if taken == '0.00' else f'up to {taken} CPUs'}")
     if not parts:
         return []
     claim = f"In the window of any mix, {wording.listing(parts)}."

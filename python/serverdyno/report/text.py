@@ -42,14 +42,14 @@ def render_compared(compared: Compared, console: Console) -> None:
 
 def _render_warnings(warnings: Sequence[str], console: Console) -> None:
     for warning in warnings:
-        console.print(Text(warning, style="yellow"))
+        _say(warning, console, "yellow")
 
 
 def _render_notes(tables: Sequence[Table], console: Console) -> None:
     """Tables have much in common; each basis and note is said once."""
     console.print()
     for note in dict.fromkeys(note for table in tables for note in (table.basis, *table.notes)):
-        console.print(Text(note, style="dim"))
+        _say(note, console, "dim")
 
 
 def _render_table(table: Table, console: Console) -> None:
@@ -145,5 +145,9 @@ def _cell(cell: Cell, width: int) -> Text:
 def _render_findings(findings: Sequence[Finding], console: Console) -> None:
     console.print()
     for finding in findings:
-        console.print(Text(f"• {finding.claim}"))
-        console.print(Text(f"  {finding.evidence}", style="dim"))
+        _say(f"• {finding.claim}", console)
+        _say(f"  {finding.evidence}", console, "dim")
+
+
+def _say(sentence: str, console: Console, style: str = "") -> None:
+    console.print(Text(_wrapped(sentence, console.width), style=style))
