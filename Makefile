@@ -62,12 +62,12 @@ format: setup ## Format everything.
 	$(BIN)/ruff format
 
 bench: setup servers ## Measure Serverdyno itself against its peers; about 15 minutes; results under benches/runs/.
-	# In a network namespace of its own where root may make one, with the kernel's usual congestion control for all:
+	# In a network namespace of its own where root may make one, with plain congestion control for all:
 	# BBR, where it is the system's default, paces with timers that cost every tool and every server CPU time.
 	$(BIN)/python -c 'from benches.peers import install_missing; install_missing()'
 	run="$(BIN)/python -m benches"
 	if [ "$$(id -u)" = 0 ]; then
-		unshare --net sh -c "ip link set lo up && echo cubic >/proc/sys/net/ipv4/tcp_congestion_control && exec $$run"
+		unshare --net sh -c "ip link set lo up && echo reno >/proc/sys/net/ipv4/tcp_congestion_control && exec $$run"
 	else
 		$$run
 	fi

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from numpy.typing import ArrayLike
 
 from serverdyno.analysis.curve import Throughput, spread, summarise
 
@@ -23,7 +24,7 @@ def test_a_worked_example_of_two_repetitions_over_four_mixes() -> None:
     assert found.overall_average.mean == pytest.approx(328.75)
     assert (found.overall_average.minimum, found.overall_average.maximum) == (325, 332.5)
     assert found.share_of_peak_kept == pytest.approx(410 / 490)
-    assert not found.ends_at_peak
+    assert not found.still_rising
 
 
 def test_the_peak_is_of_the_mean_curve_and_not_of_the_luckiest_run() -> None:
@@ -32,17 +33,44 @@ def test_the_peak_is_of_the_mean_curve_and_not_of_the_luckiest_run() -> None:
     assert (found.peak_mix, found.peak.mean) == (1, 510)
 
 
-def test_a_curve_that_ends_at_its_highest_mix_says_so() -> None:
+def test_a_curve_that_rises_to_its_last_mix_says_so() -> None:
     found = summarise(np.array([[1.0, 2, 3]]))
     assert found is not None
-    assert found.ends_at_peak
+    assert found.still_rising
     assert found.peak.deviation is None
+
+
+@pytest.mark.parametrize(
+    ("throughput", "rising"),
+    [
+        ([[100.0, 104.9]], False),
+        ([[100.0, 105.0]], True),
+        ([[100.0, 101.9], [100.0, 101.9]], False),
+        ([[100.0, 102.0], [100.0, 102.0]], True),
+        ([[90.0, 100.0], [110.0, 120.0]], False),
+        ([[98.0, 108.0], [102.0, 112.0]], True),
+        ([[98.0, 112.0], [np.nan, 113.0]], True),
+        ([[100.0, 120.0, 110.0]], False),
+    ],
+)
+def test_a_rise_to_the_last_mix_counts_only_beyond_the_noise(throughput: ArrayLike, rising: bool) -> None:
+    found = summarise(np.asarray(throughput, dtype=np.float64))
+    assert found is not None
+    assert found.still_rising is rising
+
+
+def test_of_200_noisy_plateaus_of_five_mixes_few_count_as_still_rising() -> None:
+    random = np.random.default_rng(23)
+    found = [summarise(1000 * (1 + random.normal(0, 0.05, (3, 5)))) for _ in range(200)]
+    highest_last = sum(each.peak_mix == 4 for each in found if each)
+    assert highest_last >= 30
+    assert sum(each.still_rising for each in found if each) <= 10
 
 
 def test_one_mix_is_no_curve() -> None:
     found = summarise(np.array([[5.0], [7.0]]))
     assert found is not None
-    assert not found.ends_at_peak
+    assert not found.still_rising
     assert found.share_of_peak_kept is None
 
 
@@ -55,7 +83,7 @@ def test_missing_mixes_are_left_out_and_never_zero() -> None:
     assert found.overall_average.mean == 27.5
     assert found.overall_average.n == 1
     assert found.share_of_peak_kept is None
-    assert found.ends_at_peak
+    assert found.still_rising
 
 
 def test_nothing_finished_is_no_summary() -> None:

@@ -70,6 +70,54 @@ def test_of_200_experiments_with_three_repetitions_at_least_nine_in_ten_interval
     assert held >= 180
 
 
+def flat(random: np.random.Generator, repetitions: int, noise: float, rate: float = 1000.0) -> Runs:
+    """Runs on a plateau of 16 mixes with independent noise in each."""
+    return runs(rate * (1 + random.normal(0, noise, (repetitions, 16))))
+
+
+@pytest.mark.parametrize(("repetitions", "noise", "less"), [(3, 0.15, 0.02), (5, 0.1, 0.01), (10, 0.1, 0.01)])
+def test_of_two_equal_plateaus_the_noisier_one_does_not_win(
+    repetitions: int, noise: float, less: float
+) -> None:
+    random = np.random.default_rng(17)
+    found = [
+        improvement(
+            flat(random, repetitions, less), flat(random, repetitions, noise), Figure.PEAK, paired=True
+        )
+        for _ in range(100)
+    ]
+    percent = np.array([each.percent for each in found], dtype=np.float64)
+    assert abs(percent.mean()) < max(1.0, 3 * percent.std(ddof=1) / 10)
+    # The means of the highest means differ by 4.8 % and more, and say "faster" in 16 to 49 of 100.
+    assert sum(each.verdict is not Verdict.NO_DIFFERENCE_SHOWN for each in found) <= 8
+
+
+def test_a_difference_of_10_percent_is_mostly_found_through_3_percent_of_noise() -> None:
+    random = np.random.default_rng(19)
+    found = [
+        improvement(flat(random, 5, 0.03), flat(random, 5, 0.03, rate=1100), Figure.PEAK, paired=True)
+        for _ in range(60)
+    ]
+    assert sum(each.verdict is Verdict.FASTER for each in found) > 30
+    assert not any(each.verdict is Verdict.SLOWER for each in found)
+
+
+def test_each_run_is_read_at_the_mix_that_the_other_runs_chose() -> None:
+    base = np.full((3, 2), 100.0)
+    other = np.array([[90.0, 150.0], [120.0, 80.0], [110.0, 100.0]])
+    found = improvement(runs(base), runs(other), Figure.PEAK, paired=True)
+    assert found.other == pytest.approx((90 + 80 + 100) / 3)
+    assert found.percent == pytest.approx(-10)
+    assert found.observed_low_percent == pytest.approx(-20)
+
+
+def test_a_run_without_operations_where_another_has_its_peak_can_not_be_compared() -> None:
+    other = np.array([[9.0, 0.0, 5.0], [0.0, 9.0, 5.0], [4.0, 4.0, 20.0], [4.0, 4.0, 20.0]])
+    found = improvement(runs(np.ones((4, 3))), runs(other), Figure.PEAK, paired=True)
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert found.low_percent is None
+
+
 def test_two_repetitions_are_too_few_to_tell_but_what_was_seen_is_said() -> None:
     found = improvement(
         runs([[100.0, 200.0], [100.0, 200.0]]),

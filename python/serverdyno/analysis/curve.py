@@ -1,7 +1,9 @@
 """One configuration under a suite: its mean curve, the spread, the peak and what is left of it at the end.
 
 As the reports of 1999 to 2004 did it: the repetitions are averaged at each mix, and the peak is read from the
-averaged curve. Those reports showed no spread; here every mean carries one. Comparing is in `improvement`.
+averaged curve. Those reports showed no spread; here every mean carries one. The highest of several noisy
+means is biased upward by the noise (B. Efron, Tweedie's Formula and Selection Bias, Journal of the American
+Statistical Association 106(496), 2011), so comparing, in `improvement`, does not use this peak.
 """
 
 from __future__ import annotations
@@ -11,6 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+STILL_RISING_SHARE = 0.02
+"""The least rise to the last mix, as a share of the highest mean before it, that counts."""
+STILL_RISING_SHARE_OF_ONE = 0.05
+"""The same where either mean is of one repetition, so that its noise is unknown."""
 
 Throughput = NDArray[np.float64]
 """Repetitions x mixes; NaN where a mix was not finished."""
@@ -31,10 +38,11 @@ class Spread:
 class Summary:
     """What a curve says. `points[i]` belongs to mix i and is None where no repetition finished that mix.
 
-    `peak_mix`: index of the highest mean. `overall_average`: mean of the mean curve over the finished mixes.
-    `share_of_peak_kept`: mean at the last mix / peak; None when the last mix is missing, when there is only
-    one mix, or when the peak is zero. `ends_at_peak`: the highest mean is at the last finished mix of
-    several, so the curve was never seen to fall and the peak is a lower bound.
+    `peak_mix`: index of the highest mean; `peak` is biased upward by noise. `overall_average`: mean of the
+    mean curve over the finished mixes. `share_of_peak_kept`: mean at the last mix / peak; None when the last
+    mix is missing, when there is only one mix, or when the peak is zero. `still_rising`: the mean at the last
+    finished mix is above every earlier one by more than the noise, so the peak is a lower bound. Where it is
+    false and the highest mean is at the last mix, all that can be said is that no fall was seen.
     """
 
     points: tuple[Spread | None, ...]
@@ -42,7 +50,7 @@ class Summary:
     peak: Spread
     overall_average: Spread
     share_of_peak_kept: float | None
-    ends_at_peak: bool
+    still_rising: bool
 
 
 def spread(values: Sequence[float] | NDArray[np.float64]) -> Spread | None:
@@ -83,8 +91,26 @@ def summarise(throughput: Throughput) -> Summary | None:
         peak=peak,
         overall_average=average,
         share_of_peak_kept=kept,
-        ends_at_peak=len(finished) > 1 and peak_mix == finished[-1],
+        still_rising=_still_rising([point for point in points if point is not None]),
     )
+
+
+def _still_rising(finished: Sequence[Spread]) -> bool:
+    if len(finished) < 2:
+        return False
+    return _rose(max(finished[:-1], key=lambda point: point.mean), finished[-1])
+
+
+def _rose(earlier: Spread, last: Spread) -> bool:
+    """Whether `last` is above `earlier` by 2 % and more than the larger of their two standard deviations.
+
+    Without the standard deviation of either: by 5 %. Both shares are rules of thumb, as in `trust`.
+    """
+    rise = last.mean - earlier.mean
+    if earlier.deviation is None or last.deviation is None:
+        return rise > 0 and rise >= STILL_RISING_SHARE_OF_ONE * earlier.mean
+    noise = max(earlier.deviation, last.deviation)
+    return rise > noise and rise >= STILL_RISING_SHARE * earlier.mean
 
 
 def _overall_average(finished: Throughput, mean: float) -> Spread:

@@ -149,7 +149,7 @@ def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
     summary = result.requests_s
     if summary is None or sum(point is not None for point in summary.points) < 2:
         return "One mix makes no curve: how it behaves under other loads is not known."
-    if summary.ends_at_peak:
+    if summary.still_rising:
         return "That is the last mix, so the peak was not passed and may lie higher."
     if summary.share_of_peak_kept is None:
         return "The last mix is missing, so what it keeps of its peak is not known."

@@ -40,7 +40,7 @@ def peaks(results: Results, basis: str) -> Table:
         Column("n", "runs"),
     )
     notes = mark_notes(marks)
-    if any(result.requests_s and result.requests_s.ends_at_peak for result in results.configurations):
+    if any(result.requests_s and result.requests_s.still_rising for result in results.configurations):
         notes = (*notes, "≥ the highest mean is at the last mix, so the peak is a lower bound.")
     return Table("peaks", 0, "Peak and overall average by configuration", basis, columns, tuple(rows), notes)
 
@@ -49,7 +49,7 @@ def _peak_row(result: ConfigurationResult) -> tuple[Cell, ...]:
     summary, peak = result.requests_s, result.peak
     if summary is None or peak is None:
         return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(5)), Cell("0"))
-    bound = f"≥{wording.NO_BREAK}" if summary.ends_at_peak else ""
+    bound = f"≥{wording.NO_BREAK}" if summary.still_rising else ""
     return (
         Cell(result.name),
         Cell(bound + wording.rate(summary.peak.mean), _range(summary.peak), True, letters(peak.marks)),
