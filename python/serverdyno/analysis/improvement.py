@@ -231,19 +231,19 @@ def _bootstrap_standard_error(base: Throughput, other: Throughput, figure: Figur
         base_figure, other_figure = (
             _of_resamples(runs, figure, rows) for runs, rows in ((base, base_rows), (other, other_rows))
         )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.log(other_figure) - np.log(base_figure))
+        return np.asarray(np.log(other_figure) - np.log(base_figure))
 
-    resampled = stats.bootstrap(
-        (np.arange(len(base)), np.arange(len(other))),
-        log_ratio,
-        paired=paired,
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        batch=1000,
-        method="percentile",
-        rng=np.random.default_rng(SEED),
-    )
+    with np.errstate(divide="ignore", invalid="ignore"):  # resamples without operations: the error is NaN
+        resampled = stats.bootstrap(
+            (np.arange(len(base)), np.arange(len(other))),
+            log_ratio,
+            paired=paired,
+            vectorized=True,
+            n_resamples=RESAMPLES,
+            batch=1000,
+            method="percentile",
+            rng=np.random.default_rng(SEED),
+        )
     return float(resampled.standard_error)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 GENERATOR_LIMITED_SHARE = 0.80
-GENERATOR_SATURATED_SHARE = 0.95
+SATURATED_SHARE = 0.95
 RATE_BOUND_SHARE = 0.90
 NOISY_CPUS = 0.10
 """CPU seconds a second, of one CPU and not of all: the generator's and the server's are single CPUs too."""
@@ -62,6 +62,11 @@ def share_of_ceiling(operations_s: float, ceiling_operations_s: float | None) ->
     return operations_s / ceiling_operations_s
 
 
+def is_saturated(cpu_share: float) -> bool:
+    """Whether a share of CPU time is as good as all of it."""
+    return cpu_share >= SATURATED_SHARE
+
+
 def generator_cpu_share(cpu_s: float, window_s: float, threads: int) -> float:
     """CPU seconds of the generator's threads in the window, as a share of what the threads had."""
     return cpu_s / (window_s * threads)
@@ -74,7 +79,7 @@ def generator_marks(share: float | None, cpu_share: float) -> frozenset[Mark]:
         found.add(Mark.CEILING_UNKNOWN)
     elif share >= GENERATOR_LIMITED_SHARE:
         found.add(Mark.GENERATOR_LIMITED)
-    if cpu_share >= GENERATOR_SATURATED_SHARE:
+    if is_saturated(cpu_share):
         found.add(Mark.GENERATOR_SATURATED)
     return frozenset(found)
 

@@ -24,8 +24,7 @@ def carry_out_and_report(experiment: Experiment) -> None:
     try:
         with progress_for(console) as progress:
             whole = carry_out(experiment, progress)
-        if experiment.mixes():
-            show_and_write(experiment)
+        show_and_write(experiment)
     except KeyboardInterrupt:
         say(console, f"interrupted; finished mixes are kept. To go on: {resume}")
         raise
@@ -35,17 +34,23 @@ def carry_out_and_report(experiment: Experiment) -> None:
         raise typer.Exit(FAILED)
 
 
-def show_and_write(experiment: Experiment) -> None:
-    """The table on standard output, the report in the experiment's folder. Raises DynoError."""
+def show_and_write(experiment: Experiment) -> bool:
+    """The table on standard output, the report in the experiment's folder; False where nothing was measured yet.
+
+    Raises DynoError.
+    """
     # Imported once the load is over: it takes most of a second, for which nobody wants to wait at the start.
     from serverdyno import report  # noqa: PLC0415
     from serverdyno.report import text  # noqa: PLC0415
 
     out = standard_output()
     built = report.build(experiment)
+    if not built.source.records:
+        return False
     text.render(built, out)
     try:
-        page = report.write(experiment, experiment.folder)
+        page = report.write_report(built, experiment.folder / "report")
     except OSError as error:
         raise DynoError(f"the report can't be written: {error}") from error
     say(out, f"report: {page}")
+    return True

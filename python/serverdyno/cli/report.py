@@ -23,7 +23,5 @@ def report(
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
-    opened = Experiment.open(experiment)
-    if not opened.mixes():
+    if not carry_out.show_and_write(Experiment.open(experiment)):
         raise UserError(f"{experiment} has no finished mix yet", hint="`dyno resume` goes on with it.")
-    carry_out.show_and_write(opened)

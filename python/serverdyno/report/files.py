@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from serverdyno.report import charts, csv, html
-from serverdyno.report.build import build
 from serverdyno.report.model import Report
-
-if TYPE_CHECKING:
-    from serverdyno.store.experiment import Experiment
-
-
-def write(experiment: Experiment, folder: Path) -> Path:
-    """Builds and writes `folder`/report. Returns the path of the page."""
-    return write_report(build(experiment), folder / "report")
 
 
 def write_report(report: Report, directory: Path) -> Path:
-    """Writes report.html, figures/*.svg and tables/*.csv; each file of an earlier report is replaced."""
+    """Writes report.html, figures/*.svg and tables/*.csv; each file of an earlier report is replaced.
+
+    Returns the path of the page.
+    """
     (directory / "figures").mkdir(parents=True, exist_ok=True)
     (directory / "tables").mkdir(exist_ok=True)
     drawings = {figure.key: charts.svg(figure) for figure in report.figures}

@@ -21,6 +21,8 @@ from serverdyno.report.source import Source
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""
 MOST_IN_SUMMARY = 3
+OWN_QUEUE_SHARE = 0.5
+"""Of the mean response time, from which on the generator's own queue is most of it."""
 
 
 def summary(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
@@ -154,6 +156,8 @@ def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
     if summary.share_of_peak_kept is None:
         return "The last mix is missing, so what it keeps of its peak is not known."
     last = next(mix for mix in reversed(result.mixes) if mix is not None)
+    if summary.share_of_peak_kept == 1:
+        return "That is the last mix; no fall was seen, and no rise beyond the noise."
     kept = wording.share(summary.share_of_peak_kept)
     return f"At the last mix ({last.clients:,} clients) it kept {kept} of that."
 
@@ -171,7 +175,10 @@ def _response_words(mix: MixResult) -> str:
     median, tail = (mix.response.percentiles_ms[QUANTILES.index(quantile)] for quantile in (0.5, 0.99))
     if median is None or tail is None:
         return ""
-    return f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
+    words = f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
+    own_ms = mix.own_queue_ms
+    mostly_own = own_ms is not None and own_ms >= OWN_QUEUE_SHARE * mix.response.mean_ms
+    return f"{words}, mostly the generator's own queue" if mostly_own else words
 
 
 def _ceiling_words(mix: MixResult) -> str:

@@ -37,6 +37,7 @@ class Cost:
     server_rss_bytes: int | None
     generator_cpu_us: curve.Spread | None
     generator_cpu_share: float
+    generator_threads: int
     share_of_ceiling: float | None
     loop_lag: histograms.Times | None
 
@@ -47,7 +48,8 @@ class MixResult:
 
     `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left` and
     `errors` (by side, from start to end): summed over the repetitions. `response`: of the merged repetitions;
-    `response_of_runs`: of each that had a success.
+    `response_of_runs`: of each that had a success. `under_way_*`: operations that the window closed upon, summed,
+    and how long the slowest of them took in the end.
     """
 
     mix: int
@@ -63,8 +65,31 @@ class MixResult:
     errors_in_window: int
     response: histograms.Times | None
     response_of_runs: tuple[histograms.Times, ...]
+    under_way_at_close: int
+    under_way_longest_ms: float | None
     cost: Cost
+    server_cpus: int | None
     marks: frozenset[trust.Mark]
+
+    @property
+    def server_saturated(self) -> bool:
+        """Whether the server used nearly all of the CPUs that it may use; False where that isn't known."""
+        busy = self.cost.server_cpus_busy
+        return (
+            busy is not None and self.server_cpus is not None and trust.is_saturated(busy / self.server_cpus)
+        )
+
+    @property
+    def own_queue_ms(self) -> float | None:
+        """What the generator's own CPU time makes of a response time when every connection waits for its turn.
+
+        Connections x CPU time of a request / threads: in a closed loop no response time of a saturated generator can
+        be shorter (Little's law), however quick the server.
+        """
+        if self.cost.generator_cpu_us is None:
+            return None
+        per_turn_us = self.cost.generator_cpu_us.mean / self.cost.generator_threads
+        return self.clients * self.threads * per_turn_us / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +206,9 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
             by_mix[record.mix].append(record)
     repetitions = source.repetitions_of(name)
     indices = [mix.index for mix in source.head.mixes]
-    bound = source.max_rate_per_s.get(name)
-    mixes = tuple(
-        _mix(by_mix[index], len(repetitions), bound) if by_mix[index] else None for index in indices
-    )
+    cpus = next(found.cpus for found in source.head.configurations if found.name == name)
+    given = _Given(len(repetitions), source.max_rate_per_s.get(name), len(cpus) or None)
+    mixes = tuple(_mix(by_mix[index], given) if by_mix[index] else None for index in indices)
     requests_s = _matrix(by_mix, repetitions, indices, mbit=False)
     summary = curve.summarise(requests_s)
     return ConfigurationResult(
@@ -218,7 +242,16 @@ def _spread(values: Sequence[float]) -> curve.Spread:
     return found
 
 
-def _mix(records: list[MixRecord], planned: int, max_rate_per_s: float | None) -> MixResult:
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the plan gives to every mix of a configuration. `server_cpus` None: not known, as of a user's own server."""
+
+    repetitions: int
+    max_rate_per_s: float | None
+    server_cpus: int | None
+
+
+def _mix(records: list[MixRecord], given: _Given) -> MixResult:
     first = records[0]
     errors = Counter(dict.fromkeys(SIDES, 0))
     for record in records:
@@ -240,15 +273,18 @@ def _mix(records: list[MixRecord], planned: int, max_rate_per_s: float | None) -
         errors_in_window=sum(row.in_window for record in records for row in record.errors),
         response=histograms.times([record.response_time_hdr for record in records]),
         response_of_runs=tuple(times for times in single if times is not None),
+        under_way_at_close=sum(record.under_way_at_close or 0 for record in records),
+        under_way_longest_ms=_most(_milliseconds(record.under_way_longest_s) for record in records),
         cost=_cost(records),
-        marks=_marks(records, planned, max_rate_per_s),
+        server_cpus=given.server_cpus,
+        marks=_marks(records, given),
     )
 
 
-def _marks(records: list[MixRecord], planned: int, max_rate_per_s: float | None) -> frozenset[trust.Mark]:
+def _marks(records: list[MixRecord], given: _Given) -> frozenset[trust.Mark]:
     found: set[trust.Mark] = set()
     for record in records:
-        found |= trust.rate_marks(attempts_per_s(record), max_rate_per_s)
+        found |= trust.rate_marks(attempts_per_s(record), given.max_rate_per_s)
         found |= trust.machine_marks(
             cpus_busy(record.others_cpu_s, record), cpus_busy(record.steal_cpu_s, record)
         )
@@ -258,12 +294,15 @@ def _marks(records: list[MixRecord], planned: int, max_rate_per_s: float | None)
             found.add(trust.Mark.ERRORS)
         if record.clients_participating < record.clients:
             found.add(trust.Mark.CLIENTS_LEFT)
-    if len(records) < planned:
+    if len(records) < given.repetitions:
         found.add(trust.Mark.MISSING)
     return frozenset(found)
 
 
 def _generator_cpu_share(record: MixRecord) -> float:
+    """Of its busiest thread, where that was recorded: one thread at its limit delays the clients that it has."""
+    if record.generator_busiest_cpu_s is not None:
+        return trust.generator_cpu_share(record.generator_busiest_cpu_s, record.window_s, 1)
     return trust.generator_cpu_share(generator_cpu_s(record), record.window_s, record.generator_threads)
 
 
@@ -278,12 +317,17 @@ def _cost(records: list[MixRecord]) -> Cost:
         server_rss_bytes=max(resident, default=None),
         generator_cpu_us=_per_request_us(records, [generator_cpu_s(record) for record in records]),
         generator_cpu_share=max(_generator_cpu_share(record) for record in records),
+        generator_threads=records[0].generator_threads,
         share_of_ceiling=_most(
             trust.share_of_ceiling(operations_per_s(record), record.ceiling_operations_s)
             for record in records
         ),
         loop_lag=histograms.times([record.loop_lag_hdr for record in records]),
     )
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
 
 
 def _most(values: Iterable[float | None]) -> float | None:

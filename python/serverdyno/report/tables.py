@@ -19,6 +19,7 @@ from serverdyno.report.source import Source
 
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
 COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN, Mark.GENERATOR_SATURATED, Mark.NOISY}
+RESPONSE_MARKS = {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED, Mark.RATE_BOUND, Mark.NOISY}
 NAME = Column("Configuration", numeric=False)
 CLIENTS = Column("Clients")
 
@@ -41,7 +42,7 @@ def peaks(results: Results, basis: str) -> Table:
     )
     notes = mark_notes(marks)
     if any(result.requests_s and result.requests_s.still_rising for result in results.configurations):
-        notes = (*notes, "≥ the highest mean is at the last mix, so the peak is a lower bound.")
+        notes = (*notes, "≥ throughput was still rising at the last mix, so the peak is a lower bound.")
     return Table("peaks", 0, "Peak and overall average by configuration", basis, columns, tuple(rows), notes)
 
 
@@ -148,6 +149,8 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
         "Improvement: configuration / base - 1. Interval: t interval on the log ratio with a bootstrap "
         "standard error over whole runs; none below three repetitions. Each interval stands alone: they "
         "are not widened for the number of comparisons.",
+        "A peak is compared by leave-one-out: each run is read at the mix that the other runs chose, so the figure may "
+        "lie below the highest mean, which noise lifts.",
     )
     notes += mark_notes(frozenset(mark for comparison in comparisons for _, mark in comparison.limits))
     if any(comparison.limits for comparison in comparisons):
@@ -178,7 +181,7 @@ def _improvement_row(comparison: Comparison, improvement: Improvement, *, agains
 def response_times(results: Results, basis: str) -> Table:
     """One row a configuration and mix: percentiles of the merged repetitions, with the range over them."""
     rows = [
-        (Cell(result.name), Cell(f"{mix.clients:,}"), *_time_cells(mix.response, mix.response_of_runs))
+        (Cell(result.name), Cell(f"{mix.clients:,}"), *_response_cells(mix))
         for result in results.configurations
         for mix in result.mixes
         if mix is not None
@@ -190,9 +193,31 @@ def response_times(results: Results, basis: str) -> Table:
         *(Column(name, "ms") for name in QUANTILE_NAMES),
         Column("Largest", "ms"),
         Column("Responses"),
+        Column("Generator's own queue", "ms"),
+        Column("Under way at close", "requests; longest, ms"),
     )
-    notes = ("Percentiles are of all repetitions together.", TOO_FEW_SAMPLES)
+    marks = frozenset().union(*(result.marks for result in results.configurations)) & RESPONSE_MARKS
+    notes = (
+        "Percentiles are of all repetitions together.",
+        TOO_FEW_SAMPLES,
+        "Generator's own queue: connections x the generator's CPU time of a request / its threads. Where the mean is "
+        "near it, the times are those of the generator and an upper bound of the server's.",
+        "Under way at close: requests that had not ended when the window closed. They are in no other figure here, so "
+        "nothing that takes longer than the window can be seen but there.",
+        *mark_notes(marks),
+    )
     return Table("response", 0, "Response times of successful requests", basis, columns, tuple(rows), notes)
+
+
+def _response_cells(mix: MixResult) -> list[Cell]:
+    mean, *others = _time_cells(mix.response, mix.response_of_runs)
+    longest = wording.significant(mix.under_way_longest_ms)
+    return [
+        replace(mean, marks=letters(mix.marks & RESPONSE_MARKS)),
+        *others,
+        Cell(wording.significant(mix.own_queue_ms)),
+        Cell(f"{mix.under_way_at_close:,}", longest if mix.under_way_at_close else ""),
+    ]
 
 
 def _time_cells(times: Times | None, runs: Sequence[Times]) -> list[Cell]:
@@ -217,7 +242,7 @@ def costs(results: Results, basis: str) -> Table:
     """One row a configuration and mix: CPU of server and generator, and how near the latter was to its "
     "limits."""
     rows = [
-        (Cell(result.name), Cell(f"{mix.clients:,}"), *_cost_cells(mix))
+        (Cell(result.name), Cell(f"{mix.clients:,}"), *_cost_cells(mix), Cell(_limited_by(mix)))
         for result in results.configurations
         for mix in result.mixes
         if mix is not None
@@ -234,15 +259,28 @@ def costs(results: Results, basis: str) -> Table:
         Column("Loop lag p99", "ms"),
         Column("Others", "CPUs busy"),
         Column("Steal", "CPUs"),
+        Column("Limited by", numeric=False),
     )
     notes = (
         f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
         "Others: all else on the machine, the kernel's work included. Steal: taken by the hypervisor.",
         "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
+        "Limited by: what ran at its limit; the server where at least 95 % of its CPUs were busy. Nothing found: too "
+        "few clients, waiting of the server, or something that was not measured.",
         *mark_notes(frozenset().union(*(result.marks for result in results.configurations)) & COST_MARKS),
     )
     title = "CPU per request, and the generator's own limits"
     return Table("costs", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
+
+
+def _limited_by(mix: MixResult) -> str:
+    limits = {
+        "the plan's rate": Mark.RATE_BOUND in mix.marks,
+        "generator": bool(mix.marks & {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}),
+        "server": mix.server_saturated,
+        "others on the machine": Mark.NOISY in mix.marks,
+    }
+    return ", ".join(name for name, holds in limits.items() if holds) or "nothing found"
 
 
 def _cost_cells(mix: MixResult) -> list[Cell]:
