@@ -193,8 +193,15 @@ def test_the_columns_of_format_1_are_these() -> None:
         ("string", False): {"configuration", "name"},
         ("bool", False): {"stopped"},
         ("binary", False): {"response_time_hdr", "connect_time_hdr", "loop_lag_hdr"},
-        ("int64", True): {"server_rss_bytes"},
-        ("double", True): {"server_cpu_s", "others_cpu_s", "steal_cpu_s", "ceiling_operations_s"},
+        ("int64", True): {"server_rss_bytes", "under_way_at_close"},
+        ("double", True): {
+            "server_cpu_s",
+            "others_cpu_s",
+            "steal_cpu_s",
+            "ceiling_operations_s",
+            "generator_busiest_cpu_s",
+            "under_way_longest_s",
+        },
         ("double", False): {
             "length_s",
             "ramp_up_s",
