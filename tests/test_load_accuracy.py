@@ -173,3 +173,25 @@ def test_clients_that_stay_have_each_of_their_errors_counted() -> None:
     assert result["operations_total"] == 0
     assert result["clients_participating"] == 3
     assert_sums_agree(result)
+
+
+def test_what_the_window_closes_upon_is_counted_apart_and_followed_to_its_end() -> None:
+    """Eight answers that take longer than the window: none is in its figures, and none is forgotten."""
+    server = _native.ReferenceServer.start(body_bytes=100, fault="delay=700ms")
+    try:
+        load = _native.start(
+            _native.MixSpec(
+                target=_native.Target.open(f"http://127.0.0.1:{server.port}/"),
+                workload="url",
+                clients=8,
+                threads=1,
+                length_s=0.4,
+            )
+        )
+        assert load.wait(30)
+    finally:
+        server.stop()
+    result = load.result()
+    assert (result["operations"], result["operations_total"]) == (0, 8)
+    assert result["under_way_at_close"] == 8
+    assert 0.7 <= result["under_way_longest_s"] < 30

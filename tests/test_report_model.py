@@ -367,3 +367,16 @@ def test_a_failed_run_and_a_count_that_the_server_does_not_share_are_warnings() 
         "Run 3, nginx: the generator counted 10,000 answers, the server 9,000 requests.",
     )
     assert texts(table(report, "runs"))[1][4:] == ["done", "10,000", "20", "10,025"]
+
+
+def test_the_generators_own_queue_is_connections_times_its_cpu_time_of_a_request() -> None:
+    report = report_of(experiment(TWO))
+    for mix in report.results.mixes:
+        assert mix.own_queue_ms == pytest.approx(mix.clients * mix.threads * 17 / 1000)
+
+
+def test_what_limited_a_mix_is_named_only_where_something_ran_at_its_limit() -> None:
+    free = texts(table(report_of(experiment({"apache": Shape(2000, ceiling_s=1e6)})), "costs"))
+    assert {row[-1] for row in free} == {"nothing found"}
+    held = texts(table(report_of(experiment({"apache": Shape(2000, ceiling_s=1)})), "costs"))
+    assert {row[-1] for row in held} == {"generator"}

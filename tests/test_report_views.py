@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from serverdyno.report import charts, files, html, text, write
+from serverdyno.report import build, charts, files, html, text
 from serverdyno.report import csv as report_csv
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
@@ -213,7 +213,7 @@ def test_a_stored_experiment_is_written_as_page_figures_and_tables(tmp_path: Pat
         for record in source.records:
             kept.write_mix(record)
         kept.write_host({"kernel": "6.1"})
-        page = write(kept, kept.folder)
+        page = files.write_report(build(kept), kept.folder / "report")
     assert page == tmp_path / "experiment" / "report" / "report.html"
     assert build_from(source).findings[0].claim in page.read_text(encoding="utf-8")
     assert (page.parent / "figures" / "throughput.svg").read_text(encoding="utf-8").startswith("<svg")

@@ -177,7 +177,8 @@ def _response_words(mix: MixResult) -> str:
         return ""
     words = f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
     own_ms = mix.own_queue_ms
-    mostly_own = own_ms is not None and own_ms >= OWN_QUEUE_SHARE * mix.response.mean_ms
+    limited = mix.marks & {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}
+    mostly_own = limited and own_ms is not None and own_ms >= OWN_QUEUE_SHARE * mix.response.mean_ms
     return f"{words}, mostly the generator's own queue" if mostly_own else words
 
 

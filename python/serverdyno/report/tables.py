@@ -200,8 +200,9 @@ def response_times(results: Results, basis: str) -> Table:
     notes = (
         "Percentiles are of all repetitions together.",
         TOO_FEW_SAMPLES,
-        "Generator's own queue: connections x the generator's CPU time of a request / its threads. Where the mean is "
-        "near it, the times are those of the generator and an upper bound of the server's.",
+        "Generator's own queue: connections x the generator's CPU time of a request / its threads. Where the "
+        "generator is at its limit, the mean is near it, and the times are the generator's: an upper bound of the "
+        "server's.",
         "Under way at close: requests that had not ended when the window closed. They are in no other figure here, so "
         "nothing that takes longer than the window can be seen but there.",
         *mark_notes(marks),

@@ -1,0 +1,40 @@
+"""The generator's ceiling: from rates and CPU time of a few loads to every load of the suite."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from serverdyno.plan.model import Mix
+from serverdyno.runner.calibrate import capacity_s, ceiling_operations_s
+from serverdyno.store.records import CeilingRecord
+
+# 20,000 operations in 2 s for 1 CPU second.
+PROBE = CeilingRecord(1, 10, 1, 0.0, 2.0, 20_000, 0, 0, 0.2, 0.8)
+
+
+def mix(clients: int, threads: int = 1) -> Mix:
+    return Mix(1, "m", clients, threads, 2.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_a_generator_that_was_held_up_could_have_made_what_its_cpu_time_allows() -> None:
+    assert capacity_s(PROBE, engine_threads=1) == 20_000
+    assert capacity_s(PROBE, engine_threads=2) == 40_000
+
+
+def test_what_was_reached_counts_where_it_is_more() -> None:
+    saturated = replace(PROBE, generator_cpu_user_s=1.0, generator_cpu_system_s=1.5)
+    assert capacity_s(saturated, engine_threads=1) == 10_000
+
+
+def test_between_two_probes_the_ceiling_lies_on_a_line_and_beyond_them_it_stays() -> None:
+    few = replace(PROBE, clients=10)
+    many = replace(PROBE, clients=20, operations=40_000)
+    found = [ceiling_operations_s([many, few], mix(clients), 1) for clients in (1, 10, 15, 20, 99)]
+    assert found == [20_000, 20_000, 30_000, 40_000, 40_000]
+    assert ceiling_operations_s([few, many], mix(5, threads=3), 1) == pytest.approx(30_000)
+
+
+def test_without_probes_there_is_no_ceiling() -> None:
+    assert ceiling_operations_s([], mix(1), 1) is None
