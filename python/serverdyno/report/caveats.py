@@ -102,5 +102,7 @@ def _low_ceiling(results: Results) -> list[str]:
     return [
         f"In {len(above):,} of {wording.plural(len(shares), 'point')} the throughput was above the generator's "
         f"ceiling (up to {wording.share(max(above))} of it), so the ceiling was measured too low and some marks G "
-        "may be undue. Repeat the experiment on a quiet machine; dyno calibrate shows the ceiling there."
+        "may be undue: the machine was busy meanwhile (dyno calibrate shows the ceiling when it is not), or a "
+        "connection to this server costs the generator less than one to the reference server does. Where a mix is "
+        "marked S, too, the generator was the limit all the same."
     ]
