@@ -59,7 +59,7 @@ impl MixSpec {
     #[pyo3(signature = (*, target, workload, clients, threads, length_s, ramp_up_s=0.0, ramp_down_s=0.0, delay_s=0.0,
         think_time_s=0.0, seed=0, http_version="1.1", keep_alive=true, close="ordinary", receive_buffer_bytes=65536,
         timeout_s=30.0, leave_after_errors=None, fresh_sockets=false, verify_share=1.0, max_rate_per_s=None, engine_threads=1, cpus=None))]
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, clippy::too_many_lines)]
     fn new(
         target: &Target,
         workload: &str,

@@ -25,7 +25,7 @@ def compare(
         typer.Option(
             "--fail-if-slower",
             help="Say the verdict over all comparisons, and exit with 1 where it is slower: where the 95 % interval "
-            "of any lies below 0 %. Below three repetitions none does.",
+            "of any lies below 0 %, or where something is missing. Below three repetitions no interval is given.",
         ),
     ] = False,
 ) -> None:
@@ -41,5 +41,5 @@ def compare(
     text.render_compared(compared, out)
     if fail_if_slower:
         say(out, f"verdict: {compared.verdict}")
-        if compared.verdict is Verdict.SLOWER:
+        if compared.verdict in (Verdict.SLOWER, Verdict.NOT_COMPARABLE):
             raise typer.Exit(SLOWER)
