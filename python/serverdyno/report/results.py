@@ -117,7 +117,12 @@ class ConfigurationResult:
     @property
     def marks(self) -> frozenset[trust.Mark]:
         """The marks of all its mixes."""
-        return frozenset().union(*(mix.marks for mix in self.mixes if mix is not None))
+        return frozenset().union(*(mix.marks for mix in self.finished))
+
+    @property
+    def finished(self) -> list[MixResult]:
+        """The mixes that at least one repetition finished."""
+        return [mix for mix in self.mixes if mix is not None]
 
     @property
     def peak(self) -> MixResult | None:
@@ -137,7 +142,7 @@ class Results:
     @property
     def mixes(self) -> list[MixResult]:
         """Every finished mix of every configuration."""
-        return [mix for result in self.configurations for mix in result.mixes if mix is not None]
+        return [mix for result in self.configurations for mix in result.finished]
 
 
 def compute(source: Source) -> Results:

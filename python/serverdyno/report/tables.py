@@ -107,7 +107,7 @@ def _by_clients(
         )
         for place, mix in enumerate(source.head.mixes)
     )
-    found = [mix.marks for result in configurations for mix in result.mixes if mix is not None]
+    found = [mix.marks for result in configurations for mix in result.finished]
     return replace(
         empty,
         columns=(
@@ -183,8 +183,7 @@ def response_times(results: Results, basis: str) -> Table:
     rows = [
         (Cell(result.name), Cell(f"{mix.clients:,}"), *_response_cells(mix))
         for result in results.configurations
-        for mix in result.mixes
-        if mix is not None
+        for mix in result.finished
     ]
     columns = (
         NAME,
@@ -240,13 +239,11 @@ def _time_range(values: Sequence[float | None]) -> str:
 
 
 def costs(results: Results, basis: str) -> Table:
-    """One row a configuration and mix: CPU of server and generator, and how near the latter was to its "
-    "limits."""
+    """One row a configuration and mix: CPU of server and generator, and how near the latter was to its limits."""
     rows = [
         (Cell(result.name), Cell(f"{mix.clients:,}"), *_cost_cells(mix), Cell(_limited_by(mix)))
         for result in results.configurations
-        for mix in result.mixes
-        if mix is not None
+        for mix in result.finished
     ]
     columns = (
         NAME,
@@ -314,8 +311,8 @@ def errors(results: Results, basis: str) -> Table:
     rows = [
         _error_row(result.name, mix)
         for result in results.configurations
-        for mix in result.mixes
-        if mix is not None and (mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT})
+        for mix in result.finished
+        if mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT}
     ]
     columns = (
         NAME,
