@@ -30,7 +30,7 @@ $(VENV)/.built: $(VENV)/.installed $(RUST) pyproject.toml
 
 setup: $(VENV)/.built ## Make the virtual environment and build the native module.
 
-servers: ## Install Apache, nginx and lighttpd from Debian's packages, where root and missing.
+servers: ## Install Apache, nginx, lighttpd and Samba from Debian's packages, where root and missing.
 	@tools/install-servers.sh
 
 demo: setup servers ## Measure Apache, nginx and lighttpd for a few minutes and write a report.
@@ -46,7 +46,8 @@ test: setup servers test-rust test-python ## Run every test.
 test-rust: setup
 	cargo test --workspace --exclude dyno-native --locked --quiet  # that one is tested from Python
 
-test-python: setup servers
+test-python: setup
+	@tools/install-servers.sh tests
 	$(BIN)/pytest
 
 lint: setup ## Check format, lints and types; a warning is an error.

@@ -17,6 +17,7 @@ from serverdyno import _native
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 DRAIN_S = 60.0
+OF_WEB = {"workload", "http_version", "keep_alive", "close", "receive_buffer_bytes", "fresh_sockets"}
 LATE_IN_THE_MIX = 0.9  # when memory is looked at: every connection is open then
 
 
@@ -25,13 +26,19 @@ def main() -> None:
     print(json.dumps(run(json.loads(sys.argv[1]))))
 
 
+def web_mix(target: _native.Target, **options: Any) -> _native.MixSpec:
+    """A mix of web work from the arguments of `_native.Shape` and `_native.web_mix` together."""
+    of_web = {name: options.pop(name) for name in OF_WEB & options.keys()}
+    return _native.web_mix(_native.Shape(**options), target=target, **of_web)
+
+
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """`options`: the arguments of `_native.MixSpec`, with `url` for `target`. Raises RuntimeError if it doesn't end.
+    """`options`: the arguments of `_native.Shape` and `_native.web_mix`, with `url` for `target`. Raises RuntimeError if it doesn't end.
 
     CPU time is that of the whole process from just before the mix to just after it.
     """
     target = _native.Target.open(options.pop("url"))
-    spec = _native.MixSpec(target=target, **options)
+    spec = web_mix(target, **options)
     rss_before = rss_bytes()
     before = resource.getrusage(resource.RUSAGE_SELF)
     load = _native.start(spec)
@@ -59,7 +66,7 @@ def told(result: _native.MixResult) -> dict[str, Any]:
         "window_s": result["window_s"],
         "requests_in_window": result["operations"],
         "requests": result["operations_total"],
-        "bytes_body": result["bytes_body"],
+        "bytes_read": result["bytes_read"],
         "errors": sum(error["count"] for error in result["errors"]),
         "first_error": result["errors"][0]["example"] if result["errors"] else "",
         "cpu_in_window_us": 1e6 * (result["generator"]["cpu_user_s"] + result["generator"]["cpu_system_s"]),

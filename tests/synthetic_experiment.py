@@ -152,7 +152,7 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
     by_operation = _operations(random, operations, mix.clients / rate if rate else 0.0)
     times = [value for _, values in by_operation for value in values]
     shares = [operations // mix.clients + (place < operations % mix.clients) for place in range(mix.clients)]
-    bodies = sum(row.bytes_body for row, _ in by_operation)
+    bodies = sum(row.bytes_read for row, _ in by_operation)
     return MixRecord(
         run=key.number,
         configuration=key.configuration,
@@ -170,7 +170,8 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
         stopped=False,
         operations=operations,
         operations_total=int(operations * 1.2),
-        bytes_body=bodies,
+        bytes_read=bodies,
+        bytes_written=0,
         bytes_in=bodies + HEAD_BYTES * operations,
         bytes_out=120 * operations,
         response_time_hdr=histogram(times),
@@ -188,8 +189,12 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
         others_cpu_s=0.05 * mix.window_s,
         steal_cpu_s=0.01 * mix.window_s,
         by_operation=[row for row, _ in by_operation],
-        by_client=[ClientRow(place, share, share * 6000, 0, None) for place, share in enumerate(shares)],
-        by_second=[SecondRow(0, operations, bodies, 0)],
+        by_client=[
+            ClientRow(place, share, share * 6000, share * 5800, 0, 0, None) for place, share in enumerate(shares)
+        ],
+        by_second=[
+            SecondRow(second, int(rate), int(bodies / mix.window_s), 0) for second in range(math.ceil(mix.length_s))
+        ],
     )
 
 
@@ -204,7 +209,7 @@ def _operations(
         values = (
             np.maximum(1, random.gamma(2.0, mean_s * 1e9 / 2.0, count)).astype(int).tolist() if count else []
         )
-        rows.append((OperationRow(name, count, count * size, 0, histogram(values)), values))
+        rows.append((OperationRow(name, count, count * size, 0, 0, histogram(values)), values))
     return rows
 
 
@@ -217,20 +222,41 @@ def with_error(record: MixRecord, side: str, count: int, *, left: int = 0) -> Mi
     return replace(record, errors=errors, by_client=clients, clients_participating=record.clients - left)
 
 
+def scaled(record: MixRecord, share: float) -> MixRecord:
+    """The record of a mix in which that share of everything was done, each class and client alike."""
+    by_operation = []
+    for row in record.by_operation:
+        count = int(row.count * share)
+        times = histogram([1_000_000] * count)
+        by_operation.append(replace(row, count=count, bytes_read=count * 1000, response_time_hdr=times))
+    operations = sum(row.count for row in by_operation)
+    parts = [operations // record.clients + (place < operations % record.clients) for place in range(record.clients)]
+    return replace(
+        record,
+        operations=operations,
+        operations_total=operations,
+        bytes_read=operations * 1000,
+        bytes_in=operations * 1200,
+        response_time_hdr=histogram([1_000_000] * operations),
+        by_operation=by_operation,
+        by_client=[replace(row, operations=part) for row, part in zip(record.by_client, parts, strict=True)],
+    )
+
+
 def without_success(record: MixRecord) -> MixRecord:
     """The record of a mix in which every client failed at once."""
     rows = [
-        replace(row, count=0, bytes_body=0, response_time_hdr=histogram([])) for row in record.by_operation
+        replace(row, count=0, bytes_read=0, response_time_hdr=histogram([])) for row in record.by_operation
     ]
     failed = replace(
         record,
         operations=0,
         operations_total=0,
-        bytes_body=0,
+        bytes_read=0,
         bytes_in=0,
         response_time_hdr=histogram([]),
         by_operation=rows,
-        by_client=[replace(row, operations=0, bytes_in=0) for row in record.by_client],
+        by_client=[replace(row, operations=0, bytes_in=0, bytes_read=0) for row in record.by_client],
     )
     return with_error(failed, "network", record.clients, left=record.clients)
 

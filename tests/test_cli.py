@@ -245,7 +245,7 @@ def test_load_measures_a_url_with_path_and_query(loaded: Loaded) -> None:
     assert loaded.done.returncode == 0, loaded.done.stderr
     opened = Experiment.open(loaded.folder)
     assert [(record.clients, record.errors) for record in opened.mixes()] == [(1, []), (2, [])]
-    assert all(record.bytes_body == 735 * record.operations > 0 for record in opened.mixes())
+    assert all(record.bytes_read == 735 * record.operations > 0 for record in opened.mixes())
     assert all(record.window_s == pytest.approx(1.2) for record in opened.mixes())
     assert [ceiling.clients for ceiling in opened.ceilings()] == [1, 2]
     assert opened.head.configurations[0].url == loaded.url
@@ -294,7 +294,7 @@ def test_load_without_keep_alive_opens_a_connection_a_request(home: Home, tmp_pa
     [record] = Experiment.open(folder).mixes()
     assert record.errors == []
     assert record.connections == record.operations_total > 0
-    assert record.bytes_body == 4321 * record.operations
+    assert record.bytes_read == 4321 * record.operations
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from benches.generator import web_mix
 from serverdyno import _native
 
 TOKEN = "Zr4u7xKq9LmN2pWs"
@@ -84,7 +85,7 @@ def said(namespace: str, script: str) -> str:
 
 def spec(target: _native.Target, **changed: Any) -> _native.MixSpec:
     parameters: dict[str, Any] = {"workload": "url", "clients": 1, "threads": 1, "length_s": 0.1}
-    return _native.MixSpec(target=target, **(parameters | changed))
+    return web_mix(target, **(parameters | changed))
 
 
 def test_the_right_document_opens_a_target_that_is_not_loopback(namespace: str) -> None:
@@ -127,7 +128,8 @@ def test_a_refusal_says_how_to_agree(namespace: str) -> None:
 def test_a_mix_for_a_target_that_is_not_loopback_needs_a_bound_on_its_rate(namespace: str) -> None:
     script = """
         def mix(**bounds):
-            return _native.MixSpec(target=target, workload="url", clients=1, threads=1, length_s=0.2, **bounds)
+            shape = _native.Shape(clients=1, threads=1, length_s=0.2, **bounds)
+            return _native.web_mix(shape, target=target, workload="url")
 
         target = opened(lambda path, host: (200, right(path, host)[1]))
         try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benches.generator import web_mix
 from dyno_process import INSTALLED, PATIENCE_S
 from serverdyno import _native
 from serverdyno.servers.running import running
@@ -59,7 +60,7 @@ def reference(**options: Any) -> Iterator[tuple[_native.ReferenceServer, _native
 
 def result_of(target: _native.Target, workload: Any = TREE, **mix: Any) -> _native.MixResult:
     """One mix to its end, which must come."""
-    load = _native.start(_native.MixSpec(target=target, workload=workload, **(ALL_IN_TIME | mix)))
+    load = _native.start(web_mix(target, workload=workload, **(ALL_IN_TIME | mix)))
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
 
@@ -71,14 +72,14 @@ def assert_sums_agree(result: _native.MixResult) -> None:
     assert sum(row["count"] for row in by_operation) == result["operations"]
     assert sum(row["operations"] for row in by_client) == result["operations"]
     assert sum(row["operations"] for row in by_second) == result["operations_total"]
-    assert sum(row["bytes_body"] for row in by_operation) == result["bytes_body"]
+    assert sum(row["bytes_read"] for row in by_operation) == result["bytes_read"]
     assert sum(row["bytes_in"] for row in by_client) == result["bytes_in"]
     assert sum(row["errors"] for row in by_client) == sum(row["count"] for row in errors)
     assert sum(row["errors"] for row in by_second) == sum(row["count"] for row in errors)
     assert sum(row["errors"] for row in by_operation) == sum(row["in_window"] for row in errors)
     assert all(row["in_window"] <= row["count"] for row in errors)
     assert result["operations"] <= result["operations_total"]
-    assert result["bytes_body"] <= result["bytes_in"] <= sum(row["bytes_in"] for row in by_second)
+    assert result["bytes_read"] <= result["bytes_in"] <= sum(row["bytes_in"] for row in by_second)
     times = _native.Histogram.from_bytes(result["response_time_hdr"])
     assert times.count == result["operations"]
     parts = [_native.Histogram.from_bytes(row["response_time_hdr"]).count for row in by_operation]
@@ -131,7 +132,7 @@ def test_what_the_server_delays_no_percentile_hides() -> None:
     assert times.mean >= 20e6
     # Six request streams, none of which can have had more answers than fit into the window one after another.
     assert 0 < result["operations"] <= 6 * (result["window_s"] / 0.020 + 1)
-    assert result["bytes_body"] == 1000 * result["operations"]
+    assert result["bytes_read"] == 1000 * result["operations"]
 
 
 def test_every_fault_of_the_reference_server_is_known_here() -> None:
@@ -180,8 +181,8 @@ def test_what_the_window_closes_upon_is_counted_apart_and_followed_to_its_end() 
     server = _native.ReferenceServer.start(body_bytes=100, fault="delay=700ms")
     try:
         load = _native.start(
-            _native.MixSpec(
-                target=_native.Target.open(f"http://127.0.0.1:{server.port}/"),
+            web_mix(
+                _native.Target.open(f"http://127.0.0.1:{server.port}/"),
                 workload="url",
                 clients=8,
                 threads=1,

@@ -42,11 +42,11 @@ def claims(report: Report) -> str:
 
 def test_the_mean_over_repetitions_is_what_the_table_shows_and_the_peak_is_bold() -> None:
     report = report_of(experiment(TWO))
-    requests = table(report, "requests")
+    throughput = table(report, "throughput")
     apache = report.results.configurations[0]
     means = np.nanmean(apache.runs.throughput, axis=0)
-    assert [row[2].text for row in requests.rows] == [f"{mean:,.0f}" for mean in means]
-    assert [row[2].strong for row in requests.rows] == [mean == means.max() for mean in means]
+    assert [row[2].text for row in throughput.rows] == [f"{mean:,.0f}" for mean in means]
+    assert [row[2].strong for row in throughput.rows] == [mean == means.max() for mean in means]
 
 
 def test_throughput_is_successes_in_the_window_over_the_window() -> None:
@@ -127,10 +127,10 @@ def test_an_unfinished_experiment_reports_what_is_there_and_says_what_is_not() -
     source = experiment(TWO)
     report = build_from(replace(source, records=source.records[:8]))
     assert any(warning.startswith("Unfinished: 8 of 30 planned mixes") for warning in report.warnings)
-    assert [row[3].text for row in table(report, "requests").rows][3:] == ["–", "–"]  # noqa: RUF001
+    assert [row[3].text for row in table(report, "throughput").rows][3:] == ["–", "–"]  # noqa: RUF001
     assert texts(table(report, "runs"))[1][:4] == ["2", "nginx", "1", "3 of 5"]
     assert "1 repetition can't tell" in claims(report)
-    assert "M" in table(report, "requests").rows[0][2].marks
+    assert "M" in table(report, "throughput").rows[0][2].marks
 
 
 def test_an_experiment_without_a_single_mix_is_a_report_without_figures() -> None:
@@ -193,7 +193,7 @@ def test_every_table_and_figure_names_window_repetitions_spread_and_clients() ->
         assert "Window 4.8 s of each mix's 6 s." in line
         assert "3 repetitions" in line
         assert "All planned clients took part." in line
-    assert "Mean of 3 repetitions, with the smallest and the largest." in table(report, "requests").basis
+    assert "Mean of 3 repetitions, with the smallest and the largest." in table(report, "throughput").basis
     assert "3 repetitions together" in table(report, "response").basis
 
 
@@ -212,8 +212,8 @@ def test_many_configurations_are_spread_over_several_figures_and_tables() -> Non
         "throughput-1",
         "throughput-2",
     ]
-    assert [len(table.columns) for table in report.tables if table.key.startswith("requests")] == [8, 4]
-    assert len(report.comparisons) == 7
+    assert [len(table.columns) for table in report.tables if table.key.startswith("throughput")] == [8, 4]
+    assert len(report.comparisons) == 8 * 7 / 2
 
 
 def test_percentiles_are_of_the_merged_repetitions_within_the_histograms_precision() -> None:
@@ -299,7 +299,7 @@ def test_a_machine_that_others_used_is_said_at_the_top_and_marked_at_each_mix() 
     [warning] = [warning for warning in report.warnings if "noisy" in warning]
     assert warning.startswith("Others used the machine in 3 of 30 mixes")
     assert "0.40 CPUs" in warning
-    marks = [[cell.marks for cell in row[2:]] for row in table(report, "requests").rows]
+    marks = [[cell.marks for cell in row[2:]] for row in table(report, "throughput").rows]
     assert marks == [["", ""], ["N", "N"], ["", ""], ["", ""], ["N", ""]]
     unknown = report_of(source, lambda row: replace(row, others_cpu_s=None, steal_cpu_s=None))
     assert not any("noisy" in warning for warning in unknown.warnings)

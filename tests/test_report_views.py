@@ -136,7 +136,7 @@ def test_raw_figures_are_unrounded(report: Report) -> None:
     raw = next(table for table in report.raw if table.name == "mixes")
     rows = list(csv.DictReader(io.StringIO(report_csv.text(raw))))
     for row, record in zip(rows, report.results.used, strict=True):
-        assert float(row["requests_s"]) == record.operations / record.window_s
+        assert float(row["operations_s"]) == record.operations / record.window_s
         assert int(row["bytes_in"]) == record.bytes_in
 
 

@@ -29,9 +29,10 @@ from serverdyno.servers.local import LocalServer
 from serverdyno.servers.nginx import Nginx, NginxSettings
 from serverdyno.servers.proof import free_port, get, listeners
 from serverdyno.servers.registry import DRIVERS, create
+from serverdyno.servers.web import WebServer
 
 PATIENCE_S = 30.0
-LOCAL_SERVERS = [name for name in DRIVERS if name != "external"]
+LOCAL_SERVERS = [name for name, driver in DRIVERS.items() if issubclass(driver, WebServer)]
 PRODUCTS = ["apache", "nginx", "lighttpd"]
 CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
     ("apache", {}),
@@ -97,8 +98,8 @@ def port_of(server: ServerDriver) -> int:
 
 
 def processes_of(server: ServerDriver) -> list[psutil.Process]:
-    assert isinstance(server, LocalServer) and server._process is not None
-    return [psutil.Process(pid) for pid in (server._process.keeper.pid, *server._process.pids())]
+    assert isinstance(server, LocalServer) and server.process is not None
+    return [psutil.Process(pid) for pid in (server.process.keeper.pid, *server.process.pids())]
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
@@ -222,7 +223,7 @@ def test_a_thousand_connections_at_once_are_served(name: str, documents: Path) -
             assert answer.endswith(expected)
 
 
-class SharedPort(LocalServer[Settings]):
+class SharedPort(WebServer[Settings]):
     """A real little server that allows others on its port, as one with SO_REUSEPORT does."""
 
     name: ClassVar[str] = "shared-port"
@@ -277,12 +278,12 @@ def test_a_stranger_on_the_same_port_is_seen_and_another_port_is_taken(
         stranger.bind((address, port))
         stranger.listen()
         server.start()
-        assert server._process is not None
-        assert [listener.pid for listener in server._process.strangers(port)] == [os.getpid()]
-        assert not server._process.owns_listener(port)
+        assert server.process is not None
+        assert [listener.pid for listener in server.process.strangers(port)] == [os.getpid()]
+        assert not server.process.owns_listener(port)
         server.ready()
         assert server.port != port
-        assert server._process.owns_listener(server.port)
+        assert server.process.owns_listener(server.port)
 
 
 def test_a_stranger_who_comes_after_the_start_is_seen_too(shared_port: SharedPort) -> None:
@@ -290,12 +291,12 @@ def test_a_stranger_who_comes_after_the_start_is_seen_too(shared_port: SharedPor
     server.prepare()
     server.start()
     server.ready()
-    assert server._process is not None and server._process.owns_listener(server.port)
+    assert server.process is not None and server.process.owns_listener(server.port)
     with socket.socket() as stranger:
         stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         stranger.bind(("127.0.0.1", server.port))
         stranger.listen()
-        assert not server._process.owns_listener(server.port)
+        assert not server.process.owns_listener(server.port)
 
 
 def test_a_server_that_answers_without_the_secret_is_not_ours(
@@ -370,7 +371,7 @@ server = create({name!r}, {{}}, documents=Path({documents!r}))
 server.prepare()
 server.start()
 server.ready()
-print(server._process.keeper.pid, server.directory, flush=True)
+print(server.process.keeper.pid, server.directory, flush=True)
 signal.pause()
 """
 

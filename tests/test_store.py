@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,7 +75,8 @@ def make_record(run: RunKey, mix: int, *, stopped: bool = False, **changes: Any)
         stopped=stopped,
         operations=2**40 + mix,
         operations_total=2**41,
-        bytes_body=2**50,
+        bytes_read=2**50,
+        bytes_written=2**49,
         bytes_in=2**50 + 1,
         bytes_out=5,
         response_time_hdr=b"\x00\x1c\x84\x93" * 300,
@@ -92,10 +94,10 @@ def make_record(run: RunKey, mix: int, *, stopped: bool = False, **changes: Any)
         steal_cpu_s=None,
         ceiling_operations_s=20_000.5,
         by_operation=[
-            OperationRow("GET 223.gif", 3, 669, 0, b"\x01"),
-            OperationRow("GET 404.htm", 0, 0, 1, b""),
+            OperationRow("GET 223.gif", 3, 669, 0, 0, b"\x01"),
+            OperationRow("GET 404.htm", 0, 0, 0, 1, b""),
         ],
-        by_client=[ClientRow(0, 3, 700, 0, None), ClientRow(1, 0, 0, 1, 0.25)],
+        by_client=[ClientRow(0, 3, 700, 669, 0, 0, None), ClientRow(1, 0, 0, 0, 0, 1, 0.25)],
         by_second=[SecondRow(0, 1, 223, 0)],
         errors=[ErrorRow("server", "timeout", 2, 1, "no answer in 30 s: \u00fc")],
     )
@@ -139,7 +141,7 @@ SECONDS = st.floats(allow_nan=False)
     cpu_s=st.none() | SECONDS,
     rss=st.none() | COUNT,
     histogram=st.binary(),
-    clients=st.lists(st.builds(ClientRow, COUNT, COUNT, COUNT, COUNT, st.none() | SECONDS)),
+    clients=st.lists(st.builds(ClientRow, COUNT, COUNT, COUNT, COUNT, COUNT, COUNT, st.none() | SECONDS)),
     errors=st.lists(st.builds(ErrorRow, st.text(), st.text(), COUNT, COUNT, st.text())),
 )
 def test_any_record_survives_the_file(  # noqa: PLR0917
@@ -176,13 +178,18 @@ def test_what_was_not_measured_never_becomes_zero(experiment: Experiment) -> Non
     ]
 
 
-def test_the_columns_of_format_1_are_these() -> None:
-    """Whoever changes a record class changes the format: raise its version and add an upgrade."""
-    nested = {
+def nested_columns() -> dict[str, list[str]]:
+    """The columns of each table in a mix's row."""
+    return {
         field.name: [inner.name for inner in field.type.value_type]
         for field in table.SCHEMA
         if pa.types.is_list(field.type)
     }
+
+
+def test_the_columns_of_format_2_are_these() -> None:
+    """Whoever changes a record class changes the format: raise its version and add an upgrade."""
+    nested = nested_columns()
     plain = {
         field.name: (str(field.type), field.nullable) for field in table.SCHEMA if field.name not in nested
     }
@@ -191,9 +198,9 @@ def test_the_columns_of_format_1_are_these() -> None:
         by_type.setdefault(kind, set()).add(name)
     assert by_type == {
         ("string", False): {"configuration", "name"},
-        ("bool", False): {"stopped"},
+        ("bool", False): {"stopped", "syncs_known"},
         ("binary", False): {"response_time_hdr", "connect_time_hdr", "loop_lag_hdr"},
-        ("int64", True): {"server_rss_bytes", "under_way_at_close"},
+        ("int64", True): {"server_rss_bytes", "under_way_at_close", "passes", "bytes_checked"},
         ("double", True): {
             "server_cpu_s",
             "others_cpu_s",
@@ -220,7 +227,8 @@ def test_the_columns_of_format_1_are_these() -> None:
             "clients_participating",
             "operations",
             "operations_total",
-            "bytes_body",
+            "bytes_read",
+            "bytes_written",
             "bytes_in",
             "bytes_out",
             "generator_threads",
@@ -229,11 +237,25 @@ def test_the_columns_of_format_1_are_these() -> None:
             "source_addresses",
         },
     }
-    assert nested == {
-        "by_operation": ["operation", "count", "bytes_body", "errors", "response_time_hdr"],
-        "by_client": ["client", "operations", "bytes_in", "errors", "left_at_s"],
+
+
+def test_the_rows_in_a_mix_of_format_2_have_these_columns() -> None:
+    assert nested_columns() == {
+        "by_operation": ["operation", "count", "bytes_read", "bytes_written", "errors", "response_time_hdr"],
+        "by_client": [
+            "client",
+            "operations",
+            "bytes_in",
+            "bytes_read",
+            "bytes_written",
+            "errors",
+            "left_at_s",
+        ],
         "by_second": ["second", "operations", "bytes_in", "errors"],
         "errors": ["side", "fault", "count", "in_window", "example"],
+        "calls": ["call", "done", "not_there", "failed", "bytes"],
+        "requests": ["request", "count"],
+        "syncs": ["system_call", "count"],
     }
 
 
@@ -435,8 +457,8 @@ def rewrite_head(experiment: Experiment, **changes: Any) -> None:
 
 
 def test_a_newer_format_is_refused_with_advice(experiment: Experiment) -> None:
-    rewrite_head(experiment, format_version=2, something_new=True)
-    with pytest.raises(UserError, match="has format 2") as caught:
+    rewrite_head(experiment, format_version=3, something_new=True)
+    with pytest.raises(UserError, match="has format 3") as caught:
         Experiment.open(experiment.folder)
     assert "upgrade" in (caught.value.hint or "")
 
@@ -448,7 +470,7 @@ def test_a_head_whose_names_lead_out_of_the_folder_is_damaged(experiment: Experi
 
 
 def test_an_older_format_is_upgraded_on_reading_and_is_not_written(experiment: Experiment) -> None:
-    """A format 2, as it might come: the head's `seed` was `random_seed`, and mixes had no `reconnects`."""
+    """A format 3, as it might come: the head's `seed` was `random_seed`, and mixes had no `reconnects`."""
     run = experiment.head.order[0]
     experiment.write_mix(make_record(run, 1))
     path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
@@ -468,9 +490,27 @@ def test_an_older_format_is_upgraded_on_reading_and_is_not_written(experiment: E
         place = table.SCHEMA.get_field_index("reconnects")
         return mix.add_column(place, added, [[3]])
 
-    newer = FileFormat(2, {1: Upgrade(upgrade_head, upgrade_mix)})
+    newer = FileFormat(3, {2: Upgrade(upgrade_head, upgrade_mix)})
     with Experiment.open(experiment.folder, file_format=newer) as found:
-        assert (found.head.seed, found.head.format_version) == (11, 2)
+        assert (found.head.seed, found.head.format_version) == (11, 3)
         assert found.mixes() == [make_record(run, 1, reconnects=3)]
-    with pytest.raises(UserError, match="older format 1"):
+    with pytest.raises(UserError, match="older format 2"):
         Experiment.open(experiment.folder, writable=True, file_format=newer)
+
+
+def test_an_experiment_of_format_1_is_read(tmp_path: Path) -> None:
+    """One that version 0.1.0 wrote: what it did not keep is not known, and no figure of it has changed."""
+    folder = tmp_path / "e"
+    shutil.copytree(Path(__file__).parent / "data" / "format-1", folder)
+    with Experiment.open(folder) as found:
+        [record] = found.mixes()
+        assert found.head.format_version == 2
+    assert record == make_record(
+        found.head.order[0],
+        1,
+        response_time_hdr=b"\x01\x02",
+        bytes_written=0,
+        by_client=[ClientRow(0, 3, 700, None, 0, 0, None), ClientRow(1, 0, 0, None, 0, 1, 0.25)],
+    )
+    with pytest.raises(UserError, match="older format 1"):
+        Experiment.open(folder, writable=True)

@@ -8,11 +8,10 @@ from serverdyno import suites
 from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.check_suite import check_suite
 from serverdyno.plan.expand import mixes
-from serverdyno.plan.model import HttpSettings, Suite
+from serverdyno.plan.model import Suite
 
 BY_EIGHT_TO_120 = [1, *range(8, 121, 8)]
 BY_FOUR_TO_60 = [1, *range(4, 61, 4)]
-DESCRIBING = {"name", "title", "source", "description", "certainty", "http", "threads_from"}
 
 
 def check_loads(name: str, clients: list[int], threads: list[int]) -> Suite:
@@ -72,10 +71,24 @@ def test_every_suite_says_that_it_is_not_the_original_program(name: str) -> None
 @pytest.mark.parametrize("name", suites.names())
 def test_every_parameter_of_every_suite_is_marked_by_how_well_it_is_known(name: str) -> None:
     suite = suites.load(name)
-    parameters = set(Suite.model_fields) - DESCRIBING
-    parameters |= {f"http.{field}" for field in HttpSettings.model_fields}
-    parameters |= {"threads_from"} if suite.threads_from else set()
+    parameters = set(suite.parameters()) - (set() if suite.threads_from else {"threads_from"})
     assert set(suite.certainty) == parameters
+
+
+def test_the_disk_mix_suites_have_their_published_parameters() -> None:
+    """Open Benchmark: NetBench Configuration and Results; eTesting Labs 2001 and VeriTest 2004: methodology."""
+    classic = suites.load("netbench-5.01-disk-mix")
+    assert classic.clients == [1, *range(12, 121, 12)]
+    assert (classic.length_s, classic.ramp_up_s, classic.ramp_down_s, classic.delay_s) == (660, 30, 30, 5)
+    assert (classic.files.workspace_bytes, classic.files.legacy_seed_reads) == (20 * 2**20, True)
+    assert suites.load("netbench-5.01-disk-mix-144").clients == [1, *range(16, 145, 16)]
+    enterprise = suites.load("netbench-7.02-enterprise")
+    assert (enterprise.clients, enterprise.length_s) == (BY_FOUR_TO_60, 600)
+    tuning = suites.load("netbench-7.02-enterprise-tuning")
+    assert (tuning.clients, tuning.length_s) == (BY_FOUR_TO_60, 300)
+    assert (tuning.files.dormant_files, tuning.files.dormant_s) == (100, 100)
+    assert suites.load("netbench-7.02-enterprise-think").think_time_s > 0
+    assert suites.load("netbench-7.02-enterprise-paced").files.operations_per_client_s == 285
 
 
 @pytest.mark.parametrize("name", [name for name in suites.names() if "4.1" in name])

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the web servers that the demo and the tests put under load: Apache, nginx and lighttpd from Debian's packages.
+# Installs the servers that the demo and the tests put under load: Apache, nginx, lighttpd and Samba from Debian's
+# packages. With the argument `tests`, also what only tests need: other clients to hold ours against.
 # Only what is missing is installed, and only where that is possible; everything else is said and left alone.
 # No service is started, now or at the next boot: serverdyno starts its own copies, on private ports of loopback.
 # A service that was here before is not touched. Exit status is 0 unless an argument is wrong: without these servers
@@ -15,9 +16,13 @@ say() { printf 'install-servers: %s\n' "$*"; }
 
 say_reference() { say "$1; the reference server (dyno reference http) stands in for what is missing."; }
 
-# program:package:service
+# program:package:services
+SERVERS='apache2:apache2:apache2 nginx:nginx-light:nginx lighttpd:lighttpd:lighttpd smbd:samba:smbd,nmbd,samba-ad-dc'
+# samba-testsuite brings winbind with it.
+FOR_TESTS='smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs:'
+
 missing() {
-    for entry in apache2:apache2:apache2 nginx:nginx-light:nginx lighttpd:lighttpd:lighttpd; do
+    for entry in $wanted; do
         command -v "${entry%%:*}" >/dev/null 2>&1 || printf '%s\n' "$entry"
     done
 }
@@ -58,10 +63,14 @@ disable_new_service() {
 }
 
 main() {
-    [ $# -eq 0 ] || { say "takes no arguments" >&2; exit 2; }
+    case "$*" in
+    '') wanted=$SERVERS ;;
+    tests) wanted="$SERVERS $FOR_TESTS" ;;
+    *) say "takes no argument but: tests" >&2; exit 2 ;;
+    esac
     entries=$(missing)
     if [ -z "$entries" ]; then
-        say "Apache, nginx and lighttpd are installed; nothing to do."
+        say "everything is installed; nothing to do."
         return
     fi
     packages=$(printf '%s\n' "$entries" | cut -d: -f2 | tr '\n' ' ')
@@ -74,13 +83,14 @@ main() {
         say_reference "no apt-get here, so these can't be installed: $packages"
         return
     fi
-    say "installing $packages (Debian packages): the servers that serverdyno starts and loads, each from a private directory."
+    say "installing $packages (Debian packages): serverdyno starts and loads servers itself, each from a private directory."
     forbid_service_start
     # shellcheck disable=SC2086 # a list of words
     install_packages $packages || say_reference "apt-get could not install all of: $packages"
     for entry in $entries; do
         command -v "${entry%%:*}" >/dev/null 2>&1 || continue
-        disable_new_service "${entry##*:}"
+        # shellcheck disable=SC2086 # a list of words
+        for service in $(printf '%s' "${entry##*:}" | tr ',' ' '); do disable_new_service "$service"; done
     done
 }
 

@@ -57,18 +57,21 @@ class Load:
         """Raises RuntimeError while the mix runs."""
 
 class Snapshot(TypedDict):
-    elapsed_s: float
+    elapsed_s: float  # 0 while clients are being prepared
+    clients_prepared: int
     operations: int  # completed so far, ramps included
     bytes_in: int
+    bytes_moved: int  # application bytes, read and written
     errors: int
     clients_active: int
 
 Side = Literal["server", "network", "client", "check"]
 
 class OperationResult(TypedDict):
-    operation: str  # "GET 223.gif"
+    operation: str  # "GET 223.gif", "read"
     count: int  # successes that completed in the window
-    bytes_body: int
+    bytes_read: int
+    bytes_written: int
     errors: int  # in the window
     response_time_hdr: bytes  # HDR V2, nanoseconds, successes in the window
 
@@ -76,6 +79,8 @@ class ClientResult(TypedDict):
     client: int
     operations: int  # in the window
     bytes_in: int
+    bytes_read: int
+    bytes_written: int
     errors: int  # from start to end
     left_at_s: float | None  # since the start of the mix
 
@@ -102,6 +107,17 @@ class GeneratorResult(TypedDict):
     reconnects: int  # an idle kept-alive connection was closed by the server; the request was sent again
     source_addresses: int  # local addresses used
 
+class CallResult(TypedDict):
+    call: str  # "open"
+    done: int
+    not_there: int
+    failed: int
+    bytes: int
+
+class RequestResult(TypedDict):
+    request: str  # "CREATE"
+    count: int
+
 class MixResult(TypedDict):
     stopped: bool
     started_unix_s: float
@@ -110,8 +126,9 @@ class MixResult(TypedDict):
     clients_participating: int  # still in the mix at its end
     operations: int  # successes in the window
     operations_total: int  # successes from start to end, drain included: what the server should have counted
-    bytes_body: int  # in the window
-    bytes_in: int  # heads and bodies, in the window
+    bytes_read: int  # application bytes, in the window
+    bytes_written: int
+    bytes_in: int  # all bytes that came, in the window
     bytes_out: int
     response_time_hdr: bytes  # successes in the window
     connect_time_hdr: bytes  # connections opened in the window
@@ -121,17 +138,20 @@ class MixResult(TypedDict):
     by_client: list[ClientResult]
     by_second: list[SecondResult]
     errors: list[ErrorResult]
+    passes: int | None  # through the whole workload, by all clients; None of a workload that has no end
+    bytes_checked: int | None  # application bytes whose content was compared; None for HTTP
+    protocol_requests: int | None  # of all sessions, workspaces included: what the server should have counted
+    calls: list[CallResult]  # below the client cache, from start to end of the mix
+    requests: list[RequestResult]  # of the protocol, from start to end of the mix
     generator: GeneratorResult
 
 @final
-class MixSpec:
-    """One mix, as the engine takes it. Raises ValueError that lists every problem, one a line."""
+class Shape:
+    """How many clients, when, and their pace. Raises ValueError that lists every problem, one a line."""
 
     def __init__(
         self,
         *,
-        target: Target,
-        workload: Literal["webbench-static", "url"],
         clients: int,
         threads: int,
         length_s: float,
@@ -139,19 +159,101 @@ class MixSpec:
         ramp_down_s: float = 0,
         delay_s: float = 0,
         think_time_s: float = 0,
-        seed: int = 0,
-        http_version: Literal["1.0", "1.1"] = "1.1",
-        keep_alive: bool = True,
-        close: Literal["ordinary", "reset"] = "ordinary",
-        receive_buffer_bytes: int = 65536,
         timeout_s: float = 30,
+        seed: int = 0,
         leave_after_errors: int | None = None,
-        fresh_sockets: bool = False,  # a new socket for every connection, also where one can be dialled again
         verify_share: float = 1.0,
         max_rate_per_s: float | None = None,
         engine_threads: int = 1,
         cpus: list[int] | None = None,
     ) -> None: ...
+
+@final
+class MixSpec:
+    """One mix, checked. `web_mix` and `files_mix` make them; both raise ValueError that lists every problem."""
+
+def web_mix(
+    shape: Shape,
+    *,
+    target: Target,
+    workload: Literal["webbench-static", "url"],
+    http_version: Literal["1.0", "1.1"] = "1.1",
+    keep_alive: bool = True,
+    close: Literal["ordinary", "reset"] = "ordinary",
+    receive_buffer_bytes: int = 65536,
+    fresh_sockets: bool = False,  # a new socket for every connection, also where one can be dialled again
+) -> MixSpec: ...
+def files_mix(
+    shape: Shape,
+    *,
+    target: SmbTarget,
+    workload: Literal["diskmix", "loadfile"],
+    workspaces: Workspaces,
+    cache: Literal["none", "oplocks", "leases"] = "leases",
+    redirector: Literal["xp", "plain"] = "plain",
+    dormant_files: int = 45,
+    dormant_s: float = 10,
+    workspace_bytes: int = 20971520,
+    legacy_seed_reads: bool = False,
+    true_offsets: bool = False,
+    load_file: LoadFile | None = None,
+    keep_workspace: bool = True,  # else removed after the mix
+    preparation_timeout_s: float = 600,
+) -> MixSpec: ...
+
+@final
+class Workspaces:
+    """What the clients' files contain, kept from mix to mix so that what an earlier one wrote can be checked."""
+
+    def __init__(self) -> None: ...
+
+@final
+class LoadFile:
+    """A dbench load file, parsed whole."""
+
+    @staticmethod
+    def read(path: str) -> LoadFile:
+        """Raises OSError, or ValueError that lists what can't be understood, each with its line."""
+    operations: int
+    counts: dict[str, int]  # by the file's own names of operations
+
+class AcceptanceLine(TypedDict):
+    name: str
+    fact: float  # a pass
+    known: str  # how well: "seen", "derived" ...
+    ours: float
+    tolerance: float  # how far ours may be from the fact; 0: exact
+    within: bool
+
+def diskmix_acceptance() -> list[AcceptanceLine]:
+    """The disk mix held against the published counts, sizes and positions."""
+
+@final
+class SmbTarget:
+    """Shares that load may go to. `open` is the only way to get one."""
+
+    @staticmethod
+    def open(
+        url: str,
+        *,
+        shares: list[str],
+        user: str | None = None,
+        password: str | None = None,
+        network_namespace: str | None = None,
+        consent_token: str | None = None,
+        min_dialect: str = "2.0.2",
+        max_dialect: str = "3.1.1",
+        signing: Literal["off", "auto", "required"] = "auto",
+        encryption: Literal["off", "required"] = "off",
+        seed: int = 0,  # of the clients' GUIDs: generators that run at the same time need different ones
+    ) -> SmbTarget:
+        """Resolves `smb://host[:port]/[directory]` once, and proves consent where it is not loopback.
+
+        Raises as `Target.open` does.
+        """
+    url: str
+    address: str
+    loopback: bool
 
 def start(spec: MixSpec) -> Load: ...
 
@@ -168,6 +270,7 @@ class Histogram:
         """The value at `quantile` (0..1), ns; 0 of an empty histogram: ask `count` first."""
     count: int
     mean: float
+    deviation: float  # about the mean, divided by the count
     max: int
     min: int
 

@@ -1,8 +1,9 @@
 //! The one loop: a client thread performs operation after operation until the mix ends or its client leaves.
 
+use crate::load::Bench;
 use crate::protocol::Protocol;
 use crate::tally::Tally;
-use dyno_measure::{monotonic_ns, Fault, Window};
+use dyno_measure::{monotonic_ns, Failure, Fault, Window};
 use dyno_reactor::Executor;
 use dyno_workload::{Outcome, Workload};
 use std::cell::{Cell, RefCell};
@@ -41,45 +42,59 @@ pub(crate) struct ClientState {
 /// One client thread's place in the mix.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    pub executor: Executor,
-    pub schedule: Schedule,
-    pub client: usize,
-    pub state: Rc<ClientState>,
-    pub tally: Rc<RefCell<Tally>>,
+    executor: Executor,
+    schedule: Schedule,
+    client: usize,
+    state: Rc<ClientState>,
+    tally: Rc<RefCell<Tally>>,
 }
 
 impl Seat {
-    /// Performs operations from `due_ns` on. In a closed loop an operation is due when the one before it has ended
+    pub(crate) fn new(bench: &Bench, start_ns: u64, client: usize, state: Rc<ClientState>) -> Self {
+        Self {
+            executor: bench.executor.clone(),
+            schedule: bench.schedule(start_ns),
+            client,
+            state,
+            tally: bench.tally.clone(),
+        }
+    }
+
+    /// Performs operations from `due_ns` on, until the mix is over or the client leaves. In a closed loop an operation is due when the one before it has ended
     /// and the think time is over; response time counts from then, whenever the loop got round to it.
     pub(crate) async fn occupy(
         self,
-        mut workload: impl Workload,
-        mut protocol: impl Protocol,
+        workload: &mut impl Workload,
+        protocol: &mut impl Protocol,
         mut due_ns: u64,
     ) {
-        let mut last = Outcome::START;
         let mut instant_failures = 0;
+        let mut op = workload.next(&Outcome::START);
         while due_ns < self.schedule.end_ns() && !self.state.left.get() {
             if due_ns > monotonic_ns() {
-                self.executor.sleep_until(due_ns).await;
+                protocol.idle_until(&self.executor, due_ns).await;
                 // The client may have left meanwhile, or the loop may have been late and the mix be over.
                 if self.state.left.get() || monotonic_ns() >= self.schedule.end_ns() {
                     break;
                 }
             }
-            let op = workload.next(&last);
             let performed = protocol.perform(&op, due_ns).await;
             let done_ns = monotonic_ns();
-            last = Outcome {
-                ok: performed.result.is_ok(),
-                bytes_body: performed.bytes_body,
-            };
             let elapsed_ns = done_ns - self.schedule.start_ns;
             let response_ns = done_ns.saturating_sub(due_ns);
             self.tally
                 .borrow_mut()
                 .count(self.client, &performed, elapsed_ns, response_ns);
-            let mut pause_ns = self.schedule.think_ns;
+            op = workload.next(&Outcome {
+                ok: performed.result.is_ok(),
+                bytes_read: performed.bytes_read,
+                session_lost: performed.session_lost,
+            });
+            let mut pause_ns = if workload.begins_piece() {
+                self.schedule.think_ns
+            } else {
+                0
+            };
             if let Err(failure) = performed.result {
                 self.consider_leaving(elapsed_ns);
                 instant_failures = if costs_no_time(failure.fault) {
@@ -93,6 +108,13 @@ impl Seat {
             }
             due_ns = (done_ns + pause_ns).max(due_ns.saturating_add(self.schedule.pace_ns));
         }
+    }
+
+    /// Of a client that could not be made ready: its failure, and that it takes no part.
+    pub(crate) fn absent(&self, failure: Failure) {
+        let mut tally = self.tally.borrow_mut();
+        tally.count_absence(self.client, failure);
+        tally.client_left(self.client, 0);
     }
 
     fn consider_leaving(&self, elapsed_ns: u64) {

@@ -1,6 +1,7 @@
 //! The contract of a protocol: one operation at a time for one client thread. One protocol, one file beside this one.
 
 use dyno_measure::Failure;
+use dyno_reactor::Executor;
 use dyno_workload::{ClassId, Op};
 use std::future::Future;
 
@@ -12,7 +13,9 @@ pub struct Performed {
     /// Success, or why not.
     pub result: Result<(), Failure>,
     /// Application bytes that came.
-    pub bytes_body: u64,
+    pub bytes_read: u64,
+    /// Application bytes that were handed over to be written.
+    pub bytes_written: u64,
     /// All bytes that came, as far as the protocol sees them.
     pub bytes_in: u64,
     /// All bytes that were sent.
@@ -23,10 +26,17 @@ pub struct Performed {
     pub connections: u32,
     /// Whether an idle connection was found closed and the operation was begun again.
     pub reconnected: bool,
+    /// Whether the session ended, and what depends on it (open files) with it.
+    pub session_lost: bool,
 }
 
 /// Carries out operations. What it does beneath one (connecting, pipelining, caching) is its own affair.
 pub trait Protocol {
     /// Carries out `op`, which was meant to start at `start_ns` of the monotonic clock.
     fn perform(&mut self, op: &Op, start_ns: u64) -> impl Future<Output = Performed>;
+
+    /// Waits until `due_ns` with nothing outstanding. A protocol in which the server may speak first listens meanwhile.
+    fn idle_until(&mut self, executor: &Executor, due_ns: u64) -> impl Future<Output = ()> {
+        executor.sleep_until(due_ns)
+    }
 }

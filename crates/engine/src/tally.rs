@@ -4,7 +4,9 @@
 //! the server's own count.
 
 use crate::protocol::Performed;
+use dyno_files::Calls;
 use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -13,8 +15,10 @@ use std::sync::Arc;
 pub struct ClassTally {
     /// Successes.
     pub count: u64,
-    /// Their application bytes.
-    pub bytes_body: u64,
+    /// Application bytes that came with them.
+    pub bytes_read: u64,
+    /// Application bytes that they wrote.
+    pub bytes_written: u64,
     /// Failures.
     pub errors: u64,
     /// Response times of the successes, ns.
@@ -26,8 +30,12 @@ pub struct ClassTally {
 pub struct ClientTally {
     /// Successes in the window.
     pub operations: u64,
-    /// Their bytes, heads included.
+    /// All bytes that came with them.
     pub bytes_in: u64,
+    /// Application bytes that came with them.
+    pub bytes_read: u64,
+    /// Application bytes that they wrote.
+    pub bytes_written: u64,
     /// Failures from start to end.
     pub errors: u64,
     /// When it left the mix, ns after its start.
@@ -75,6 +83,35 @@ pub struct GeneratorTally {
     pub source_addresses: u32,
 }
 
+/// What only work on files has.
+#[derive(Debug, Clone, Default)]
+pub struct FilesTally {
+    /// Passes through the whole workload that ended in the mix.
+    pub passes: u64,
+    /// Application bytes whose content was compared with what the file should contain, from start to end.
+    pub bytes_checked: u64,
+    /// Calls below the client cache, from start to end.
+    pub calls: Calls,
+    /// Requests of the protocol by name, from start to end.
+    pub requests: BTreeMap<&'static str, u64>,
+    /// All requests of all sessions, those that made and removed workspaces too: what the server should have counted.
+    pub protocol_requests: u64,
+}
+
+impl FilesTally {
+    fn add(&mut self, other: &Self) {
+        self.passes += other.passes;
+        self.bytes_checked += other.bytes_checked;
+        self.protocol_requests += other.protocol_requests;
+        for (ours, theirs) in self.calls.iter_mut().zip(&other.calls) {
+            ours.add(theirs);
+        }
+        for (name, count) in &other.requests {
+            *self.requests.entry(name).or_default() += count;
+        }
+    }
+}
+
 /// The whole mix, or one engine thread's part of it.
 #[derive(Debug, Clone, Default)]
 pub struct MixTally {
@@ -100,6 +137,8 @@ pub struct MixTally {
     pub under_way_longest_ns: u64,
     /// The generator itself.
     pub generator: GeneratorTally,
+    /// Of work on files.
+    pub files: Option<FilesTally>,
 }
 
 impl MixTally {
@@ -107,13 +146,16 @@ impl MixTally {
     pub fn add(&mut self, other: &Self) {
         merge(&mut self.by_class, &other.by_class, |ours, theirs| {
             ours.count += theirs.count;
-            ours.bytes_body += theirs.bytes_body;
+            ours.bytes_read += theirs.bytes_read;
+            ours.bytes_written += theirs.bytes_written;
             ours.errors += theirs.errors;
             ours.response_time.add(&theirs.response_time);
         });
         merge(&mut self.by_client, &other.by_client, |ours, theirs| {
             ours.operations += theirs.operations;
             ours.bytes_in += theirs.bytes_in;
+            ours.bytes_read += theirs.bytes_read;
+            ours.bytes_written += theirs.bytes_written;
             ours.errors += theirs.errors;
             ours.left_at_ns = ours.left_at_ns.or(theirs.left_at_ns);
         });
@@ -131,6 +173,9 @@ impl MixTally {
         self.connect_time.add(&other.connect_time);
         self.under_way_at_close += other.under_way_at_close;
         self.under_way_longest_ns = self.under_way_longest_ns.max(other.under_way_longest_ns);
+        if let Some(theirs) = &other.files {
+            self.files.get_or_insert_default().add(theirs);
+        }
         self.generator.cpu.user_s += other.generator.cpu.user_s;
         self.generator.cpu.system_s += other.generator.cpu.system_s;
         self.generator.busiest_cpu_s = self.generator.busiest_cpu_s.max(other.generator.busiest_cpu_s);
@@ -175,6 +220,7 @@ fn merge<T: Clone + Default>(ours: &mut Vec<T>, theirs: &[T], add: impl Fn(&mut 
 pub(crate) struct Live {
     pub operations: AtomicU64,
     pub bytes_in: AtomicU64,
+    pub bytes_moved: AtomicU64,
     pub errors: AtomicU64,
     pub clients_left: AtomicU64,
 }
@@ -186,6 +232,7 @@ pub(crate) struct Tally {
     mix: MixTally,
     live: Arc<Live>,
     bytes_in_total: u64,
+    bytes_moved_total: u64,
     errors_total: u64,
 }
 
@@ -201,6 +248,7 @@ impl Tally {
             mix,
             live,
             bytes_in_total: 0,
+            bytes_moved_total: 0,
             errors_total: 0,
         }
     }
@@ -232,16 +280,23 @@ impl Tally {
             .operations
             .store(self.mix.operations_total, Ordering::Relaxed);
         self.live.bytes_in.store(self.bytes_in_total, Ordering::Relaxed);
+        self.bytes_moved_total += performed.bytes_read + performed.bytes_written;
+        self.live
+            .bytes_moved
+            .store(self.bytes_moved_total, Ordering::Relaxed);
         if !measured {
             return;
         }
         let class = &mut self.mix.by_class[usize::from(performed.class.0)];
         class.count += 1;
-        class.bytes_body += performed.bytes_body;
+        class.bytes_read += performed.bytes_read;
+        class.bytes_written += performed.bytes_written;
         class.response_time.record(response_ns);
         let client = &mut self.mix.by_client[client];
         client.operations += 1;
         client.bytes_in += performed.bytes_in;
+        client.bytes_read += performed.bytes_read;
+        client.bytes_written += performed.bytes_written;
         self.mix.bytes_in += performed.bytes_in;
         self.mix.bytes_out += performed.bytes_out;
     }
@@ -257,6 +312,23 @@ impl Tally {
             in_window: u64::from(measured),
             example: failure,
         });
+    }
+
+    /// Counts what kept a client out of the mix.
+    pub(crate) fn count_absence(&mut self, client: usize, failure: Failure) {
+        self.errors_total += 1;
+        self.live.errors.store(self.errors_total, Ordering::Relaxed);
+        self.mix.by_client[client].errors += 1;
+        self.mix.add_fault(&FaultTally {
+            fault: failure.fault,
+            count: 1,
+            in_window: 0,
+            example: failure,
+        });
+        self.mix
+            .by_second
+            .resize(self.mix.by_second.len().max(1), SecondTally::default());
+        self.mix.by_second[0].errors += 1;
     }
 
     fn count_second(&mut self, performed: &Performed, elapsed_ns: u64) {
@@ -279,6 +351,11 @@ impl Tally {
         self.mix.by_client[client].left_at_ns = Some(elapsed_ns);
         let left = self.live.clients_left.load(Ordering::Relaxed) + 1;
         self.live.clients_left.store(left, Ordering::Relaxed);
+    }
+
+    /// What a client that uses files did beside its operations.
+    pub(crate) fn add_files(&mut self, files: &FilesTally) {
+        self.mix.files.get_or_insert_default().add(files);
     }
 
     pub(crate) fn generator(&mut self) -> &mut GeneratorTally {
@@ -305,12 +382,14 @@ mod tests {
         Performed {
             class: ClassId(1),
             result,
-            bytes_body: 10,
+            bytes_read: 10,
+            bytes_written: 7,
             bytes_in: 100,
             bytes_out: 50,
             connect_ns: Some(5),
             connections: 1,
             reconnected: false,
+            session_lost: false,
         }
     }
 
@@ -339,7 +418,12 @@ mod tests {
         let tally = tally(Ok(()), &MOMENTS);
         assert_eq!(tally.operations_total, 7);
         assert_eq!((tally.by_class[1].count, tally.by_class[0].count), (2, 0));
-        assert_eq!(tally.by_class[1].bytes_body, 20);
+        assert_eq!(tally.by_class[1].bytes_read, 20);
+        assert_eq!(tally.by_class[1].bytes_written, 14);
+        assert_eq!(
+            (tally.by_client[2].bytes_read, tally.by_client[2].bytes_written),
+            (20, 14)
+        );
         assert_eq!((tally.bytes_in, tally.bytes_out), (200, 100));
         assert_eq!(
             (tally.response_time().count(), tally.connect_time.count()),

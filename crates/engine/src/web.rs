@@ -1,191 +1,175 @@
-//! HTTP under the engine's contract: requests built beforehand, every response judged against what the file should be.
+//! Work on documents over HTTP: what is asked for, and the client threads that ask.
 
-use crate::protocol::{Performed, Protocol};
-use dyno_http::{Body, Client, Exchange, Head, RequestStyle};
-use dyno_measure::{Detail, Failure, Fault};
-use dyno_workload::{Catalogue, Expect, Op};
-use rand_xoshiro::rand_core::RngCore;
-use rand_xoshiro::Xoshiro256PlusPlus;
+use crate::client::{ClientState, Seat};
+use crate::load::Bench;
+use crate::sampling::{Sampling, SAMPLING_STREAM};
+use crate::web_client::{Web, WebCatalogue};
+use dyno_http::{Client, Connecting, Limits, RequestStyle, Target, Version};
+use dyno_reactor::Dialer;
+use dyno_workload::{Catalogue, Op, Outcome, SingleUrl, Tree, WebbenchStatic, Workload};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
-use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 
-/// Everything that can be asked for, with its request as bytes. Shared by all client threads.
-#[derive(Debug)]
-pub(crate) struct WebCatalogue {
-    requests: Vec<Box<[u8]>>,
-    expects: Vec<Expect>,
+/// What clients ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WebWorkload {
+    /// The WebBench static tree.
+    WebbenchStatic,
+    /// The target's own URL, again and again.
+    Url,
 }
 
-impl WebCatalogue {
-    pub(crate) fn new(catalogue: &Catalogue, style: &RequestStyle) -> Self {
-        let entries = &catalogue.entries;
-        Self {
-            requests: entries.iter().map(|entry| style.get(&entry.path)).collect(),
-            expects: entries.iter().map(|entry| entry.expect).collect(),
+/// Documents over HTTP.
+#[derive(Debug, Clone)]
+pub struct WebWork {
+    /// Where to.
+    pub target: Target,
+    /// What.
+    pub workload: WebWorkload,
+    /// The HTTP version that requests name.
+    pub version: Version,
+    /// Use a connection again.
+    pub keep_alive: bool,
+    /// Close with a reset instead of an ordinary close.
+    pub reset: bool,
+    /// Make a new socket for every connection also on loopback, where it can be spared.
+    pub fresh_sockets: bool,
+    /// The most that one receive call takes.
+    pub receive_buffer_bytes: usize,
+}
+
+impl WebWork {
+    fn style(&self) -> RequestStyle {
+        RequestStyle {
+            version: self.version,
+            keep_alive: self.keep_alive,
+            host: self.target.host().to_owned(),
+        }
+    }
+
+    fn catalogue(&self) -> Catalogue {
+        match self.workload {
+            WebWorkload::WebbenchStatic => {
+                let mut catalogue = Catalogue::webbench_static(&Tree::load());
+                // The tree may lie below a path of the server.
+                let base = self.target.path().trim_end_matches('/');
+                for entry in &mut catalogue.entries {
+                    entry.path.insert_str(0, base);
+                }
+                catalogue
+            }
+            WebWorkload::Url => Catalogue::single_url(self.target.path()),
+        }
+    }
+
+    fn workload_of(&self, seed: u64, client: usize, thread: usize) -> AnyWorkload {
+        match self.workload {
+            WebWorkload::WebbenchStatic => AnyWorkload::WebbenchStatic(WebbenchStatic::new(
+                Tree::load(),
+                seed,
+                u32::try_from(client).unwrap_or(u32::MAX),
+                u32::try_from(thread).unwrap_or(u32::MAX),
+            )),
+            WebWorkload::Url => AnyWorkload::Url(SingleUrl),
         }
     }
 }
 
-/// One client thread that speaks HTTP.
-pub(crate) struct Web {
+/// One workload or the other; an enum because it lies in the hot path.
+#[derive(Debug)]
+enum AnyWorkload {
+    WebbenchStatic(WebbenchStatic),
+    Url(SingleUrl),
+}
+
+impl Workload for AnyWorkload {
+    fn next(&mut self, last: &Outcome) -> Op {
+        match self {
+            Self::WebbenchStatic(workload) => workload.next(last),
+            Self::Url(workload) => workload.next(last),
+        }
+    }
+}
+
+/// Documents over HTTP, with every request built.
+#[derive(Debug)]
+pub(crate) struct WebReady {
+    work: WebWork,
     catalogue: Arc<WebCatalogue>,
-    client: Client,
-    digest: BodyDigest,
-    sampling: Sampling,
+    /// Names of the operation classes.
+    pub classes: Vec<String>,
 }
 
-impl Web {
-    pub(crate) fn new(catalogue: Arc<WebCatalogue>, client: Client, sampling: Sampling) -> Self {
+impl WebReady {
+    pub(crate) fn new(work: &WebWork) -> Self {
+        let catalogue = work.catalogue();
         Self {
-            catalogue,
-            client,
-            digest: BodyDigest::default(),
-            sampling,
+            work: work.clone(),
+            catalogue: Arc::new(WebCatalogue::new(&catalogue, &work.style())),
+            classes: catalogue
+                .classes
+                .iter()
+                .map(|class| format!("GET {class}"))
+                .collect(),
         }
     }
-}
 
-impl Protocol for Web {
-    async fn perform(&mut self, op: &Op, start_ns: u64) -> Performed {
-        let Op::Get(get) = op;
-        let request = &self.catalogue.requests[get.path as usize];
-        let expect = self.catalogue.expects[get.path as usize];
-        self.digest
-            .begin(matches!(expect, Expect::Found { .. }) && self.sampling.draw());
-        let mut cost = Exchange::default();
-        let exchanged = self
-            .client
-            .exchange(request, start_ns, &mut self.digest, &mut cost)
-            .await;
-        Performed {
-            class: get.class,
-            result: exchanged.and_then(|head| judge(head, expect, &cost, &self.digest)),
-            bytes_body: cost.body_bytes,
-            bytes_in: cost.received_bytes,
-            bytes_out: cost.sent_bytes,
-            connect_ns: cost.connect_ns,
-            connections: cost.connections,
-            reconnected: cost.reconnected,
+    /// Puts the clients of one engine thread on its loop, once the mix has started.
+    pub(crate) fn seat_clients(&self, bench: &Rc<Bench>) {
+        let dialer = Dialer::new(
+            bench.executor.clone(),
+            self.work.target.address(),
+            bench.dialer_number(),
+        );
+        let dialer = Rc::new(if self.work.fresh_sockets {
+            dialer.with_fresh_sockets()
+        } else {
+            dialer
+        });
+        bench.dialer.set(dialer.clone()).expect("clients are seated once");
+        let seating = self.seating(bench.clone(), dialer);
+        bench.executor.spawn(seating);
+        bench.start.arrive(1);
+    }
+
+    fn seating(
+        &self,
+        bench: Rc<Bench>,
+        dialer: Rc<Dialer>,
+    ) -> impl std::future::Future<Output = ()> + 'static {
+        let (work, catalogue) = (self.work.clone(), self.catalogue.clone());
+        async move {
+            let start_ns = bench.start.wait(&bench.executor).await;
+            let mix = &bench.shared.mix;
+            let connecting = Connecting {
+                keep_alive: work.keep_alive,
+                reset: work.reset,
+                timeout_ns: mix.timeout_ns,
+            };
+            let buffer = vec![0; work.receive_buffer_bytes].into_boxed_slice();
+            let buffer = Rc::new(RefCell::new(buffer));
+            for client in bench.clients() {
+                let state = Rc::new(ClientState::default());
+                for thread in 0..mix.threads {
+                    let seat = Seat::new(&bench, start_ns, client, state.clone());
+                    let due_ns = start_ns.saturating_add(mix.first_start_ns(client, thread));
+                    let connection = Client::new(
+                        bench.executor.clone(),
+                        dialer.clone(),
+                        connecting,
+                        buffer.clone(),
+                        Limits::default(),
+                    );
+                    let sampling =
+                        Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, client, thread));
+                    let mut web = Web::new(catalogue.clone(), connection, sampling);
+                    let mut workload = work.workload_of(mix.seed, client, thread);
+                    bench
+                        .executor
+                        .spawn(async move { seat.occupy(&mut workload, &mut web, due_ns).await });
+                }
+            }
         }
-    }
-}
-
-/// Whether a whole response is the right one.
-fn judge(head: Head, expect: Expect, cost: &Exchange, digest: &BodyDigest) -> Result<(), Failure> {
-    let status = |fault| {
-        Err(Failure {
-            fault,
-            detail: Detail::Status(head.status),
-        })
-    };
-    match (expect, head.status) {
-        (Expect::Found { bytes, .. }, 200) if bytes != cost.body_bytes => Err(Failure {
-            fault: Fault::WrongLength,
-            detail: Detail::Length {
-                expected: bytes,
-                got: cost.body_bytes,
-            },
-        }),
-        (Expect::Found { digest: wanted, .. }, 200) if digest.value().is_some_and(|got| got != wanted) => {
-            Err(Fault::WrongContent.into())
-        }
-        (Expect::Found { .. }, 200) | (Expect::Missing, 404 | 410) | (Expect::Unknown, 200..300) => Ok(()),
-        (Expect::Missing, 200..300) => status(Fault::WrongStatus),
-        _ => status(Fault::ErrorStatus),
-    }
-}
-
-/// Which responses have their content checked: a stated share of them, drawn apart from the workload's own stream so
-/// that checking never changes what is asked for.
-#[derive(Debug)]
-pub(crate) struct Sampling {
-    below: u64,
-    random: Xoshiro256PlusPlus,
-}
-
-impl Sampling {
-    pub(crate) fn new(share: f64, random: Xoshiro256PlusPlus) -> Self {
-        // A share of 1 must be every response: the conversion saturates at the largest integer.
-        let below = (share * 2f64.powi(64)) as u64;
-        Self { below, random }
-    }
-
-    fn draw(&mut self) -> bool {
-        self.below == u64::MAX || self.random.next_u64() < self.below
-    }
-}
-
-/// XXH3-64 of a body: in one go where it came in one piece, which nearly all do.
-#[derive(Default)]
-struct BodyDigest {
-    wanted: bool,
-    whole: Option<u64>,
-    stream: Option<Box<Xxh3Default>>,
-    streaming: bool,
-}
-
-impl BodyDigest {
-    fn begin(&mut self, wanted: bool) {
-        self.wanted = wanted;
-        self.whole = None;
-        self.streaming = false;
-    }
-
-    /// None where it was not wanted or the body has not ended.
-    fn value(&self) -> Option<u64> {
-        self.whole
-    }
-}
-
-impl Body for BodyDigest {
-    fn part(&mut self, data: &[u8], last: bool) {
-        if !self.wanted {
-            return;
-        }
-        if last && !self.streaming {
-            self.whole = Some(xxh3_64(data));
-            return;
-        }
-        let stream = self.stream.get_or_insert_default();
-        if !self.streaming {
-            stream.reset();
-            self.streaming = true;
-        }
-        stream.update(data);
-        if last {
-            self.whole = Some(stream.digest());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rand_xoshiro::rand_core::SeedableRng;
-
-    #[test]
-    fn a_body_in_pieces_has_the_digest_of_the_whole() {
-        let mut digest = BodyDigest::default();
-        for _ in 0..2 {
-            digest.begin(true);
-            digest.part(b"one ", false);
-            assert_eq!(digest.value(), None);
-            digest.part(b"two", true);
-            assert_eq!(digest.value(), Some(xxh3_64(b"one two")));
-        }
-        digest.begin(true);
-        digest.part(b"one two", true);
-        assert_eq!(digest.value(), Some(xxh3_64(b"one two")));
-    }
-
-    fn sampled(share: f64) -> usize {
-        let mut sampling = Sampling::new(share, Xoshiro256PlusPlus::seed_from_u64(1));
-        (0..10_000).filter(|_| sampling.draw()).count()
-    }
-
-    #[test]
-    fn all_none_or_the_stated_share_of_bodies_is_checked() {
-        assert_eq!((sampled(1.0), sampled(0.0)), (10_000, 0));
-        assert!((2_300..2_700).contains(&sampled(0.25)));
     }
 }

@@ -21,15 +21,16 @@
 
 use crate::request::{RequestStyle, Version};
 use crate::response::{Body, Limits, Progress, ResponseReader};
-use sha2::{Digest, Sha256};
+use dyno_reactor::destination::{
+    consent_document, is_loopback, is_token, name_and_port, resolve, TargetError,
+};
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const HTTP_PORT: u16 = 80;
 const MAX_DOCUMENT_BYTES: u64 = 4096;
-const MIN_TOKEN_CHARACTERS: usize = 16;
 
 /// A destination that load may go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,17 +40,6 @@ pub struct Target {
     path: String,
 }
 
-/// Why there is no target.
-#[derive(Debug)]
-pub enum TargetError {
-    /// The URL can't be used.
-    Url(String),
-    /// The host can't be found or reached.
-    Io(io::Error),
-    /// The host has not shown that load is welcome; the text says how it can.
-    Consent(String),
-}
-
 impl Target {
     /// Resolves `url` and, outside loopback, asks the host for its consent.
     ///
@@ -57,7 +47,7 @@ impl Target {
     /// See `TargetError`.
     pub fn open(url: &str, token: Option<&str>) -> Result<Self, TargetError> {
         let (host, path) = split_url(url)?;
-        let address = resolve(&host).map_err(TargetError::Io)?;
+        let address = resolve(&host, HTTP_PORT).map_err(TargetError::Io)?;
         let target = Self { address, host, path };
         if !target.is_loopback() {
             target.ask_consent(token)?;
@@ -86,15 +76,7 @@ impl Target {
     /// Whether it is this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
-        match self.address.ip() {
-            IpAddr::V4(address) => address.is_loopback(),
-            IpAddr::V6(address) => {
-                address.is_loopback()
-                    || address
-                        .to_ipv4_mapped()
-                        .is_some_and(|mapped| mapped.is_loopback())
-            }
-        }
+        is_loopback(self.address.ip())
     }
 
     fn ask_consent(&self, token: Option<&str>) -> Result<(), TargetError> {
@@ -166,49 +148,6 @@ impl Body for Document {
     }
 }
 
-/// What the token file on `host` must contain: it can't be made without the token, and serves for this host alone.
-#[must_use]
-pub fn consent_document(host: &str, token: &str) -> String {
-    let digest = Sha256::digest(format!("serverdyno consent\n{host}\n{token}\n"));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn is_token(token: &str) -> bool {
-    token.len() >= MIN_TOKEN_CHARACTERS && token.bytes().all(|byte| byte.is_ascii_alphanumeric())
-}
-
-/// The address of `host[:port]`. Of several the first that accepts a connection: `localhost` is often `::1` first, and
-/// few servers listen there.
-fn resolve(host: &str) -> io::Result<SocketAddr> {
-    let (name, port) = name_and_port(host).ok_or(io::ErrorKind::InvalidInput)?;
-    let addresses: Vec<SocketAddr> = (name, port).to_socket_addrs()?.collect();
-    if let [address] = addresses[..] {
-        return Ok(address);
-    }
-    let mut last_error = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, TIMEOUT) {
-            Ok(_) => return Ok(address),
-            Err(error) => last_error = error,
-        }
-    }
-    Err(last_error)
-}
-
-/// Splits `name`, `name:port`, `[v6]` or `[v6]:port`; None where it is none of them.
-fn name_and_port(host: &str) -> Option<(&str, u16)> {
-    let (name, rest) = match host.strip_prefix('[') {
-        Some(literal) => literal.split_once(']')?,
-        None => host.split_at(host.find(':').unwrap_or(host.len())),
-    };
-    let port = match rest.strip_prefix(':') {
-        Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => port.parse().ok()?,
-        None if rest.is_empty() => HTTP_PORT,
-        _ => return None,
-    };
-    (!name.is_empty() && !name.contains(['[', ']']) && port > 0).then_some((name, port))
-}
-
 /// `http://host[:port][/path]` into host and path. Anything that could change a request's meaning is refused.
 fn split_url(url: &str) -> Result<(String, String), TargetError> {
     let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));
@@ -222,7 +161,7 @@ fn split_url(url: &str) -> Result<(String, String), TargetError> {
         Some(slash) => rest.split_at(slash),
         None => (rest, "/"),
     };
-    if host.contains(['@', '?', '#', '\\', '%']) || name_and_port(host).is_none() {
+    if host.contains(['@', '?', '#', '\\', '%']) || name_and_port(host, HTTP_PORT).is_none() {
         return refuse("there is no plain host[:port] after http://");
     }
     if path.contains('#') {
@@ -308,39 +247,11 @@ mod tests {
             ("10.127.0.1:80", false),
         ] {
             let target = Target {
-                address: resolve(host).expect(host),
+                address: resolve(host, HTTP_PORT).expect(host),
                 host: host.to_owned(),
                 path: "/".to_owned(),
             };
             assert_eq!(target.is_loopback(), loopback, "{host}");
-        }
-    }
-
-    #[test]
-    fn the_consent_document_differs_by_host_port_and_token() {
-        let documents = [
-            consent_document("a:80", "0123456789abcdef"),
-            consent_document("a:81", "0123456789abcdef"),
-            consent_document("b:80", "0123456789abcdef"),
-            consent_document("a:80", "0123456789abcdeF"),
-        ];
-        let different: std::collections::BTreeSet<_> = documents.iter().collect();
-        assert_eq!(different.len(), documents.len());
-        assert!(documents.iter().all(|document| document.len() == 64));
-    }
-
-    #[test]
-    fn a_token_is_long_and_can_stand_in_a_path() {
-        assert!(is_token("0123456789abcdef"));
-        for token in [
-            "",
-            "short",
-            "0123456789abcde",
-            "0123456789abcde/",
-            "../../../../../index",
-            "0123456789abcd\r\n",
-        ] {
-            assert!(!is_token(token), "{token:?}");
         }
     }
 }

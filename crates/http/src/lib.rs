@@ -10,6 +10,6 @@ mod request;
 mod response;
 
 pub use connection::{Client, Connecting, Exchange};
-pub use consent::{consent_document, Target, TargetError};
+pub use consent::Target;
 pub use request::{RequestStyle, Version};
 pub use response::{Body, Head, Limits, Progress, ResponseReader};

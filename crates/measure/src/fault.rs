@@ -65,6 +65,15 @@ faults! {
     ExcessData Server "excess_data" "more bytes came than the response declared"
     ErrorStatus Server "error_status" "the server answered with another status than a success"
     ConnectionReset Server "connection_reset" "the connection was reset"
+    MalformedMessage Server "malformed_message" "a message of the server breaks its protocol"
+    WrongSignature Server "wrong_signature" "a message's signature or encryption does not verify"
+    NoCredit Server "no_credit" "the server gave no credit to send another request with"
+    SessionRefused Server "session_refused" "the server refused the protocol, the log-on or the share"
+    SessionLost Server "session_lost" "the server ended the session or lost the file's handle"
+    AccessDenied Server "access_denied" "the server denied access"
+    SharingViolation Server "sharing_violation" "somebody else has the file open"
+    LockConflict Server "lock_conflict" "somebody else has locked the range"
+    NoSpace Server "no_space" "the server's volume is full"
     ConnectTimeout Network "connect_timeout" "the connection was not made in time"
     Unreachable Network "unreachable" "there is no way to the address"
     NoPorts Client "no_ports" "this machine ran out of local ports"
@@ -72,8 +81,10 @@ faults! {
     NoMemory Client "no_memory" "the kernel had no memory for a socket"
     OtherIo Client "other_io" "an unexpected error of a system call"
     WrongStatus Check "wrong_status" "a file that must not exist was served"
-    WrongLength Check "wrong_length" "the body has another length than the file"
-    WrongContent Check "wrong_content" "the body has another content than the file"
+    WrongLength Check "wrong_length" "another length came than the file has"
+    WrongContent Check "wrong_content" "another content came than the file has"
+    NotFound Check "not_found" "a file that must exist is not there"
+    AlreadyThere Check "already_there" "a file that must not exist is there"
 }
 
 /// What is known of a failure beside its kind; turned into words only for the first of its kind.
@@ -85,6 +96,8 @@ pub enum Detail {
     Errno(i32),
     /// The status that came.
     Status(u16),
+    /// The NTSTATUS that came (MS-ERREF, section 2.3).
+    NtStatus(u32),
     /// The lengths of a body, in bytes.
     Length {
         /// What it should have been.
@@ -123,6 +136,7 @@ impl fmt::Display for Failure {
                 std::io::Error::from_raw_os_error(number)
             ),
             Detail::Status(status) => write!(formatter, "{words}: status {status}"),
+            Detail::NtStatus(status) => write!(formatter, "{words}: NTSTATUS {status:#010x}"),
             Detail::Length { expected, got } => {
                 write!(formatter, "{words}: {got} bytes came, {expected} were expected")
             }

@@ -56,6 +56,12 @@ impl Histogram {
         self.inner.mean()
     }
 
+    /// Standard deviation of the samples about their mean (divided by their number), ns; 0 of none.
+    #[must_use]
+    pub fn deviation(&self) -> f64 {
+        self.inner.stdev()
+    }
+
     /// Smallest sample, ns; 0 of none.
     #[must_use]
     pub fn min(&self) -> u64 {
@@ -123,6 +129,14 @@ mod tests {
             back.map(|h| (h.count(), h.value_at(0.99))),
             Ok((9_999, histogram.value_at(0.99)))
         );
+    }
+
+    #[test]
+    fn the_deviation_is_that_of_the_samples() {
+        let mut histogram = Histogram::new();
+        assert_eq!(histogram.deviation(), 0.0);
+        [2, 4, 4, 4, 5, 5, 7, 9].into_iter().for_each(|value| histogram.record(value));
+        assert!((histogram.deviation() - 2.0).abs() < 1e-9);
     }
 
     #[test]

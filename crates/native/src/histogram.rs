@@ -53,6 +53,11 @@ impl Histogram {
     }
 
     #[getter]
+    fn deviation(&self) -> f64 {
+        self.inner.deviation()
+    }
+
+    #[getter]
     fn max(&self) -> u64 {
         self.inner.max()
     }

@@ -5,8 +5,10 @@
 
 use pyo3::prelude::*;
 
+mod files;
 mod histogram;
 mod load;
+mod mix;
 mod reference;
 mod target;
 mod workload;
@@ -14,15 +16,19 @@ mod workload;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::files::{files_mix, SmbTarget, Workspaces};
+    #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]
-    use crate::load::{start, Load, MixSpec};
+    use crate::load::{start, Load};
+    #[pymodule_export]
+    use crate::mix::{web_mix, MixSpec, Shape};
     #[pymodule_export]
     use crate::reference::{reference_faults, ReferenceServer};
     #[pymodule_export]
     use crate::target::{consent_document, Target};
     #[pymodule_export]
-    use crate::workload::{tree_check, tree_facts, tree_write, workload_paths};
+    use crate::workload::{diskmix_acceptance, tree_check, tree_facts, tree_write, workload_paths};
 
     use pyo3::prelude::*;
     use pyo3::types::PyDict;

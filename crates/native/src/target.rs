@@ -1,8 +1,17 @@
 //! Destinations: the consent that `dyno-http` demands, as Python errors.
 
-use dyno_http::TargetError;
+use dyno_reactor::destination::TargetError;
 use pyo3::exceptions::{PyPermissionError, PyValueError};
 use pyo3::prelude::*;
+
+/// Why there is no target, as Python says such things.
+pub(crate) fn target_error(error: TargetError) -> PyErr {
+    match error {
+        TargetError::Url(why) => PyValueError::new_err(why),
+        TargetError::Io(error) => PyErr::from(error),
+        TargetError::Consent(how) => PyPermissionError::new_err(how),
+    }
+}
 
 /// A destination that load may go to.
 #[pyclass(frozen, module = "serverdyno._native")]
@@ -17,11 +26,7 @@ impl Target {
     #[pyo3(signature = (url, consent_token=None))]
     fn open(py: Python<'_>, url: String, consent_token: Option<String>) -> PyResult<Self> {
         let opened = py.detach(|| dyno_http::Target::open(&url, consent_token.as_deref()));
-        let inner = opened.map_err(|error| match error {
-            TargetError::Url(why) => PyValueError::new_err(why),
-            TargetError::Io(error) => PyErr::from(error),
-            TargetError::Consent(how) => PyPermissionError::new_err(how),
-        })?;
+        let inner = opened.map_err(target_error)?;
         Ok(Self { inner, url })
     }
 
@@ -54,5 +59,5 @@ impl Target {
 /// What the token file on `authority` must contain.
 #[pyfunction]
 pub fn consent_document(authority: &str, token: &str) -> String {
-    dyno_http::consent_document(authority, token)
+    dyno_reactor::destination::consent_document(authority, token)
 }

@@ -1,6 +1,6 @@
 //! The WebBench tree and its requests, for those who write documents or look at a workload.
 
-use dyno_workload::{Catalogue, Op, Outcome, Tree, WebbenchStatic, Workload};
+use dyno_workload::{Catalogue, DiskMixOptions, Op, Outcome, Script, Tree, WebbenchStatic, Workload};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -46,8 +46,27 @@ pub fn workload_paths(seed: u64, client: u32, thread: u32, count: usize) -> Vec<
     let mut workload = WebbenchStatic::new(tree, seed, client, thread);
     (0..count)
         .map(|_| {
-            let Op::Get(get) = workload.next(&Outcome::START);
+            let Op::Get(get) = workload.next(&Outcome::START) else {
+                unreachable!("a workload on documents")
+            };
             catalogue.entries[get.path as usize].path.clone()
         })
         .collect()
+}
+
+#[pyfunction]
+pub fn diskmix_acceptance(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let lines = py.detach(|| Script::load(&DiskMixOptions::default()).acceptance());
+    let rows = PyList::empty(py);
+    for line in lines {
+        let row = PyDict::new(py);
+        row.set_item("name", line.name)?;
+        row.set_item("fact", line.fact)?;
+        row.set_item("known", format!("{:?}", line.known).to_lowercase())?;
+        row.set_item("ours", line.ours)?;
+        row.set_item("tolerance", line.tolerance)?;
+        row.set_item("within", line.ok)?;
+        rows.append(row)?;
+    }
+    Ok(rows)
 }

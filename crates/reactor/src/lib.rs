@@ -7,6 +7,7 @@
 //!
 //! Not for: work that blocks, more than one thread, anything but Linux.
 
+pub mod destination;
 mod executor;
 mod socket;
 

@@ -200,6 +200,15 @@ impl Socket {
         net::shutdown(&self.fd, Shutdown::Write).map_err(failure)
     }
 
+    /// Sends small messages at once, even while others are not acknowledged: for requests that don't wait for the
+    /// response to the one before.
+    ///
+    /// # Errors
+    /// Where the socket is gone.
+    pub fn send_at_once(&self) -> Result<(), Failure> {
+        sockopt::set_tcp_nodelay(&self.fd, true).map_err(failure)
+    }
+
     /// Makes the coming close a reset: no `TIME_WAIT`, and not what an ordinary client does.
     ///
     /// # Errors

@@ -7,6 +7,11 @@
 
 mod catalogue;
 mod content;
+mod diskmix;
+mod file_content;
+mod file_op;
+mod ledger;
+mod loadfile;
 mod random;
 mod table;
 mod tree;
@@ -15,6 +20,11 @@ mod url;
 mod webbench;
 
 pub use catalogue::{Catalogue, Entry, Expect};
+pub use diskmix::{DiskMix, DiskMixOptions, Line, Script, LEAST_WORKSPACE_BYTES};
+pub use file_content::{content_of, Writing, MOST_BYTES_AT_ONCE};
+pub use file_op::{FileAction, FileCatalogue, FileOp, FileWorkload, Intent, PathId, Presence, Slot};
+pub use ledger::{Ledger, Mismatch};
+pub use loadfile::{LineProblem, LoadFile, LoadFileError, LoadFileReplay};
 pub use table::{Class, ClassTable, Contents, Extension, Known, Number, TableError};
 pub use tree::{File, Tree};
 pub use tree_on_disk::{check_tree, write_tree, WriteError, MOST_PROBLEMS_REPORTED};
@@ -30,6 +40,8 @@ pub struct ClassId(pub u8);
 pub enum Op {
     /// Fetch one file whole.
     Get(Get),
+    /// Something with a file of the client's workspace.
+    File(FileOp),
 }
 
 /// A request for one file.
@@ -47,14 +59,17 @@ pub struct Outcome {
     /// The operation ended as a success. The right answer to a missing file is a success.
     pub ok: bool,
     /// Application bytes that came back.
-    pub bytes_body: u64,
+    pub bytes_read: u64,
+    /// The session with the server ended, and every open file with it.
+    pub session_lost: bool,
 }
 
 impl Outcome {
     /// What a client thread hands in before its first operation.
     pub const START: Self = Self {
         ok: true,
-        bytes_body: 0,
+        bytes_read: 0,
+        session_lost: false,
     };
 }
 
@@ -65,4 +80,9 @@ impl Outcome {
 pub trait Workload: Send {
     /// The next operation; `last` is how the one before it ended ([`Outcome::START`] at first).
     fn next(&mut self, last: &Outcome) -> Op;
+
+    /// Whether the operation that `next` gave last begins a piece of work: think time comes before these alone.
+    fn begins_piece(&self) -> bool {
+        true
+    }
 }

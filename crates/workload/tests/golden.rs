@@ -13,7 +13,9 @@ fn digest_of_requests(seed: u64, client: u32, thread: u32) -> String {
     let mut workload = WebbenchStatic::new(tree, seed, client, thread);
     let mut digest = Xxh3Default::new();
     for _ in 0..REQUESTS {
-        let Op::Get(get) = workload.next(&Outcome::START);
+        let Op::Get(get) = workload.next(&Outcome::START) else {
+            panic!("a web workload")
+        };
         digest.update(catalogue.entries[get.path as usize].path.as_bytes());
         digest.update(b"\n");
     }

@@ -16,7 +16,9 @@ fn counts_by_path(seed: u64) -> Vec<u32> {
     let mut counts = vec![0; tree.files().len() + tree.missing().len()];
     let mut workload = WebbenchStatic::new(tree, seed, 3, 1);
     for _ in 0..DRAWS {
-        let Op::Get(get) = workload.next(&Outcome::START);
+        let Op::Get(get) = workload.next(&Outcome::START) else {
+            unreachable!("a workload on documents")
+        };
         counts[get.path as usize] += 1;
     }
     counts
@@ -78,7 +80,9 @@ fn every_path_is_reached_and_belongs_to_the_class_of_its_request() {
     let catalogue = Catalogue::webbench_static(&tree);
     let mut workload = WebbenchStatic::new(tree, 3, 0, 0);
     for _ in 0..10_000 {
-        let Op::Get(get) = workload.next(&Outcome::START);
+        let Op::Get(get) = workload.next(&Outcome::START) else {
+            unreachable!("a workload on documents")
+        };
         assert_eq!(catalogue.entries[get.path as usize].class, get.class);
     }
 }
@@ -90,7 +94,8 @@ fn requests_do_not_depend_on_how_the_last_one_ended() {
     let mut after_failure = WebbenchStatic::new(tree, 4, 0, 0);
     let failure = Outcome {
         ok: false,
-        bytes_body: 17,
+        bytes_read: 17,
+        session_lost: false,
     };
     for _ in 0..1000 {
         assert_eq!(after_success.next(&Outcome::START), after_failure.next(&failure));

@@ -1,4 +1,7 @@
 """From figures to judgements: pure functions on arrays. No files, no clocks, no knowledge of records.
 
-`curve` summarises one configuration, `improvement` compares two, `trust` says which figures need a mark.
+One configuration: `curve` (means, average), `peak` (how high, at which mix), `knee`, `overload` (what is kept), `dips`
+(dips, drops, collapses). Several: `improvement` compares two, `holm` corrects for many, `ablation` takes tunings
+apart, `scaling` follows processors. `contrast` is the interval behind most of them; `trust` says which figures need
+a mark.
 """

@@ -4,34 +4,24 @@ The estimate is the percent improvement, other / base - 1, of the peak or the ov
 figures 2 and 14).
 
 The highest of several noisy means is biased upward, and the more so the noisier it is: of two equal servers,
-the one whose runs scatter would win. So a peak is compared by leave-one-out: for each run the peak's mix is
-chosen from the mean of the other runs of its configuration, the throughput of this run is read there, and the
-mean over the runs is the peak that is compared (M. Stone, Cross-Validatory Choice and Assessment of
-Statistical Predictions, Journal of the Royal Statistical Society B 36(2), 1974,
-doi:10.1111/j.2517-6161.1974.tb00994.x; on the bias: B. Efron, Tweedie's Formula and Selection Bias, Journal of
-the American Statistical Association 106(496), 2011, doi:10.1198/jasa.2011.tm11181). It is without bias for
-the throughput at the mix so chosen. That may be a neighbour of the true peak where noise hides which is
-higher, so this figure may lie a little below the peak; where all runs agree on the mix, it is the highest mean.
+the one whose runs scatter would win. So peaks are compared by leave-one-out: see `peak`, also for the sources.
 
-The interval is a t interval with a bootstrap standard error:
+The interval is the t interval of `contrast`, with a bootstrap standard error. Choosing the mixes of the peaks
+anew in each resample matters: the leave-one-out values of one configuration are not independent, and their own
+standard error is too small on a plateau. There the bootstrap's is too large, which errs on the side of "no
+difference shown". Below three repetitions no interval is given.
 
-1. Whole runs are resampled with replacement, since a run is what was repeated: the mixes of one run share
-   the server's state and the weather of the machine. Where runs were interleaved, repetition k of one
-   configuration is drawn together with repetition k of the other, because they ran close in time. The mixes
-   of the peaks, the figures and the log ratio are computed anew for each resample; the standard deviation of
-   the log ratios is the bootstrap standard error (B. Efron, R. J. Tibshirani, An Introduction to the
-   Bootstrap, Chapman & Hall 1993, chapter 6). Choosing anew matters: the leave-one-out values of one
-   configuration are not independent, and their own standard error is too small on a plateau. There the
-   bootstrap's is too large, which errs on the side of "no difference shown".
-2. A bootstrap spread of n runs is too narrow by sqrt((n - 1) / n); it is widened by that factor, and
-   multiplied by Student's t with n - 1 degrees of freedom. Percentile intervals leave both out: of 3
-   runs, they can't be wider than the range of those 3 (T. C. Hesterberg, What Teachers Should Know About
-   the Bootstrap, The American Statistician 69(4), 2015, doi:10.1080/00031305.2015.1089789).
-3. Logarithms, because a ratio's errors are multiplicative: "twice" and "half" are equally far from no
-   difference.
+A **minimum effect** may be stated: the least difference that would matter, as the percentage by which the
+quicker is faster than the slower. Faster and slower then mean: by more than that, the whole interval being
+beyond it (K. R. Murphy, B. Myors, Testing the Hypothesis That Treatments Have Negligible Effects:
+Minimum-Effect Tests in the General Linear Model, Journal of Applied Psychology 84(2), 1999,
+doi:10.1037/0021-9010.84.2.234). Equivalent means: the whole interval is within it, on both sides (two
+one-sided tests: D. J. Schuirmann, A Comparison of the Two One-Sided Tests Procedure and the Power Approach,
+Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987, doi:10.1007/BF01068419). The usual test at 5 %
+takes the 90 % interval; here it is the 95 % interval that the reader sees, so that "equivalent" is wrong in 2.5 %
+at most. The bounds are alike on the scale of ratios: within 25 % is from -20 % to +25 %.
 
-Below three repetitions no interval is given. This module doesn't adjust for the number of comparisons
-made.
+This module doesn't adjust for the number of comparisons made: see `holm`.
 """
 
 from __future__ import annotations
@@ -39,18 +29,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from serverdyno.analysis import peak
+from serverdyno.analysis.contrast import (
+    CONFIDENCE,
+    FEWEST_REPETITIONS,
+    RESAMPLES,
+    SEED,
+    Contrast,
+    Sample,
+    log_contrast,
+)
 from serverdyno.analysis.curve import Throughput
 
-CONFIDENCE = 0.95
-FEWEST_REPETITIONS = 3
-RESAMPLES = 9999
-SEED = 20260101
+__all__ = [
+    "CONFIDENCE",
+    "FEWEST_REPETITIONS",
+    "RESAMPLES",
+    "SEED",
+    "Figure",
+    "Improvement",
+    "Runs",
+    "Verdict",
+    "improvement",
+    "percent_improvement",
+    "sample_of",
+]
 
 
 class Verdict(StrEnum):
@@ -59,6 +66,7 @@ class Verdict(StrEnum):
     FASTER = "faster"
     SLOWER = "slower"
     NO_DIFFERENCE_SHOWN = "no difference shown"
+    EQUIVALENT = "equivalent within the minimum effect"
     TOO_FEW_REPETITIONS = "too few repetitions to tell"
     NOT_COMPARABLE = "not comparable"
 
@@ -80,7 +88,9 @@ class Improvement:
     largest improvement seen between single runs (of the same repetition where `paired`), a peak being read at
     the mix that the other runs chose. `repetitions`: of the side with fewer; where that is 1, no other run can
     choose, and both peaks are the highest means. `mixes`: indices of the mixes that both sides finished and
-    that were compared.
+    that were compared. `minimum_percent`: the minimum effect that the verdict is about. `p_value`: of the strongest
+    claim, that there is a difference beyond the minimum effect or none beyond it; below 5 % exactly where the
+    verdict claims something. None where there is no interval.
     """
 
     figure: Figure
@@ -95,6 +105,8 @@ class Improvement:
     paired: bool
     mixes: tuple[int, ...]
     verdict: Verdict
+    minimum_percent: float = 0.0
+    p_value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +122,15 @@ def percent_improvement(base: float, other: float) -> float:
     return (other / base - 1) * 100
 
 
-def improvement(base: Runs, other: Runs, figure: Figure, *, paired: bool) -> Improvement:
-    """Compares `other` with `base` over the mixes and repetitions that both finished."""
+def improvement(
+    base: Runs, other: Runs, figure: Figure, *, paired: bool, minimum_percent: float = 0.0
+) -> Improvement:
+    """Compares `other` with `base` over the mixes and repetitions that both finished.
+
+    `minimum_percent`: the least difference that would matter, 0 or more. Raises ValueError below 0.
+    """
+    if not minimum_percent >= 0:
+        raise ValueError(f"a minimum effect of {minimum_percent} %")
     mixes = _finished(base.throughput) & _finished(other.throughput)
     kept = (_whole_runs(base, mixes), _whole_runs(other, mixes))
     if paired:
@@ -130,6 +149,7 @@ def improvement(base: Runs, other: Runs, figure: Figure, *, paired: bool) -> Imp
         paired=paired,
         mixes=tuple(np.flatnonzero(mixes).tolist()),
         verdict=Verdict.NOT_COMPARABLE,
+        minimum_percent=minimum_percent,
     )
     return _estimate(nothing, kept[0].throughput, kept[1].throughput)
 
@@ -150,15 +170,11 @@ def _only(runs: Runs, repetitions: Sequence[int]) -> Runs:
     return Runs(tuple(repetitions), runs.throughput[rows])
 
 
-def _peaks_of_runs(runs: Throughput, copies: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each run's throughput at the mix where the mean of the other runs is highest; of two runs or more.
-
-    `copies`: how often each run was drawn, resamples x runs or runs alone. All copies of a run are the same
-    run: none of them helps to choose its mix. A resample of one run only keeps the mix of the sample itself.
-    """
-    others = (copies @ runs)[..., None, :] - copies[..., None] * runs
-    others = np.where((copies == len(runs))[..., None], runs.sum(axis=0) - runs, others)
-    return np.asarray(runs[np.arange(len(runs)), others.argmax(axis=-1)])
+def sample_of(runs: Throughput, figure: Figure) -> Sample:
+    """Whole runs and their figure, for a contrast."""
+    if figure is Figure.PEAK:
+        return peak.sample(runs)
+    return Sample(len(runs), lambda copies: np.asarray((copies * runs.mean(axis=1)).mean(axis=-1)))
 
 
 def _of_runs(runs: Throughput, figure: Figure, *, leave_one_out: bool) -> NDArray[np.float64]:
@@ -166,15 +182,8 @@ def _of_runs(runs: Throughput, figure: Figure, *, leave_one_out: bool) -> NDArra
     if figure is Figure.OVERALL_AVERAGE:
         return np.asarray(runs.mean(axis=1))
     if leave_one_out:
-        return _peaks_of_runs(runs, np.ones(len(runs)))
+        return peak.leave_one_out(runs, np.ones(len(runs)))
     return np.asarray(runs[:, runs.mean(axis=0).argmax()])
-
-
-def _of_resamples(runs: Throughput, figure: Figure, rows: NDArray[Any]) -> NDArray[np.float64]:
-    """The figure of each resample. `rows`: resamples x drawn runs, as places in `runs`."""
-    copies = (rows[..., None] == np.arange(len(runs))).sum(axis=-2).astype(np.float64)
-    values = _peaks_of_runs(runs, copies) if figure is Figure.PEAK else runs.mean(axis=1)
-    return np.asarray((copies * values).mean(axis=-1))
 
 
 def _estimate(nothing: Improvement, base: Throughput, other: Throughput) -> Improvement:
@@ -187,21 +196,22 @@ def _estimate(nothing: Improvement, base: Throughput, other: Throughput) -> Impr
     base_figure, other_figure = float(base_runs.mean()), float(other_runs.mean())
     if min(base_runs.min(), other_runs.min()) <= 0:
         return replace(nothing, base=base_figure, other=other_figure)
-    observed = _observed_percent(base_runs, other_runs, nothing.paired)
-    low, high = _interval_percent(base, other, nothing.figure, nothing.paired)
-    if low is not None and np.isnan(low):  # runs without operations where other runs have their peak
+    samples = [sample_of(runs, nothing.figure) for runs in (base, other)]
+    contrast = log_contrast(samples, (-1.0, 1.0), paired=nothing.paired)
+    if contrast is not None and np.isnan(contrast.standard_error):
+        # Runs without operations where other runs have their peak.
         return replace(nothing, base=base_figure, other=other_figure)
-    return replace(
+    observed = _observed_percent(base_runs, other_runs, nothing.paired)
+    found = replace(
         nothing,
         base=base_figure,
         other=other_figure,
         percent=percent_improvement(base_figure, other_figure),
-        low_percent=low,
-        high_percent=high,
         observed_low_percent=float(observed.min()),
         observed_high_percent=float(observed.max()),
-        verdict=_verdict(low, high),
+        verdict=Verdict.TOO_FEW_REPETITIONS,
     )
+    return found if contrast is None else _judged(found, contrast)
 
 
 def _observed_percent(
@@ -211,47 +221,24 @@ def _observed_percent(
     return np.asarray((ratios - 1) * 100)
 
 
-def _interval_percent(
-    base: Throughput, other: Throughput, figure: Figure, paired: bool
-) -> tuple[float | None, float | None]:
-    repetitions = min(len(base), len(other))
-    if repetitions < FEWEST_REPETITIONS:
-        return None, None
-    base_runs, other_runs = (_of_runs(runs, figure, leave_one_out=True) for runs in (base, other))
-    centre = float(np.log(other_runs.mean() / base_runs.mean()))
-    error = _bootstrap_standard_error(base, other, figure, paired)
-    # The side with fewer runs sets the degrees of freedom: the conservative end of Welch's approximation.
-    widening = np.sqrt(repetitions / (repetitions - 1)) * stats.t.ppf((1 + CONFIDENCE) / 2, repetitions - 1)
-    reach = float(widening * error)
-    return float(np.expm1(centre - reach) * 100), float(np.expm1(centre + reach) * 100)
+def _judged(found: Improvement, contrast: Contrast) -> Improvement:
+    low, high = contrast.interval()
+    margin = float(np.log1p(found.minimum_percent / 100))
+    return replace(
+        found,
+        low_percent=float(np.expm1(low) * 100),
+        high_percent=float(np.expm1(high) * 100),
+        p_value=min(contrast.p_value_beyond(margin), contrast.p_value_within(margin)),
+        verdict=_verdict(low, high, margin),
+    )
 
 
-def _bootstrap_standard_error(base: Throughput, other: Throughput, figure: Figure, paired: bool) -> float:
-    def log_ratio(base_rows: NDArray[Any], other_rows: NDArray[Any], axis: int) -> NDArray[np.float64]:
-        base_figure, other_figure = (
-            _of_resamples(runs, figure, rows) for runs, rows in ((base, base_rows), (other, other_rows))
-        )
-        return np.asarray(np.log(other_figure) - np.log(base_figure))
-
-    with np.errstate(divide="ignore", invalid="ignore"):  # resamples without operations: the error is NaN
-        resampled = stats.bootstrap(
-            (np.arange(len(base)), np.arange(len(other))),
-            log_ratio,
-            paired=paired,
-            vectorized=True,
-            n_resamples=RESAMPLES,
-            batch=1000,
-            method="percentile",
-            rng=np.random.default_rng(SEED),
-        )
-    return float(resampled.standard_error)
-
-
-def _verdict(low: float | None, high: float | None) -> Verdict:
-    if low is None or high is None:
-        return Verdict.TOO_FEW_REPETITIONS
-    if low > 0:
+def _verdict(low: float, high: float, margin: float) -> Verdict:
+    """What an interval of log ratios says about a minimum effect, also as a log ratio."""
+    if low > margin:
         return Verdict.FASTER
-    if high < 0:
+    if high < -margin:
         return Verdict.SLOWER
+    if -margin < low and high < margin:
+        return Verdict.EQUIVALENT
     return Verdict.NO_DIFFERENCE_SHOWN

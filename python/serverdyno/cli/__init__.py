@@ -22,6 +22,7 @@ from serverdyno.cli import (
     servers,
     suites,
     tree,
+    workload,
 )
 
 app = typer.Typer(
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (load, run, resume, report, compare, suites, plan, servers, calibrate, tree, reference):
+for verb in (load, run, resume, report, compare, suites, plan, servers, calibrate, tree, workload, reference):
     verb.register(app)
 
 

@@ -20,17 +20,20 @@ def register(app: typer.Typer) -> None:
 def check(
     plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
     scale: Annotated[float | None, typer.Option(help="As of `dyno run`.")] = None,
+    suite: Annotated[Path | None, typer.Option(help="As of `dyno run`.")] = None,
 ) -> None:
     """Check a plan, all problems at once, and say what it would run and for how long."""
     from serverdyno import suites  # noqa: PLC0415
+    from serverdyno.plan.document import read_text  # noqa: PLC0415
     from serverdyno.plan.expand import configurations, mixes  # noqa: PLC0415
     from serverdyno.plan.load import load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
-    checked = load_plan(plan, settings_types(), scale)
-    planned = mixes(suites.load(checked.suite), checked.scale)
+    own = None if suite is None else suites.parse(read_text(suite), str(suite))
+    checked = load_plan(plan, settings_types(), scale, own)
+    planned = mixes(own or suites.load(checked.suite), checked.scale)
     levels = configurations(checked)
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
     length_s = len(runs) * sum(mix.length_s for mix in planned)

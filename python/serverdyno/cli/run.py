@@ -21,6 +21,10 @@ def run(
         float | None,
         typer.Option(help="Shorten every mix to this share of its length; all figures then say so."),
     ] = None,
+    suite: Annotated[
+        Path | None,
+        typer.Option(help="A suite's file, in place of the plan's suite; see `dyno suite extend`."),
+    ] = None,
     into: Annotated[
         Path | None, typer.Option(help="Folder of the experiment; otherwise a new one under experiments/.")
     ] = None,
@@ -34,7 +38,8 @@ def run(
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
     text = read_text(plan)
-    checked = parse_plan(text, str(plan), settings_types(), scale)
+    own = None if suite is None else suites.parse(read_text(suite), str(suite))
+    checked = parse_plan(text, str(plan), settings_types(), scale, own)
     folder = into or default_folder(checked.name)
-    with create_experiment(folder, text, checked, suites.load(checked.suite)) as experiment:
+    with create_experiment(folder, text, checked, own or suites.load(checked.suite)) as experiment:
         carry_out.carry_out_and_report(experiment)

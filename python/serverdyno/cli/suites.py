@@ -1,4 +1,4 @@
-"""`dyno suites` and `dyno suite show NAME`."""
+"""`dyno suites` and `dyno suite show NAME`; `dyno suite extend` is in `extend.py`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
+from serverdyno.cli import extend
+
 EXAMPLE = "Example: dyno suite show webbench-2.0-static"
 
 
 def register(app: typer.Typer) -> None:
     """Adds the verbs."""
     app.command("suites", epilog="Example: dyno suites")(list_suites)
-    one = typer.Typer(help="Look at one suite.", epilog=EXAMPLE, no_args_is_help=True)
+    one = typer.Typer(help="Look at one suite, or extend it.", epilog=EXAMPLE, no_args_is_help=True)
     one.command("show", epilog=EXAMPLE)(show)
+    one.command("extend", epilog=extend.EXAMPLE)(extend.extend)
     app.add_typer(one, name="suite")
 
 
@@ -48,20 +51,9 @@ def show(name: Annotated[str, typer.Argument(help="A name that `dyno suites` lis
     console.print(f"Source: {suite.source}", highlight=False)
     console.print(suite.description.strip(), highlight=False)
     parameters = Table("parameter", "value", "how it is known", box=None, header_style="bold")
-    for key, value in _parameters(suite.model_dump()).items():
+    for key, value in suite.parameters().items():
         parameters.add_row(key, str(value), suite.certainty.get(key, ""))
     console.print(parameters)
     console.print(
         "mixes: " + ", ".join(f"{mix.clients} x {mix.threads}" for mix in mixes(suite)), highlight=False
     )
-
-
-def _parameters(suite: dict[str, object]) -> dict[str, object]:
-    """Key path -> value, of everything that shapes the load."""
-    prose = {"name", "title", "source", "description", "certainty", "http"}
-    http = suite["http"]
-    assert isinstance(http, dict)
-    return {
-        **{key: value for key, value in suite.items() if key not in prose},
-        **{f"http.{key}": value for key, value in http.items()},
-    }

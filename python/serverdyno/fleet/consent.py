@@ -10,15 +10,31 @@ import contextlib
 import os
 import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
-from serverdyno._native import Target
+from serverdyno._native import SmbTarget, Target
 from serverdyno.errors import ConsentError, ServerError, UserError
-from serverdyno.plan.model import Bounds, Mix
+from serverdyno.plan.model import Bounds, Mix, SmbSettings
 from serverdyno.plan.validate import is_loopback
 
 TOKEN_BYTES = 16
+TargetT = TypeVar("TargetT", Target, SmbTarget)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Shares of an SMB server and who may use them. `network_namespace`: the file that names it, where the
+    server is in one of its own.
+    """
+
+    url: str
+    names: tuple[str, ...]
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    network_namespace: str | None = None
 
 
 def open_target(url: str, bounds: Bounds | None = None, mixes: Sequence[Mix] = ()) -> Target:
@@ -26,13 +42,41 @@ def open_target(url: str, bounds: Bounds | None = None, mixes: Sequence[Mix] = (
 
     Raises UserError, ServerError, or ConsentError that says how consent is given.
     """
+    return _bounded(url, bounds, mixes, lambda token: Target.open(url, token))
+
+
+def open_shares(
+    shares: Shares, smb: SmbSettings, bounds: Bounds | None = None, mixes: Sequence[Mix] = ()
+) -> SmbTarget:
+    """The shares, as `open_target` does it."""
+
+    def opened(token: str | None) -> SmbTarget:
+        return SmbTarget.open(
+            shares.url,
+            shares=list(shares.names),
+            user=shares.user,
+            password=shares.password,
+            network_namespace=shares.network_namespace,
+            consent_token=token,
+            min_dialect=smb.min_dialect,
+            max_dialect=smb.max_dialect,
+            signing=smb.signing,
+            encryption=smb.encryption,
+        )
+
+    return _bounded(shares.url, bounds, mixes, opened)
+
+
+def _bounded(
+    url: str, bounds: Bounds | None, mixes: Sequence[Mix], opened: Callable[[str | None], TargetT]
+) -> TargetT:
     for mix in mixes:
         if bounds and (mix.clients > bounds.max_clients or mix.length_s > bounds.max_length_s):
             raise UserError(
                 f"mix {mix.name}, {mix.clients} clients for {mix.length_s:g} s, is outside of the bounds of {url}: "
                 f"{bounds.max_clients} clients and {bounds.max_length_s:g} s"
             )
-    target = _consenting(url)
+    target = _consenting(url, opened)
     if bounds is None and not target.loopback:
         raise UserError(
             f"{url} is {target.address}, which is not this machine: its load must be bounded",
@@ -41,11 +85,11 @@ def open_target(url: str, bounds: Bounds | None = None, mixes: Sequence[Mix] = (
     return target
 
 
-def _consenting(url: str) -> Target:
+def _consenting(url: str, opened: Callable[[str | None], TargetT]) -> TargetT:
     # A token is made only for who needs it: loopback does not, and a home that can't be written is no obstacle there.
     token = None if is_loopback(url) else consent_token()
     try:
-        return Target.open(url, token)
+        return opened(token)
     except PermissionError as error:
         raise ConsentError(
             str(error), hint="Put the file there, or ask whoever runs the server; loopback needs no consent."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
@@ -13,6 +13,12 @@ from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Suite
 TICK_S = 0.25
 STOP_WAIT_S = 10.0  # a stopped mix ends within a moment
 PREFLIGHT_S = 0.3
+PREFLIGHT_HINTS = {
+    "webbench-static": "The document root must hold the WebBench tree: `dyno tree DIRECTORY` writes it.",
+    "url": "Only complete answers with a status of 200 to 299 count.",
+    "diskmix": "The user must be able to make, write and delete files in the root of every share.",
+    "loadfile": "The user must be able to make, write and delete files in the root of every share.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +26,12 @@ class Task:
     """What a mix needs beyond itself: the same for all mixes of a run."""
 
     suite: Suite
-    target: _native.Target
+    target: _native.Target | _native.SmbTarget
     generator: GeneratorPlan
     cpus: tuple[int, ...]
     bounds: Bounds | None
+    workspaces: _native.Workspaces = field(default_factory=_native.Workspaces)
+    load_file: _native.LoadFile | None = None
 
 
 def stream_seed(seed: int, repetition: int, mix: int) -> int:
@@ -79,14 +87,10 @@ def preflight(task: Task, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.Mi
     result = run_mix(short, task, seed=0, on_tick=lambda _: None)
     if result["errors"]:
         worst = max(result["errors"], key=lambda error: error["count"])
-        hint = (
-            "The document root must hold the WebBench tree: `dyno tree DIRECTORY` writes it."
-            if task.suite.workload == "webbench-static"
-            else "Only complete answers with a status of 200 to 299 count."
-        )
+        hint = PREFLIGHT_HINTS[task.suite.workload]
         raise ServerError(
             f"{task.target.url} does not serve the workload: {worst['example']} "
-            f"({worst['count']} of {result['operations_total'] + worst['count']} requests)",
+            f"({worst['count']} of {result['operations_total'] + worst['count']} operations)",
             hint=hint,
         )
     return result
@@ -99,10 +103,8 @@ def _until_next_look(elapsed_s: float, mix: Mix) -> float:
 
 
 def _specification(mix: Mix, task: Task, seed: int) -> _native.MixSpec:
-    suite, http, generator = task.suite, task.suite.http, task.generator
-    return _native.MixSpec(
-        target=task.target,
-        workload=suite.workload,
+    suite, generator = task.suite, task.generator
+    shape = _native.Shape(
         clients=mix.clients,
         threads=mix.threads,
         length_s=mix.length_s,
@@ -110,15 +112,51 @@ def _specification(mix: Mix, task: Task, seed: int) -> _native.MixSpec:
         ramp_down_s=mix.ramp_down_s,
         delay_s=mix.delay_s,
         think_time_s=mix.think_time_s,
-        seed=seed,
-        http_version=http.version,
-        keep_alive=http.keep_alive,
-        close=http.close,
-        receive_buffer_bytes=http.receive_buffer_bytes,
         timeout_s=suite.timeout_s,
+        seed=seed,
         leave_after_errors=suite.leave_after_errors,
         verify_share=generator.verify_share,
-        max_rate_per_s=task.bounds.max_rate_per_s if task.bounds else None,
+        max_rate_per_s=_max_rate_per_s(mix, task),
         engine_threads=generator.threads,
         cpus=list(task.cpus),
     )
+    if isinstance(task.target, _native.SmbTarget):
+        return _files(shape, mix, task)
+    assert suite.workload in ("webbench-static", "url")
+    return _native.web_mix(
+        shape,
+        target=task.target,
+        workload=suite.workload,
+        http_version=suite.http.version,
+        keep_alive=suite.http.keep_alive,
+        close=suite.http.close,
+        receive_buffer_bytes=suite.http.receive_buffer_bytes,
+    )
+
+
+def _files(shape: _native.Shape, mix: Mix, task: Task) -> _native.MixSpec:
+    assert isinstance(task.target, _native.SmbTarget)
+    suite, files = task.suite, task.suite.files
+    assert suite.workload in ("diskmix", "loadfile")
+    return _native.files_mix(
+        shape,
+        target=task.target,
+        workload=suite.workload,
+        workspaces=task.workspaces,
+        cache=files.cache,
+        redirector=files.redirector,
+        dormant_files=files.dormant_files,
+        dormant_s=files.dormant_s,
+        workspace_bytes=files.workspace_bytes,
+        legacy_seed_reads=files.legacy_seed_reads,
+        true_offsets=files.true_offsets,
+        keep_workspace=files.save_workspace and not mix.last,
+    )
+
+
+def _max_rate_per_s(mix: Mix, task: Task) -> float | None:
+    """Operations a second of all clients: the bound of a target elsewhere, or the pace of a paced suite."""
+    bounds = [task.bounds.max_rate_per_s] if task.bounds else []
+    if task.suite.files.operations_per_client_s is not None:
+        bounds.append(task.suite.files.operations_per_client_s * mix.clients * mix.threads)
+    return min(bounds, default=None)

@@ -58,6 +58,7 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
             ramp_down_s=_scaled(suite.ramp_down_s, scale),
             delay_s=_scaled(suite.delay_s, scale),
             think_time_s=suite.think_time_s,
+            last=index == len(suite.clients),
         )
         for index, clients in enumerate(suite.clients, start=1)
     ]

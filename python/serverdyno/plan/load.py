@@ -7,26 +7,37 @@ from pathlib import Path
 
 from serverdyno.errors import PlanError
 from serverdyno.plan.document import described, parse_toml, read_text
-from serverdyno.plan.model import Plan
+from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.validate import SettingsTypes, check_plan
 
 _SCALE_OPTION = "--scale"
 
 
-def load_plan(path: Path, settings_types: SettingsTypes, scale: float | None = None) -> Plan:
+def load_plan(
+    path: Path, settings_types: SettingsTypes, scale: float | None = None, suite: Suite | None = None
+) -> Plan:
     """The plan in a file. Raises PlanError with all its problems, UserError for a file that can't be read.
 
-    `settings_types`: the settings model of every server there is, by name. `scale` replaces that of the file.
+    `settings_types`: the settings model of every server there is, by name. `scale` and `suite`, a suite that
+    isn't shipped, replace those of the file.
     """
-    return parse_plan(read_text(path), str(path), settings_types, scale)
+    return parse_plan(read_text(path), str(path), settings_types, scale, suite)
 
 
-def parse_plan(text: str, source: str, settings_types: SettingsTypes, scale: float | None = None) -> Plan:
+def parse_plan(
+    text: str,
+    source: str,
+    settings_types: SettingsTypes,
+    scale: float | None = None,
+    suite: Suite | None = None,
+) -> Plan:
     """The plan in a text; `source` is what its problems are said to be of. Otherwise as `load_plan`."""
     data = parse_toml(text, source)
     if scale is not None:
         data["scale"] = scale
-    plan, problems = check_plan(data, settings_types)
+    if suite is not None:
+        data["suite"] = suite.name
+    plan, problems = check_plan(data, settings_types, suite=suite)
     if scale is not None:
         # The file isn't wrong where the option is.
         problems = [

@@ -15,6 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 Certainty = Annotated[str, Field(pattern=r"^(seen|derived|memory|choice)(: .+)?$")]
 Order = Literal["interleaved", "sequential", "random"]
+Protocol = Literal["http", "smb"]
+Workload = Literal["webbench-static", "url", "diskmix", "loadfile"]
+Dialect = Literal["2.0.2", "2.1", "3.0", "3.0.2", "3.1.1"]
 MAX_CLIENTS = 100_000
 MAX_LENGTH_S = 24 * 3600
 
@@ -32,6 +35,37 @@ class HttpSettings(Model):
     keep_alive: bool = True
     close: Literal["ordinary", "reset"] = "ordinary"
     receive_buffer_bytes: int = Field(default=65536, ge=256, le=16 * 1024 * 1024)
+
+
+class SmbSettings(Model):
+    """How a client speaks SMB. "off": never, a server that requires it is refused; "auto": where it does."""
+
+    min_dialect: Dialect = "2.0.2"
+    max_dialect: Dialect = "3.1.1"
+    signing: Literal["off", "auto", "required"] = "auto"
+    encryption: Literal["off", "required"] = "off"
+
+
+class FilesSettings(Model):
+    """How a client uses files: its cache, its workspace, its pace.
+
+    `cache` says what the client asks the server for to cache on; "none" writes and reads through. `redirector`
+    "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and `dormant_s`: how many
+    closed files are kept open, and for how long (Windows' DormantFileLimit and ScavengerTimeLimit).
+    `operations_per_client_s` bounds the pace of each client. `load_file` is replayed by the workload "loadfile".
+    `save_workspace`: the files stay from mix to mix; after the last they are removed in any case.
+    """
+
+    cache: Literal["none", "oplocks", "leases"] = "leases"
+    redirector: Literal["xp", "plain"] = "plain"
+    dormant_files: int = Field(default=45, ge=0, le=100_000)
+    dormant_s: float = Field(default=10, ge=0, le=3600)
+    workspace_bytes: int = Field(default=20 * 2**20, ge=15 * 2**20, le=2**40)
+    save_workspace: bool = True
+    legacy_seed_reads: bool = False
+    true_offsets: bool = False
+    operations_per_client_s: float | None = Field(default=None, gt=0)
+    load_file: str | None = None
 
 
 class ThreadStep(Model):
@@ -53,7 +87,7 @@ class Suite(Model):
     title: str
     source: str
     description: str = ""
-    workload: Literal["webbench-static", "url"]
+    workload: Workload
     clients: list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]] = Field(min_length=1)
     threads: int = Field(default=1, ge=1, le=1000)
     threads_from: list[ThreadStep] = []
@@ -65,12 +99,33 @@ class Suite(Model):
     timeout_s: float = Field(default=30, gt=0, le=600)
     leave_after_errors: int | None = Field(default=1, ge=1)
     http: HttpSettings = HttpSettings()
+    smb: SmbSettings = SmbSettings()
+    files: FilesSettings = FilesSettings()
     certainty: dict[str, Certainty] = {}
+
+    @property
+    def protocol(self) -> Protocol:
+        """What its workload is carried out over."""
+        return "smb" if self.workload in ("diskmix", "loadfile") else "http"
+
+    def parameters(self) -> dict[str, object]:
+        """Key path (`length_s`, `http.version`) -> value, of everything that shapes the load."""
+        sections = ("http",) if self.protocol == "http" else ("smb", "files")
+        own = self.model_dump(
+            exclude={"name", "title", "source", "description", "certainty", "http", "smb", "files"}
+        )
+        return own | {
+            f"{section}.{key}": value
+            for section in sections
+            for key, value in getattr(self, section).model_dump().items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """One fixed load for a fixed time, ready to run. `index` is its place in the suite, from 1."""
+    """One fixed load for a fixed time, ready to run. `index` is its place in the suite, from 1; `last`: no
+    other comes after it.
+    """
 
     index: int
     name: str
@@ -81,6 +136,7 @@ class Mix:
     ramp_down_s: float
     delay_s: float
     think_time_s: float
+    last: bool = False
 
     @property
     def window_s(self) -> float:
@@ -123,7 +179,11 @@ class ServerPlan(Model):
 
 
 class Plan(Model):
-    """Suite x configurations x repetitions."""
+    """Suite x configurations x repetitions.
+
+    `minimum_effect_percent`: the least difference that would matter, as the percentage by which the quicker is faster
+    than the slower. Verdicts are about it; 0: any difference.
+    """
 
     name: Name
     title: str
@@ -132,6 +192,7 @@ class Plan(Model):
     repetitions: int = Field(default=2, ge=1, le=1000)
     order: Order = "interleaved"
     seed: int = Field(default=1, ge=0, lt=2**63)
+    minimum_effect_percent: float = Field(default=0.0, ge=0, le=1000)
     generator: GeneratorPlan = GeneratorPlan()
     servers: list[ServerPlan] = Field(min_length=1)
 

@@ -20,9 +20,10 @@ from serverdyno import suites
 from serverdyno.plan.check_suite import scale_problems
 from serverdyno.plan.document import Problem, check_model, explain, unknown_name
 from serverdyno.plan.expand import combinations, configuration_name, mixes
-from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Plan, ServerPlan
+from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Plan, ServerPlan, Suite
 
-EXTERNAL = "external"
+EXTERNALS = {"external": "http", "external-smb": "smb"}
+"""Servers that the user runs, with the scheme of their URLs."""
 MAX_RUNS = 10_000
 # Names become folder names, whose limit is 255 bytes, and legends, whose limit is the reader's patience.
 MAX_CONFIGURATION_NAME = 100
@@ -32,34 +33,40 @@ SettingsTypes = Mapping[str, type[BaseModel]]
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """What a server of a plan is checked against. `mixes` is empty where the suite isn't known."""
+    """What a server of a plan is checked against. `mixes` is empty, `suite` None, where it isn't known."""
 
     settings_types: SettingsTypes
     machine_cpus: Collection[int]
     generator: GeneratorPlan
     mixes: list[Mix]
+    suite: Suite | None
 
 
 def check_plan(
-    data: Mapping[str, Any], settings_types: SettingsTypes, machine_cpus: Collection[int] | None = None
+    data: Mapping[str, Any],
+    settings_types: SettingsTypes,
+    machine_cpus: Collection[int] | None = None,
+    suite: Suite | None = None,
 ) -> tuple[Plan | None, list[Problem]]:
     """The plan in a document, or None, and everything that is wrong with it.
 
     `settings_types`: the settings model of every server there is, by the server's name. `machine_cpus`: the
-    CPUs that may be named; those that this process may use unless told otherwise.
+    CPUs that may be named; those that this process may use unless told otherwise. `suite`: the plan's suite, where
+    it isn't a shipped one.
     """
     plan, unsound = check_model(Plan, data)
     frame = _frame(data, _first_keys(unsound))
     problems: list[Problem] = []
     planned_mixes: list[Mix] = []
-    if frame.suite in suites.names():
+    if suite is None and frame.suite in suites.names():
         suite = suites.load(frame.suite)
+    if suite is not None:
         planned_mixes = mixes(suite, frame.scale)
         problems += scale_problems(suite, frame.scale)
     elif frame.suite == data.get("suite"):
         problems.append(Problem(("suite",), unknown_name("suite", frame.suite, suites.names())))
     available = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
-    around = _Surroundings(settings_types, available, frame.generator, planned_mixes)
+    around = _Surroundings(settings_types, available, frame.generator, planned_mixes, suite)
     problems += _cpu_problems(("generator", "cpus"), frame.generator.cpus, available)
     servers = _sound_servers(data)
     if (too_many := _size_problem(servers, frame.repetitions)) is not None:
@@ -72,7 +79,7 @@ def check_plan(
     return plan, [*unsound, *(found for found in problems if found.path not in doubtful)]
 
 
-def url_problem(url: str) -> str | None:
+def url_problem(url: str, scheme: str = "http") -> str | None:
     """What keeps a URL from being a target, in words. That it consents is proven when load starts."""
     if not url.isascii() or not url.isprintable() or " " in url:
         return f"{url!r} contains a character that a URL can't: write it as %XX"
@@ -83,8 +90,8 @@ def url_problem(url: str) -> str | None:
         return f'"{url}" is not a URL: {error}'
     if parts.username is not None or parts.password is not None:
         return "must not contain a user name or password: it would be written into the experiment"
-    if parts.scheme != "http":
-        return f'"{url}" must begin with http:// (other protocols can\'t be measured yet)'
+    if parts.scheme != scheme:
+        return f'"{url}" must begin with {scheme}://'
     if not parts.hostname or port == 0:
         return f'"{url}" names no host, or port 0'
     return "must not contain a fragment (#...), which is never sent" if parts.fragment else None
@@ -140,7 +147,9 @@ def _server_problems(path: tuple[str, int], server: ServerPlan, around: _Surroun
         message = unknown_name("server", server.server, around.settings_types)
         yield Problem((*path, "server"), message)
     else:
-        yield from _settings_problems(path, server, around.settings_types[server.server])
+        settings_type = around.settings_types[server.server]
+        yield from _settings_problems(path, server, settings_type)
+        yield from _protocol_problems(path, server, settings_type, around.suite)
     for factor in server.factors:
         if factor in server.settings:
             message = "is also a setting: what varies can't be fixed as well"
@@ -150,6 +159,16 @@ def _server_problems(path: tuple[str, int], server: ServerPlan, around: _Surroun
         message = f"{_listed(shared)} also in generator.cpus: the generator would take time from the server"
         yield Problem((*path, "cpus"), message)
     yield from _target_problems(path, server, around.mixes)
+
+
+def _protocol_problems(
+    path: tuple[str, int], server: ServerPlan, settings_type: type[BaseModel], suite: Suite | None
+) -> Iterator[Problem]:
+    """A server that doesn't speak what the suite asks over."""
+    spoken = getattr(settings_type, "protocol", None)
+    if suite is not None and spoken is not None and spoken != suite.protocol:
+        message = f"speaks {spoken}, but the suite {suite.name} loads over {suite.protocol}"
+        yield Problem((*path, "server"), message)
 
 
 def _settings_problems(
@@ -180,18 +199,20 @@ def _cpu_problems(
 
 
 def _target_problems(path: tuple[str, int], server: ServerPlan, planned: list[Mix]) -> Iterator[Problem]:
-    if server.server != EXTERNAL:
+    if server.server not in EXTERNALS:
         for key in ("url", "bounds"):
             if getattr(server, key) is not None:
-                message = f'is only for the server "{EXTERNAL}": {server.server} is started here, on loopback'
+                message = (
+                    f"is only for the servers external and external-smb: {server.server} is started here"
+                )
                 yield Problem((*path, key), message)
         return
     if server.cpus:
-        message = f'can\'t be chosen for the server "{EXTERNAL}", which is not started here'
+        message = f'can\'t be chosen for the server "{server.server}", which is not started here'
         yield Problem((*path, "cpus"), message)
     if server.url is None:
-        yield Problem((*path, "url"), f'missing: the server "{EXTERNAL}" is a URL')
-    elif (wrong := url_problem(server.url)) is not None:
+        yield Problem((*path, "url"), f'missing: the server "{server.server}" is a URL')
+    elif (wrong := url_problem(server.url, EXTERNALS[server.server])) is not None:
         yield Problem((*path, "url"), wrong)
     elif not is_loopback(server.url) and server.bounds is None:
         message = "missing: a target that is not loopback needs max_clients, max_rate_per_s and max_length_s"

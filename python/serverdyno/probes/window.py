@@ -28,6 +28,7 @@ class _Sample:
     server_cpu_s: float | None
     own_cpu_s: float
     machine: dict[str, float]
+    syncs: dict[str, int] | None
 
 
 class WindowMeter:
@@ -37,9 +38,13 @@ class WindowMeter:
     then applied to the window's own length.
     """
 
-    def __init__(self, server_cpu_s: Callable[[], float | None]) -> None:
-        """`server_cpu_s`: CPU seconds of the server under test so far."""
-        self._server_cpu_s = server_cpu_s
+    def __init__(
+        self,
+        server_cpu_s: Callable[[], float | None],
+        server_syncs: Callable[[], dict[str, int] | None] = lambda: None,
+    ) -> None:
+        """`server_cpu_s`: CPU seconds of the server under test so far. `server_syncs`: its syncs so far, by name."""
+        self._server_cpu_s, self._server_syncs = server_cpu_s, server_syncs
         self._opened: _Sample | None = None
         self._closed: _Sample | None = None
 
@@ -64,5 +69,18 @@ class WindowMeter:
         others = used_by_others(opened.machine, closed.machine, ours_s)
         return WindowUse(server_s * share, others["others_s"] * share, others["steal_s"] * share)
 
+    def syncs(self) -> dict[str, int] | None:
+        """Calls by name between the two samples, as they are: what came in the milliseconds that a sample was late
+        is among them. None: not known.
+        """
+        if self._opened is None or self._closed is None:
+            return None
+        before, after = self._opened.syncs, self._closed.syncs
+        if before is None or after is None:
+            return None
+        return {name: count - before[name] for name, count in after.items()}
+
     def _sample(self) -> _Sample:
-        return _Sample(time.monotonic(), self._server_cpu_s(), time.process_time(), machine_cpu())
+        return _Sample(
+            time.monotonic(), self._server_cpu_s(), time.process_time(), machine_cpu(), self._server_syncs()
+        )

@@ -6,7 +6,7 @@ Each is said once, however many mixes it concerns. What the figures show is in `
 from __future__ import annotations
 
 from serverdyno.analysis.trust import machine_marks
-from serverdyno.report import wording
+from serverdyno.report import durability, wording
 from serverdyno.report.basis import shortening
 from serverdyno.report.results import Results, cpus_busy
 from serverdyno.report.source import Source
@@ -34,7 +34,14 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
         for record, reason in results.left_out
     ]
     found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
-    return (*found, *_run_warnings(source), *_shared_cpus(source), *_noise(results), *_low_ceiling(results))
+    return (
+        *found,
+        *durability.warnings(durability.promises(source, results)),
+        *_run_warnings(source),
+        *_shared_cpus(source),
+        *_noise(results),
+        *_low_ceiling(results),
+    )
 
 
 def _run_warnings(source: Source) -> list[str]:

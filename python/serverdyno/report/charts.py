@@ -13,6 +13,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from serverdyno.report import wording
 from serverdyno.report.model import Figure, Panel, Series
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
@@ -21,6 +22,7 @@ DASHES = ([1, 0], [8, 3], [2, 3], [8, 3, 2, 3], [14, 4], [4, 2])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 INK = "#1b2733"
 QUIET = "#5b6875"
+SHADE = "#eef1f4"
 LEVEL_LINE: dict[str, Any] = {"color": QUIET, "strokeDash": [3, 3], "strokeWidth": 1}
 WIDTH = 760
 HEIGHT = 330
@@ -34,7 +36,7 @@ CHARACTER_WIDTH = 6.9
 
 def svg(figure: Figure) -> str:
     """The SVG text of a figure."""
-    body = _bars(figure) if figure.kind == "bars" else _lines(figure)
+    body = {"bars": _bars, "effects": _effects, "lines": _lines}[figure.kind](figure)
     chart = alt.vconcat(*body, spacing=10).properties(
         title=alt.TitleParams(
             figure.title,
@@ -89,14 +91,13 @@ def _plot(panel: Panel, x_title: str, width: int, height: int) -> Any:
     y_scale, y_axis = _logarithmic(rows) if panel.logarithmic else _linear(rows)
     y = alt.Y("y:Q", title=panel.y_title, scale=y_scale, axis=y_axis)
     base = alt.Chart(alt.InlineData(values=rows))
-    layers = [
-        base.mark_rule(strokeWidth=1.2).encode(
-            x, alt.Y("low:Q", title=panel.y_title), alt.Y2("high:Q"), _colour()
-        ),
-        base.mark_line(strokeWidth=2).encode(x, y, _colour(), _dash()),
-        base.mark_point(size=52, strokeWidth=1.8, opacity=1).encode(x, y, _colour(), _shape(), _fill()),
-    ]
-    layers = [*(_level(level) for level, _ in panel.levels), *layers]
+    layers = [base.mark_line(strokeWidth=1.2 if panel.plain else 2).encode(x, y, _colour(), _dash())]
+    if not panel.plain:
+        rule = base.mark_rule(strokeWidth=1.2)
+        layers.insert(0, rule.encode(x, alt.Y("low:Q", title=panel.y_title), alt.Y2("high:Q"), _colour()))
+        points = base.mark_point(size=52, strokeWidth=1.8, opacity=1)
+        layers.append(points.encode(x, y, _colour(), _shape(), _fill()))
+    layers = [*_shaded(panel), *(_level(level) for level, _ in panel.levels), *layers]
     title = alt.TitleParams(panel.title, anchor="start", fontSize=12, color=INK, offset=6)
     return alt.layer(*layers).properties(width=width, height=height, title=title)
 
@@ -177,6 +178,16 @@ def _fill() -> alt.Fill:
     return alt.Fill("fill:N", scale=None, legend=None)
 
 
+def _shaded(panel: Panel) -> list[Any]:
+    """Ranges of x behind the lines."""
+    rows = [{"x": start, "end": end} for start, end in panel.shaded]
+    if not rows:
+        return []
+    return [
+        alt.Chart(alt.InlineData(values=rows)).mark_rect(color=SHADE).encode(alt.X("x:Q"), alt.X2("end:Q"))
+    ]
+
+
 def _level(level: float) -> Any:
     """A line across, named in the legend: beside the data a name would meet some point of it."""
     return alt.Chart(alt.InlineData(values=[{"y": level}])).mark_rule(**LEVEL_LINE).encode(alt.Y("y:Q"))
@@ -245,6 +256,48 @@ def _bars(figure: Figure) -> list[Any]:
         ),
     ]
     return [alt.layer(*layers).properties(width=width, height=34 * len(rows))]
+
+
+def _effects(figure: Figure) -> list[Any]:
+    """Points with their intervals about a line at zero, one below another."""
+    series = figure.panels[0].series
+    rows = [_effect(line) for line in series]
+    base = alt.Chart(alt.InlineData(values=rows))
+    names = max(len(line.name) for line in series) * CHARACTER_WIDTH
+    axis = alt.Axis(ticks=False, domain=False, labelLimit=WIDTH, minExtent=names, grid=True)
+    y = alt.Y("name:N", sort=[line.name for line in series], title=None, axis=axis)
+    reach = max(abs(row[end]) for row in rows for end in ("low", "high")) or 1.0
+    scale = alt.Scale(
+        domain=[min(0.0, *(row["low"] for row in rows)) - 0.05 * reach, _highest(rows) + 0.2 * reach]
+    )
+
+    def x(field: str) -> alt.X:
+        return alt.X(
+            f"{field}:Q", title=figure.x_title, scale=scale, axis=alt.Axis(format="+.6~g", tickCount=7)
+        )
+
+    layers = [
+        alt.Chart(alt.InlineData(values=[{"y": 0.0}])).mark_rule(color=INK, strokeWidth=1).encode(x("y")),
+        base.mark_rule(color=COLOURS[0], strokeWidth=2).encode(x("low"), alt.X2("high:Q"), y),
+        base.mark_point(size=60, filled=True, color=COLOURS[0], opacity=1).encode(x("y"), y),
+        base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x("high"), y, alt.Text("label:N")),
+    ]
+    return [alt.layer(*layers).properties(width=WIDTH - names, height=30 * len(rows))]
+
+
+def _highest(rows: list[dict[str, Any]]) -> float:
+    return max(0.0, *(float(row["high"]) for row in rows))
+
+
+def _effect(line: Series) -> dict[str, Any]:
+    point = line.points[0]
+    return {
+        "name": line.name,
+        "y": point.y,
+        "low": point.y if point.low is None else point.low,
+        "high": point.y if point.high is None else point.high,
+        "label": wording.change(point.y),
+    }
 
 
 def _bar(line: Series) -> dict[str, Any]:

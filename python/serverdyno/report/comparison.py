@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.errors import UserError
-from serverdyno.report import tables, verdicts, wording
-from serverdyno.report.build import compared
+from serverdyno.report import pairs, tables, verdicts, wording
 from serverdyno.report.findings import MOST_FINDINGS
 from serverdyno.report.model import Comparison, Finding, Report, Table, verdict_of
 from serverdyno.report.source import Source
+from serverdyno.report.terms import Terms
 
 LASTING_HOST_FACTS = (
     "cpu model",
@@ -26,7 +26,7 @@ LASTING_HOST_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What `dyno compare` says. `verdict` is for programs: the most alarming of all comparisons.
+    """What `dyno compare` says. `verdict` is for programs: the most alarming of all comparisons with the base.
 
     `warnings`: those of the reports. `differences`: what else differs between two experiments than the server
     under test.
@@ -56,7 +56,7 @@ def _within(report: Report) -> Compared:
             hint="Give a second experiment, or a plan with several servers or factors.",
         )
     basis = next(table.basis for table in report.tables)
-    return _result(report.comparisons, basis, report.warnings, ())
+    return _result(report.comparisons, report.results.terms, basis, report.warnings, ())
 
 
 def _across(base: Report, other: Report) -> Compared:
@@ -69,13 +69,16 @@ def _across(base: Report, other: Report) -> Compared:
             hint=f"First: {wording.listing(list(base_results))}. "
             f"Second: {wording.listing(other.source.configuration_names)}.",
         )
-    comparisons = tuple(
-        compared(
-            replace(base_results[result.name], name=f"{result.name} (first)"),
-            replace(result, name=f"{result.name} (second)"),
-            paired=False,
-        )
-        for result in common
+    comparisons = pairs.compared(
+        [
+            (
+                replace(base_results[result.name], name=f"{result.name} (first)"),
+                replace(result, name=f"{result.name} (second)"),
+            )
+            for result in common
+        ],
+        paired=False,
+        minimum_percent=other.source.head.plan.minimum_effect_percent,
     )
     basis = f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
     warnings = tuple(
@@ -83,28 +86,32 @@ def _across(base: Report, other: Report) -> Compared:
         for which, report in (("First", base), ("Second", other))
         for warning in report.warnings
     )
-    return _result(comparisons, basis, warnings, _differences(base.source, other.source))
+    differences = _differences(base.source, other.source)
+    return _result(comparisons, base.results.terms, basis, warnings, differences)
 
 
 def _refuse_unlike(base: Source, other: Source) -> None:
-    pairs = {
-        "suites": (base.head.suite.name, other.head.suite.name),
-        "scales": (f"{base.head.scale:g}", f"{other.head.scale:g}"),
-        "mixes": (_mixes(base), _mixes(other)),
-        "parameters of the suite": (f"{base.head.suite}", f"{other.head.suite}"),
-    }
-    for what, (first, second) in pairs.items():
+    if unlike := [*_unlike(_load(base), _load(other))]:
+        raise UserError(
+            "The experiments can't be compared, because their load differs:\n"
+            + "\n".join(f"  {difference}" for difference in unlike),
+            hint="Run the same suite at the same scale.",
+        )
+
+
+def _load(source: Source) -> dict[str, object]:
+    """Everything that shapes the load, by name."""
+    head = source.head
+    mixes = [f"{mix.clients} x {mix.threads} for {mix.length_s:g} s" for mix in head.mixes]
+    suite = {"suite": head.suite.name, "scale": f"{head.scale:g}", "mixes": ", ".join(mixes)}
+    return suite | head.suite.parameters()
+
+
+def _unlike(base: Mapping[str, object], other: Mapping[str, object]) -> Iterator[str]:
+    for name in {**base, **other}:
+        first, second = base.get(name, wording.NOTHING), other.get(name, wording.NOTHING)
         if first != second:
-            raise UserError(
-                f"The experiments can't be compared: their {what} differ. First: {first}. Second: {second}.",
-                hint="Run the same suite at the same scale.",
-            )
-
-
-def _mixes(source: Source) -> str:
-    return ", ".join(
-        f"{mix.clients} clients x {mix.threads} for {mix.length_s:g} s" for mix in source.head.mixes
-    )
+            yield f"{name}: first {first}, second {second}"
 
 
 def _differences(base: Source, other: Source) -> tuple[str, ...]:
@@ -126,15 +133,25 @@ def _host(source: Source, fact: str) -> str:
     return f"{found.get(name) if name and isinstance(found, Mapping) else found}"
 
 
+def _with_the_base(comparisons: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
+    """Without those between two that are both somebody's other: which of those two should be faster isn't said."""
+    others = {comparison.other for comparison in comparisons}
+    return tuple(comparison for comparison in comparisons if comparison.base not in others)
+
+
 def _result(
-    comparisons: tuple[Comparison, ...], basis: str, warnings: tuple[str, ...], differences: tuple[str, ...]
+    comparisons: tuple[Comparison, ...],
+    terms: Terms,
+    basis: str,
+    warnings: tuple[str, ...],
+    differences: tuple[str, ...],
 ) -> Compared:
-    table = replace(tables.improvements(comparisons, basis), number=1)
+    table = replace(tables.improvements(comparisons, terms, basis), number=1)
     return Compared(
         comparisons=comparisons,
         table=table,
-        findings=tuple(verdicts.findings(comparisons, {table.key: table.label}, MOST_FINDINGS)),
+        findings=tuple(verdicts.findings(comparisons, terms, {table.key: table.label}, MOST_FINDINGS)),
         warnings=warnings,
         differences=differences,
-        verdict=verdict_of(comparisons),
+        verdict=verdict_of(_with_the_base(comparisons)),
     )

@@ -14,6 +14,7 @@ from serverdyno.report.histograms import QUANTILE_NAMES
 from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.results import ConfigurationResult, MixResult, Results
 from serverdyno.report.source import Source
+from serverdyno.report.terms import WEB, Terms
 
 SERIES_PER_FIGURE = 6
 CLIENTS_AXIS = "Clients"
@@ -41,22 +42,23 @@ def groups(results: Results) -> Iterator[tuple[str, Sequence[ConfigurationResult
 def peaks(results: Results, basis: str) -> list[Figure]:
     """Bars: the peak of each configuration with its range."""
     series = tuple(
-        Series(result.name, style, (_spread_point(0, result.requests_s.peak, result.peak),))
+        Series(result.name, style, (_spread_point(0, result.throughput.peak, result.peak),))
         for style, result in enumerate(results.configurations)
-        if result.requests_s is not None and result.peak is not None
+        if result.throughput is not None and result.peak is not None
     )
     if not series:
         return []
-    panels = (Panel("", "Peak, requests/s", series),)
+    unit = results.terms.unit
+    panels = (Panel("", f"Peak, {unit}", series),)
     line = basis + _key_to_marks(panels)
-    return [Figure("peaks", 0, "Peak throughput", line, "bars", "Requests/s", panels)]
+    return [Figure("peaks", 0, "Peak throughput", line, "bars", _capital(unit), panels)]
 
 
 def throughput(source: Source, results: Results, basis: str) -> list[Figure]:
-    """Lines: requests/s against clients with the range, and the levels from which a mix is limited."""
+    """Lines: throughput against clients with the range, and the levels from which a mix is limited."""
     found = []
     for suffix, group in groups(results):
-        panel = _throughput_panel(source, group)
+        panel = _throughput_panel(source, results.terms, group)
         if panel.series:
             found.append(_lines(f"throughput{suffix}", "Throughput against clients", basis, (panel,)))
     return found
@@ -66,11 +68,18 @@ def _lines(key: str, title: str, basis: str, panels: tuple[Panel, ...]) -> Figur
     return Figure(key, 0, title, basis + _key_to_marks(panels), "lines", CLIENTS_AXIS, panels)
 
 
-def _throughput_panel(source: Source, group: Sequence[ConfigurationResult]) -> Panel:
-    series = _series(group, lambda mix: _spread_point(mix.clients, mix.requests_s, mix))
+def _capital(unit: str) -> str:
+    return unit[0].upper() + unit[1:]
+
+
+def _throughput_panel(source: Source, terms: Terms, group: Sequence[ConfigurationResult]) -> Panel:
+    series = _series(group, lambda mix: _spread_point(mix.clients, mix.throughput, mix))
+    if terms is not WEB:
+        # The ceiling and the bounds are of operations: they are no level of a figure in bits.
+        return Panel("", terms.unit, series)
     highest = max((point.high or point.y for line in series for point in line.points), default=0.0)
     ceilings = [
-        mix.requests_s.maximum / mix.cost.share_of_ceiling
+        mix.operations_s.maximum / mix.cost.share_of_ceiling
         for result in group
         for mix in result.mixes
         if mix is not None and mix.cost.share_of_ceiling
@@ -80,7 +89,7 @@ def _throughput_panel(source: Source, group: Sequence[ConfigurationResult]) -> P
     levels = [min(levels)] if levels else []
     levels += [(bounds[result.name], f"Bound of {result.name}") for result in group if result.name in bounds]
     near = tuple((level, name) for level, name in levels if 0 < level < 1.5 * highest)
-    return Panel("", "Requests/s", series, levels=near)
+    return Panel("", _capital(terms.unit), series, levels=near)
 
 
 def response_times(results: Results, basis: str) -> list[Figure]:
@@ -98,16 +107,16 @@ def response_times(results: Results, basis: str) -> list[Figure]:
 
 
 def costs(results: Results, basis: str) -> list[Figure]:
-    """Two panels of lines: CPU time per request of server and generator."""
-    found = []
+    """Two panels of lines: CPU time per operation of server and generator."""
+    found, operation = [], results.terms.operation
     for suffix, group in groups(results):
         panels = (
-            Panel("Server", "CPU µs/request", _series(group, _cost_point(server=True))),
-            Panel("Generator", "CPU µs/request", _series(group, _cost_point(server=False))),
+            Panel("Server", f"CPU µs/{operation}", _series(group, _cost_point(server=True))),
+            Panel("Generator", f"CPU µs/{operation}", _series(group, _cost_point(server=False))),
         )
         drawn = tuple(panel for panel in panels if panel.series)
         if drawn:
-            found.append(_lines(f"cpu{suffix}", "CPU per request against clients", basis, drawn))
+            found.append(_lines(f"cpu{suffix}", f"CPU per {operation} against clients", basis, drawn))
     return found
 
 

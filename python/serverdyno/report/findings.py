@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from serverdyno import units
 from serverdyno.analysis.improvement import Figure, Verdict
 from serverdyno.analysis.trust import LIMITS, Mark, limits
-from serverdyno.report import verdicts, wording
+from serverdyno.report import curves, scaling, tuning, verdicts, wording
 from serverdyno.report.basis import NAMES_STATEMENT
 from serverdyno.report.histograms import QUANTILES
 from serverdyno.report.model import Comparison, Finding
 from serverdyno.report.results import SIDES, ConfigurationResult, MixResult, Results
 from serverdyno.report.source import Source
+from serverdyno.report.terms import Terms
 
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""
@@ -47,7 +48,7 @@ def _what_was_done(source: Source, results: Results) -> str:
     load = (
         f"from {min(clients):,} to {max(clients):,} clients"
         if len(set(clients)) > 1
-        else f"{clients[0]:,} clients"
+        else wording.plural(clients[0], "client")
     )
     return (
         f"{subject}{listed} under the suite {source.head.suite.name}: "
@@ -57,10 +58,11 @@ def _what_was_done(source: Source, results: Results) -> str:
 
 
 def _highest_and_lowest(results: Results) -> str:
-    ranked = _ranked([result for result in results.configurations if result.requests_s is not None])
+    ranked = _ranked([result for result in results.configurations if result.throughput is not None])
+    highest = _peak_claim(ranked[0], results.terms)
     if len(ranked) == 1:
-        return f"Peak: {_peak_claim(ranked[0])}"
-    return f"Highest peak: {_peak_claim(ranked[0])} Lowest peak: {_peak_claim(ranked[-1])}"
+        return f"Peak: {highest}"
+    return f"Highest peak: {highest} Lowest peak: {_peak_claim(ranked[-1], results.terms)}"
 
 
 def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
@@ -80,8 +82,11 @@ def findings(
 ) -> tuple[Finding, ...]:
     """The key findings. `tables`: how the text refers to each table, by its key."""
     named = _named(results, comparisons)
-    found = [_peak_finding(source, result, tables) for result in named]
-    found += verdicts.findings(comparisons, tables, MOST_FINDINGS - len(named))
+    found = [_peak_finding(source, result, results.terms, tables) for result in named]
+    found += curves.unsaturated(results, tables)
+    found += verdicts.findings(comparisons, results.terms, tables, MOST_FINDINGS - len(named))
+    found += _of_designs(source, results, tables)
+    found += curves.falls(results, tables)
     if results.mixes:
         found.append(_generator_finding(results, tables))
         found += _machine_finding(results, tables)
@@ -89,10 +94,21 @@ def findings(
     return tuple(found)
 
 
+def _of_designs(source: Source, results: Results, tables: dict[str, str]) -> list[Finding]:
+    """What a plan shows that varies one thing on purpose: scaling, tunings."""
+    found = []
+    if "scaling" in tables:
+        found += scaling.findings(scaling.groups(source, results), tables)
+    design = tuning.design(source)
+    if design is not None and "tuning" in tables:
+        found += tuning.findings(results, design, tuning.effects(source, results, design), tables)
+    return found
+
+
 def _named(results: Results, comparisons: Sequence[Comparison]) -> list[ConfigurationResult]:
     """All configurations where they are few; else the base, the highest and the lowest."""
     configurations = results.configurations
-    if len(configurations) + len(comparisons) <= MOST_FINDINGS:
+    if len(configurations) <= MOST_FINDINGS // 2 or len(configurations) + len(comparisons) <= MOST_FINDINGS:
         return list(configurations)
     ranked = _ranked(configurations)
     outstanding = {configurations[0].name, ranked[0].name, ranked[-1].name}
@@ -103,52 +119,61 @@ def _ranked(configurations: Sequence[ConfigurationResult]) -> list[Configuration
     """The highest peak first, those without one last."""
     return sorted(
         configurations,
-        key=lambda result: result.requests_s.peak.mean if result.requests_s else -1.0,
+        key=lambda result: result.throughput.peak.mean if result.throughput else -1.0,
         reverse=True,
     )
 
 
-def _peak_claim(result: ConfigurationResult) -> str:
-    summary, peak = result.requests_s, result.peak
+def _peak_claim(result: ConfigurationResult, terms: Terms) -> str:
+    summary, peak = result.throughput, result.peak
     if summary is None or peak is None:
         return f"{result.name} finished no mix."
     if summary.peak.mean == 0:
-        return f"{result.name} completed no request in any window."
+        return f"{result.name} completed no {terms.operation} in any window."
     words = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
     limited = f" ({words})" if words else ""
     return (
-        f"{result.name}, {wording.rate(summary.peak.mean)} requests/s{limited} with "
+        f"{result.name}, {terms.written(summary.peak.mean)} {terms.unit}{limited} with "
         f"{wording.plural(peak.clients, 'client')}."
     )
 
 
-def _peak_finding(source: Source, result: ConfigurationResult, tables: dict[str, str]) -> Finding:
-    summary, peak = result.requests_s, result.peak
+def _peak_finding(
+    source: Source, result: ConfigurationResult, terms: Terms, tables: dict[str, str]
+) -> Finding:
+    summary, peak = result.throughput, result.peak
     if summary is None or peak is None:
         return Finding("Peak", f"{result.name} finished no mix, so it has no figures.", tables["runs"])
     if summary.peak.mean == 0:
-        claim = f"{result.name} completed no request in any window."
+        claim = f"{result.name} completed no {terms.operation} in any window."
         return Finding("Peak", claim, f"{_error_words(peak)}. {tables['errors']}.")
     figures = (
-        f"{wording.rate(summary.peak.mean)} requests/s ({wording.significant(peak.mbit_s.mean)} Mbit/s) with "
+        f"{terms.written(summary.peak.mean)} {terms.unit} "
+        f"({terms.second_written(peak.second.mean)} {terms.second_unit}) with "
         f"{wording.plural(peak.clients, 'client')}"
     )
     limited = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
     if Mark.RATE_BOUND in peak.marks:
         bound = wording.rate(source.max_rate_per_s[result.name])
         claim = (
-            f"{result.name} reached {figures}, held by the bound of {bound} requests/s in its plan ({limited}): "
-            "its own peak is not known."
+            f"{result.name} reached {figures}, held by the bound of {bound} {terms.operations}/s in its plan "
+            f"({limited}): its own peak is not known."
         )
     else:
         qualified = f", {limited}: the server may be faster" if limited else ""
         claim = f"{result.name} peaked at {figures}{qualified}. {_after_the_peak(result, peak)}"
-    evidence = [_spread_words(peak), _response_words(peak), _ceiling_words(peak), tables["peaks"]]
+    evidence = [
+        _spread_words(peak, terms),
+        *curves.peak_words(result, terms),
+        _response_words(peak),
+        _ceiling_words(peak),
+        f"{tables['peaks']} and {tables['shape']}",
+    ]
     return Finding("Peak", claim, "; ".join(part for part in evidence if part) + ".")
 
 
 def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
-    summary = result.requests_s
+    summary = result.throughput
     if summary is None or sum(point is not None for point in summary.points) < 2:
         return "One mix makes no curve: how it behaves under other loads is not known."
     if summary.still_rising:
@@ -159,14 +184,14 @@ def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
     if summary.share_of_peak_kept == 1:
         return "That is the last mix; no fall was seen, and no rise beyond the noise."
     kept = wording.share(summary.share_of_peak_kept)
-    return f"At the last mix ({last.clients:,} clients) it kept {kept} of that."
+    return f"At the last mix ({wording.plural(last.clients, 'client')}) it kept {kept} of that."
 
 
-def _spread_words(mix: MixResult) -> str:
-    spread = mix.requests_s
+def _spread_words(mix: MixResult, terms: Terms) -> str:
+    spread = mix.throughput
     if spread.n < 2:
         return "1 repetition"
-    return f"mean of {spread.n} repetitions, {wording.span(spread.minimum, spread.maximum)} requests/s"
+    return f"mean of {spread.n} repetitions, {terms.span(spread.minimum, spread.maximum)} {terms.unit}"
 
 
 def _response_words(mix: MixResult) -> str:
@@ -236,11 +261,13 @@ def _error_finding(results: Results, tables: dict[str, str]) -> Finding:
     mixes = results.mixes
     total = sum(sum(mix.errors.values()) for mix in mixes)
     left = sum(mix.clients_left for mix in mixes)
-    requests = sum(record.operations_total for record in results.used)
+    operations = sum(record.operations_total for record in results.used)
     mixes_run = wording.plural(len(results.used), "mix")
-    evidence = f"{requests:,} successful requests in {mixes_run}, ramps included"
+    evidence = f"{operations:,} successful {results.terms.operations} in {mixes_run}, ramps included"
     if not total and not left:
-        return Finding("Errors", "No request failed and no client left a mix.", f"{evidence}.")
+        return Finding(
+            "Errors", f"No {results.terms.operation} failed and no client left a mix.", f"{evidence}."
+        )
     by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
     sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
     counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"

@@ -18,10 +18,15 @@ QUANTILE_NAMES = ("p50", "p95", "p99", "p99.9")
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Times in ms. `percentiles_ms` follows `QUANTILES`; None where too few samples lie beyond a quantile."""
+    """Times in ms. `percentiles_ms` follows `QUANTILES`; None where too few samples lie beyond a quantile.
+
+    `deviation_ms`: standard deviation of the samples about their mean.
+    """
 
     count: int
     mean_ms: float
+    deviation_ms: float
+    min_ms: float
     max_ms: float
     percentiles_ms: tuple[float | None, ...]
 
@@ -34,6 +39,8 @@ def times(blobs: Sequence[bytes]) -> Times | None:
     return Times(
         count=merged.count,
         mean_ms=merged.mean / units.NS_PER_MS,
+        deviation_ms=merged.deviation / units.NS_PER_MS,
+        min_ms=merged.min / units.NS_PER_MS,
         max_ms=merged.max / units.NS_PER_MS,
         percentiles_ms=tuple(
             merged.value_at(quantile) / units.NS_PER_MS

@@ -94,24 +94,29 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot. `levels`: lines to draw across, each with its name."""
+    """One plot. `levels`: lines to draw across, each with its name. `shaded`: ranges of x that don't count.
+
+    `plain`: the points are too many to be drawn one by one, so there are lines only.
+    """
 
     title: str
     y_title: str
     series: tuple[Series, ...]
     logarithmic: bool = False
     levels: tuple[tuple[float, str], ...] = ()
+    shaded: tuple[tuple[float, float], ...] = ()
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A numbered figure: bars of one panel's points, or lines against clients in one or more panels."""
+    """A numbered figure: bars of one panel's points, effects about zero, or lines in one or more panels."""
 
     key: str
     number: int
     title: str
     basis: str
-    kind: Literal["bars", "lines"]
+    kind: Literal["bars", "effects", "lines"]
     x_title: str
     panels: tuple[Panel, ...]
 
@@ -159,13 +164,16 @@ class Disclosure:
 class Comparison:
     """`other` against `base`: two configurations, or one configuration in two experiments.
 
-    `limits`: the marks that limit any mix of either, with its name: what else than the server set its figures.
+    The verdict of each improvement is final: where `corrected_for` is above 1, it is one of so many comparisons and
+    corrected for them. `limits`: the marks that limit any mix of either, with its name: what else than the server
+    set its figures.
     """
 
     base: str
     other: str
     improvements: tuple[Improvement, ...]
     limits: tuple[tuple[str, Mark], ...] = ()
+    corrected_for: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +218,7 @@ class Report:
 def verdict_of(comparisons: tuple[Comparison, ...]) -> Verdict:
     """One verdict for a program to act on: the most alarming of all comparisons.
 
-    In this order: slower, not comparable, too few repetitions, no difference shown; faster only if all are.
+    In this order: slower, not comparable, too few repetitions, no difference shown, equivalent; faster only if all are.
     Without any comparison: not comparable.
     """
     alarming = (
@@ -218,6 +226,7 @@ def verdict_of(comparisons: tuple[Comparison, ...]) -> Verdict:
         Verdict.NOT_COMPARABLE,
         Verdict.TOO_FEW_REPETITIONS,
         Verdict.NO_DIFFERENCE_SHOWN,
+        Verdict.EQUIVALENT,
     )
     if not comparisons:
         return Verdict.NOT_COMPARABLE

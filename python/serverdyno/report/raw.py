@@ -11,10 +11,12 @@ from serverdyno.report.histograms import QUANTILE_NAMES, Times, times
 from serverdyno.report.model import Comparison, RawTable, Value
 from serverdyno.report.results import MixResult, Results, generator_cpu_s, operations_per_s
 from serverdyno.report.source import Source
-from serverdyno.store.records import CeilingRecord, MixRecord
+from serverdyno.report.terms import WEB, Terms
+from serverdyno.store.records import CallRow, CeilingRecord, ClientRow, MixRecord, RequestRow, SyncRow
 
-TIME_COLUMNS = ("mean_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
+TIME_COLUMNS = ("mean_ms", "sd_ms", "min_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
 SPREAD_COLUMNS = ("n", "mean", "min", "max", "sd")
+Row = ClientRow | CallRow | RequestRow | SyncRow
 RUN_COLUMNS = ("run", "configuration", "repetition", "mix", "clients", "threads")
 
 
@@ -25,13 +27,38 @@ def raw_tables(source: Source, results: Results, comparisons: Sequence[Compariso
         _mixes(results),
         _operations(results),
         _errors(results),
-        _improvements(comparisons),
+        _improvements(comparisons, results.terms),
         _ceilings(source),
+        *(() if results.terms is WEB else _of_files(results)),
     )
 
 
+def _of_files(results: Results) -> tuple[RawTable, ...]:
+    """Of single clients, and of what lies below the application."""
+    return (
+        _rows("clients", "client", ClientRow, results),
+        _rows("calls", "kind of call below the client cache, ramps included", CallRow, results),
+        _rows("requests", "kind of request of the protocol, ramps included", RequestRow, results),
+        _rows("syncs", "system call of the server that makes data durable", SyncRow, results),
+    )
+
+
+def _rows(name: str, what: str, row_type: type[Row], results: Results) -> RawTable:
+    """Rows of the records as they are, each with its run and mix."""
+    nested = {"clients": "by_client"}.get(name, name)
+    columns = (*RUN_COLUMNS, *(field.name for field in fields(row_type)))
+    rows = tuple((*_run(record), *astuple(row)) for record in results.used for row in getattr(record, nested))
+    return RawTable(name, f"One row a run, mix and {what}", columns, rows)
+
+
 def _points(results: Results) -> RawTable:
-    figures = ("requests_s", "mbit_s", "server_cpu_us_per_request", "generator_cpu_us_per_request")
+    terms = results.terms
+    figures = (
+        terms.column,
+        terms.second_column,
+        f"server_cpu_us_per_{terms.operation}",
+        f"generator_cpu_us_per_{terms.operation}",
+    )
     columns = (
         "configuration",
         "clients",
@@ -62,8 +89,8 @@ def _point(mix: MixResult) -> tuple[Value, ...]:
         mix.window_s,
         mix.clients_took_part,
         mix.clients_left,
-        *_spread(mix.requests_s),
-        *_spread(mix.mbit_s),
+        *_spread(mix.throughput),
+        *_spread(mix.second),
         *_spread(cost.server_cpu_us),
         *_spread(cost.generator_cpu_us),
         *_times(mix.response),
@@ -80,7 +107,7 @@ def _spread(spread: Spread | None) -> tuple[Value, ...]:
 def _times(found: Times | None) -> tuple[Value, ...]:
     if found is None:
         return (None,) * len(TIME_COLUMNS)
-    return (found.mean_ms, found.max_ms, *found.percentiles_ms)
+    return found.mean_ms, found.deviation_ms, found.min_ms, found.max_ms, *found.percentiles_ms
 
 
 def _run(record: MixRecord) -> tuple[Value, ...]:
@@ -93,10 +120,11 @@ def _mixes(results: Results) -> RawTable:
         "started_unix_s",
         "window_s",
         "clients_participating",
-        "requests",
-        "requests_s",
-        "requests_total",
-        "bytes_body",
+        "operations",
+        "operations_s",
+        "operations_total",
+        "bytes_read",
+        "bytes_written",
         "bytes_in",
         "bytes_out",
         *TIME_COLUMNS,
@@ -109,27 +137,31 @@ def _mixes(results: Results) -> RawTable:
         "generator_busiest_cpu_s",
         "under_way_at_close",
         "under_way_longest_s",
-        "ceiling_requests_s",
+        "ceiling_operations_s",
         "share_of_ceiling",
         "connections",
         "reconnects",
         "source_addresses",
+        "passes",
+        "bytes_checked",
+        "syncs_known",
     )
     rows = tuple(_mix(record) for record in results.used)
     return RawTable("mixes", "One row a run and mix, as measured", columns, rows)
 
 
 def _mix(record: MixRecord) -> tuple[Value, ...]:
-    requests_s = operations_per_s(record)
+    operations_s = operations_per_s(record)
     return (
         *_run(record),
         record.started_unix_s,
         record.window_s,
         record.clients_participating,
         record.operations,
-        requests_s,
+        operations_s,
         record.operations_total,
-        record.bytes_body,
+        record.bytes_read,
+        record.bytes_written,
         record.bytes_in,
         record.bytes_out,
         *_times(times([record.response_time_hdr])),
@@ -143,28 +175,40 @@ def _mix(record: MixRecord) -> tuple[Value, ...]:
         record.under_way_at_close,
         record.under_way_longest_s,
         record.ceiling_operations_s,
-        share_of_ceiling(requests_s, record.ceiling_operations_s),
+        share_of_ceiling(operations_s, record.ceiling_operations_s),
         record.connections,
         record.reconnects,
         record.source_addresses,
+        record.passes,
+        record.bytes_checked,
+        "yes" if record.syncs_known else "no",
     )
 
 
 def _operations(results: Results) -> RawTable:
-    columns = (*RUN_COLUMNS, "operation", "requests", "bytes_body", "errors_in_window", *TIME_COLUMNS)
+    columns = (
+        *RUN_COLUMNS,
+        "operation",
+        "count",
+        "bytes_read",
+        "bytes_written",
+        "errors_in_window",
+        *TIME_COLUMNS,
+    )
     rows = tuple(
         (
             *_run(record),
             row.operation,
             row.count,
-            row.bytes_body,
+            row.bytes_read,
+            row.bytes_written,
             row.errors,
             *_times(times([row.response_time_hdr])),
         )
         for record in results.used
         for row in record.by_operation
     )
-    return RawTable("operations", "One row a run, mix and class of request", columns, rows)
+    return RawTable("operations", "One row a run, mix and class of operation", columns, rows)
 
 
 def _errors(results: Results) -> RawTable:
@@ -183,13 +227,13 @@ def _ceilings(source: Source) -> RawTable:
     return RawTable("ceilings", "One row a mix: the generator against the reference server", columns, rows)
 
 
-def _improvements(comparisons: Sequence[Comparison]) -> RawTable:
+def _improvements(comparisons: Sequence[Comparison], terms: Terms) -> RawTable:
     columns = (
         "base",
         "other",
         "figure",
-        "base_requests_s",
-        "other_requests_s",
+        f"base_{terms.column}",
+        f"other_{terms.column}",
         "improvement_percent",
         "interval_low_percent",
         "interval_high_percent",
@@ -198,7 +242,9 @@ def _improvements(comparisons: Sequence[Comparison]) -> RawTable:
         "repetitions",
         "paired",
         "mixes",
+        "minimum_effect_percent",
         "verdict",
+        "corrected_for_comparisons",
     )
     rows = tuple(
         (
@@ -215,7 +261,9 @@ def _improvements(comparisons: Sequence[Comparison]) -> RawTable:
             found.repetitions,
             "yes" if found.paired else "no",
             len(found.mixes),
+            found.minimum_percent,
             found.verdict.value,
+            comparison.corrected_for,
         )
         for comparison in comparisons
         for found in comparison.improvements

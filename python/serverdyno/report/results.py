@@ -7,7 +7,7 @@ Nothing is worded or drawn here. A mix that was ended early is left out of every
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,15 @@ import numpy as np
 from serverdyno import units
 from serverdyno.analysis import curve, trust
 from serverdyno.analysis.improvement import Runs
+from serverdyno.plan.model import Protocol
 from serverdyno.report import histograms
+from serverdyno.report.shape import Shape, shape_of
 from serverdyno.report.source import Source
+from serverdyno.report.terms import Terms, terms_of
 from serverdyno.store.records import MixRecord
 
 SIDES = ("server", "network", "client", "check")
+RecordFigure = Callable[[MixRecord], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,27 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Connections:
+    """How a mix was connected, its repetitions together, ramps included; `connect`: those in the windows.
+
+    `reconnects`: connections that the server had closed meanwhile and that were made again.
+    """
+
+    made: int
+    reconnects: int
+    source_addresses: int
+    connect: histograms.Times | None
+
+
+@dataclass(frozen=True, slots=True)
 class MixResult:
     """One mix of one configuration over its repetitions.
 
-    `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left` and
-    `errors` (by side, from start to end): summed over the repetitions. `response`: of the merged repetitions;
-    `response_of_runs`: of each that had a success. `under_way_*`: operations that the window closed upon, summed,
-    and how long the slowest of them took in the end.
+    `throughput` and `second` are in the units of the experiment's `Terms`. `clients_took_part`: fewest of any
+    repetition that were still in the mix at its end. `clients_left`, `errors` (by side, from start to end) and
+    `connections`: summed over the repetitions. `response`: of the merged repetitions; `response_of_runs`: of each
+    that had a success. `under_way_*`: operations that the window closed upon, summed, and how long the slowest of
+    them took in the end.
     """
 
     mix: int
@@ -57,8 +75,9 @@ class MixResult:
     threads: int
     repetitions: int
     window_s: float
-    requests_s: curve.Spread
-    mbit_s: curve.Spread
+    throughput: curve.Spread
+    second: curve.Spread
+    operations_s: curve.Spread
     clients_took_part: int
     clients_left: int
     errors: dict[str, int]
@@ -67,6 +86,7 @@ class MixResult:
     response_of_runs: tuple[histograms.Times, ...]
     under_way_at_close: int
     under_way_longest_ms: float | None
+    connections: Connections
     cost: Cost
     server_cpus: int | None
     marks: frozenset[trust.Mark]
@@ -94,25 +114,35 @@ class MixResult:
 
 @dataclass(frozen=True, slots=True)
 class OperationResult:
-    """One class of request in one mix, over its repetitions."""
+    """One class of operation in one mix, over its repetitions."""
 
     operation: str
     count: int
-    bytes_body: int
+    bytes_read: int
+    bytes_written: int
     errors: int
     response: histograms.Times | None
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationResult:
-    """One configuration: `mixes[i]` is None where no repetition finished it. Summaries: None if none did."""
+    """One configuration: `mixes[i]` is None where no repetition finished it. Summaries: None if none did.
+
+    `operations_by_mix`: of the peak's mix and of the last finished one, by their index; one where they are the same.
+    """
 
     name: str
     runs: Runs
-    requests_s: curve.Summary | None
-    mbit_s: curve.Summary | None
+    shape: Shape
+    throughput: curve.Summary | None
+    second: curve.Summary | None
     mixes: tuple[MixResult | None, ...]
-    operations_at_peak: tuple[OperationResult, ...]
+    operations_by_mix: dict[int, tuple[OperationResult, ...]]
+
+    @property
+    def operations_at_peak(self) -> tuple[OperationResult, ...]:
+        """The classes of operation at the peak; empty where no mix was finished."""
+        return () if self.peak is None else self.operations_by_mix[self.peak.mix]
 
     @property
     def marks(self) -> frozenset[trust.Mark]:
@@ -125,15 +155,21 @@ class ConfigurationResult:
         return [mix for mix in self.mixes if mix is not None]
 
     @property
+    def last(self) -> MixResult | None:
+        """The last mix that at least one repetition finished."""
+        return next(reversed(self.finished), None)
+
+    @property
     def peak(self) -> MixResult | None:
-        """The mix with the highest mean of requests/s."""
-        return None if self.requests_s is None else self.mixes[self.requests_s.peak_mix]
+        """The mix with the highest mean throughput."""
+        return None if self.throughput is None else self.mixes[self.throughput.peak_mix]
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
     """All configurations, in the order of the plan; the records used, and those left out with the reason."""
 
+    terms: Terms
     configurations: tuple[ConfigurationResult, ...]
     used: tuple[MixRecord, ...]
     left_out: tuple[tuple[MixRecord, str], ...]
@@ -155,6 +191,7 @@ def compute(source: Source) -> Results:
         else:
             left_out.append((record, reason))
     return Results(
+        terms=terms_of(source.head.suite.protocol),
         configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
         used=tuple(used),
         left_out=tuple(left_out),
@@ -163,12 +200,12 @@ def compute(source: Source) -> Results:
 
 
 def operations_per_s(record: MixRecord) -> float:
-    """Successful requests per second of the window."""
+    """Successful operations per second of the window."""
     return record.operations / record.window_s
 
 
 def attempts_per_s(record: MixRecord) -> float:
-    """Requests per second of the window, failed ones included."""
+    """Operations per second of the window, failed ones included."""
     return (record.operations + sum(row.in_window for row in record.errors)) / record.window_s
 
 
@@ -193,11 +230,11 @@ def _unusable(record: MixRecord) -> str | None:
 def _contradictions(record: MixRecord) -> list[str]:
     counted = {
         "the response-time histogram": histograms.samples(record.response_time_hdr),
-        "the classes of request": sum(row.count for row in record.by_operation),
+        "the classes of operation": sum(row.count for row in record.by_operation),
         "the clients": sum(row.operations for row in record.by_client),
     }
     return [
-        f"run {record.run}, {record.configuration}, mix {record.name}: {name} add up to {count:,} requests, "
+        f"run {record.run}, {record.configuration}, mix {record.name}: {name} add up to {count:,} operations, "
         f"the mix to {record.operations:,}"
         for name, count in counted.items()
         if count != record.operations
@@ -212,33 +249,70 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
     repetitions = source.repetitions_of(name)
     indices = [mix.index for mix in source.head.mixes]
     cpus = next(found.cpus for found in source.head.configurations if found.name == name)
-    given = _Given(len(repetitions), source.max_rate_per_s.get(name), len(cpus) or None)
+    given = _Given(
+        len(repetitions), source.max_rate_per_s.get(name), len(cpus) or None, source.head.suite.protocol
+    )
     mixes = tuple(_mix(by_mix[index], given) if by_mix[index] else None for index in indices)
-    requests_s = _matrix(by_mix, repetitions, indices, mbit=False)
-    summary = curve.summarise(requests_s)
+    first, second = _figures(source.head.suite.protocol)
+    throughput = _matrix(by_mix, repetitions, indices, first)
+    summary = curve.summarise(throughput)
     return ConfigurationResult(
         name=name,
-        runs=Runs(tuple(repetitions), requests_s),
-        requests_s=summary,
-        mbit_s=curve.summarise(_matrix(by_mix, repetitions, indices, mbit=True)),
+        runs=Runs(tuple(repetitions), throughput),
+        shape=shape_of(source.head.mixes, throughput),
+        throughput=summary,
+        second=curve.summarise(_matrix(by_mix, repetitions, indices, second)),
         mixes=mixes,
-        operations_at_peak=() if summary is None else _operations(by_mix[indices[summary.peak_mix]]),
+        operations_by_mix={
+            index: _operations(by_mix[index]) for index in _peak_and_last(summary, by_mix, indices)
+        },
     )
 
 
+def _peak_and_last(
+    summary: curve.Summary | None, by_mix: dict[int, list[MixRecord]], indices: Sequence[int]
+) -> list[int]:
+    if summary is None:
+        return []
+    last = [index for index in indices if by_mix[index]][-1]
+    return list(dict.fromkeys((indices[summary.peak_mix], last)))
+
+
 def _matrix(
-    by_mix: dict[int, list[MixRecord]], repetitions: Sequence[int], indices: Sequence[int], *, mbit: bool
+    by_mix: dict[int, list[MixRecord]],
+    repetitions: Sequence[int],
+    indices: Sequence[int],
+    figure: RecordFigure,
 ) -> curve.Throughput:
     matrix = np.full((len(repetitions), len(indices)), np.nan)
     for column, index in enumerate(indices):
         for record in by_mix[index]:
             row = repetitions.index(record.repetition)
-            matrix[row, column] = _mbit_s(record) if mbit else operations_per_s(record)
+            matrix[row, column] = figure(record)
     return matrix
 
 
-def _mbit_s(record: MixRecord) -> float:
+def _figures(protocol: Protocol) -> tuple[RecordFigure, RecordFigure]:
+    """Throughput and what stands beside it, as `Terms` name them."""
+    if protocol == "http":
+        return operations_per_s, mbit_received_per_s
+    return mbit_moved_per_s, operations_per_s
+
+
+def mbit_received_per_s(record: MixRecord) -> float:
+    """All bytes that the clients received, heads included."""
     return units.mbit_per_s(record.bytes_in, record.window_s)
+
+
+def mbit_moved_per_s(record: MixRecord) -> float:
+    """Application bytes read and written by the clients that were in the mix to its end.
+
+    A client with an error leaves the mix, and what it had moved is not in the sum (as in NetBench's mixes).
+    """
+    moved = sum(
+        (row.bytes_read or 0) + row.bytes_written for row in record.by_client if row.left_at_s is None
+    )
+    return units.mbit_per_s(moved, record.window_s)
 
 
 def _spread(values: Sequence[float]) -> curve.Spread:
@@ -254,6 +328,7 @@ class _Given:
     repetitions: int
     max_rate_per_s: float | None
     server_cpus: int | None
+    protocol: Protocol
 
 
 def _mix(records: list[MixRecord], given: _Given) -> MixResult:
@@ -263,6 +338,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         for row in record.errors:
             errors[row.side] += row.count
     single = [histograms.times([record.response_time_hdr]) for record in records]
+    throughput, second = _figures(given.protocol)
     left = sum(client.left_at_s is not None for record in records for client in record.by_client)
     return MixResult(
         mix=first.mix,
@@ -270,8 +346,9 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         threads=first.threads,
         repetitions=len(records),
         window_s=first.window_s,
-        requests_s=_spread([operations_per_s(record) for record in records]),
-        mbit_s=_spread([_mbit_s(record) for record in records]),
+        throughput=_spread([throughput(record) for record in records]),
+        second=_spread([second(record) for record in records]),
+        operations_s=_spread([operations_per_s(record) for record in records]),
         clients_took_part=min(record.clients_participating for record in records),
         clients_left=left,
         errors=dict(errors),
@@ -280,9 +357,19 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         response_of_runs=tuple(times for times in single if times is not None),
         under_way_at_close=sum(record.under_way_at_close or 0 for record in records),
         under_way_longest_ms=_most(_milliseconds(record.under_way_longest_s) for record in records),
+        connections=_connections(records),
         cost=_cost(records),
         server_cpus=given.server_cpus,
         marks=_marks(records, given),
+    )
+
+
+def _connections(records: list[MixRecord]) -> Connections:
+    return Connections(
+        made=sum(record.connections for record in records),
+        reconnects=sum(record.reconnects for record in records),
+        source_addresses=max(record.source_addresses for record in records),
+        connect=histograms.times([record.connect_time_hdr for record in records]),
     )
 
 
@@ -359,7 +446,8 @@ def _operations(records: list[MixRecord]) -> tuple[OperationResult, ...]:
         OperationResult(
             operation=operation,
             count=sum(row.count for row in group),
-            bytes_body=sum(row.bytes_body for row in group),
+            bytes_read=sum(row.bytes_read for row in group),
+            bytes_written=sum(row.bytes_written for row in group),
             errors=sum(row.errors for row in group),
             response=histograms.times([row.response_time_hdr for row in group]),
         )

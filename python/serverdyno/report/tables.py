@@ -14,10 +14,11 @@ from serverdyno.report import wording
 from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.histograms import QUANTILE_NAMES, QUANTILES, Times
 from serverdyno.report.model import Cell, Column, Comparison, Table
-from serverdyno.report.results import SIDES, ConfigurationResult, MixResult, OperationResult, Results
+from serverdyno.report.operations import TOO_FEW_SAMPLES
+from serverdyno.report.results import SIDES, ConfigurationResult, MixResult, Results
 from serverdyno.report.source import Source
+from serverdyno.report.terms import WEB, Terms
 
-TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
 COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN, Mark.GENERATOR_SATURATED, Mark.NOISY}
 RESPONSE_MARKS = {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED, Mark.RATE_BOUND, Mark.NOISY}
 NAME = Column("Configuration", numeric=False)
@@ -29,67 +30,75 @@ def peaks(results: Results, basis: str) -> Table:
     marks: frozenset[Mark] = frozenset()
     rows = []
     for result in results.configurations:
-        rows.append(_peak_row(result))
+        rows.append(_peak_row(result, results.terms))
         marks |= result.peak.marks if result.peak else frozenset()
+    terms = results.terms
     columns = (
         NAME,
-        Column("Peak", "requests/s"),
+        Column("Peak", terms.unit),
         Column("at clients"),
-        Column("Peak", "Mbit/s"),
-        Column("Overall average", "requests/s"),
+        Column("Peak" if terms is WEB else "There", terms.second_unit),
+        Column("Overall average", terms.unit),
         Column("Kept at the last mix", "share of peak"),
         Column("n", "runs"),
     )
     notes = mark_notes(marks)
-    if any(result.requests_s and result.requests_s.still_rising for result in results.configurations):
+    if any(result.throughput and result.throughput.still_rising for result in results.configurations):
         notes = (*notes, "≥ throughput was still rising at the last mix, so the peak is a lower bound.")
     return Table("peaks", 0, "Peak and overall average by configuration", basis, columns, tuple(rows), notes)
 
 
-def _peak_row(result: ConfigurationResult) -> tuple[Cell, ...]:
-    summary, peak = result.requests_s, result.peak
+def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
+    summary, peak = result.throughput, result.peak
     if summary is None or peak is None:
         return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(5)), Cell("0"))
     bound = f"≥{wording.NO_BREAK}" if summary.still_rising else ""
     return (
         Cell(result.name),
-        Cell(bound + wording.rate(summary.peak.mean), _range(summary.peak), True, letters(peak.marks)),
+        Cell(
+            bound + terms.written(summary.peak.mean),
+            _range(summary.peak, terms.written),
+            True,
+            letters(peak.marks),
+        ),
         Cell(f"{peak.clients:,}"),
-        Cell(wording.significant(peak.mbit_s.mean), _range(peak.mbit_s, wording.significant)),
-        Cell(wording.rate(summary.overall_average.mean), _range(summary.overall_average)),
+        Cell(terms.second_written(peak.second.mean), _range(peak.second, terms.second_written)),
+        Cell(terms.written(summary.overall_average.mean), _range(summary.overall_average, terms.written)),
         Cell(wording.share(summary.share_of_peak_kept)),
         Cell(f"{peak.repetitions}"),
     )
 
 
-def throughput(source: Source, configurations: Sequence[ConfigurationResult], basis: str) -> Table:
-    """Requests/s: one row a mix, one column a configuration, the peak in bold."""
+def throughput(
+    source: Source, terms: Terms, configurations: Sequence[ConfigurationResult], basis: str
+) -> Table:
+    """Throughput: one row a mix, one column a configuration, the peak in bold."""
 
     def cell(result: ConfigurationResult, place: int) -> Cell:
-        mix, summary = result.mixes[place], result.requests_s
+        mix, summary = result.mixes[place], result.throughput
         if mix is None or summary is None:
             return Cell(wording.NOTHING)
-        spread = mix.requests_s
-        peak = summary.peak_mix == place
-        return Cell(wording.rate(spread.mean), _range(spread), peak, letters(mix.marks))
-
-    title = "Throughput in requests/s"
-    return _by_clients(source, configurations, Table("requests", 0, title, basis, (), ()), "requests/s", cell)
-
-
-def bit_rate(source: Source, configurations: Sequence[ConfigurationResult], basis: str) -> Table:
-    """Mbit/s received by the clients: one row a mix, one column a configuration, the highest in bold."""
-
-    def cell(result: ConfigurationResult, place: int) -> Cell:
-        mix, summary = result.mixes[place], result.mbit_s
-        if mix is None or summary is None:
-            return Cell(wording.NOTHING)
-        text = wording.significant(mix.mbit_s.mean)
-        detail = _range(mix.mbit_s, wording.significant)
+        text, detail = terms.written(mix.throughput.mean), _range(mix.throughput, terms.written)
         return Cell(text, detail, summary.peak_mix == place, letters(mix.marks))
 
-    title = "Throughput in Mbit/s received (heads and bodies)"
-    return _by_clients(source, configurations, Table("mbit", 0, title, basis, (), ()), "Mbit/s", cell)
+    title = f"Throughput in {terms.unit}"
+    return _by_clients(source, configurations, Table("throughput", 0, title, basis, (), ()), terms.unit, cell)
+
+
+def second_throughput(
+    source: Source, terms: Terms, configurations: Sequence[ConfigurationResult], basis: str
+) -> Table:
+    """The figure beside throughput: one row a mix, one column a configuration, the highest in bold."""
+
+    def cell(result: ConfigurationResult, place: int) -> Cell:
+        mix, summary = result.mixes[place], result.second
+        if mix is None or summary is None:
+            return Cell(wording.NOTHING)
+        text, detail = terms.second_written(mix.second.mean), _range(mix.second, terms.second_written)
+        return Cell(text, detail, summary.peak_mix == place, letters(mix.marks))
+
+    empty = Table("second", 0, terms.second_title, basis, (), ())
+    return _by_clients(source, configurations, empty, terms.second_unit, cell)
 
 
 def _by_clients(
@@ -126,19 +135,19 @@ def _range(spread: Spread, written: Callable[[float], str] = wording.rate) -> st
     return f"{written(spread.minimum)}–{written(spread.maximum)}"  # noqa: RUF001
 
 
-def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
+def improvements(comparisons: Sequence[Comparison], terms: Terms, basis: str) -> Table:
     """One row a comparison and figure."""
     bases = {comparison.base for comparison in comparisons}
     against = len(bases) > 1
     rows = [
-        _improvement_row(comparison, improvement, against=against)
+        _improvement_row(comparison, improvement, terms, against=against)
         for comparison in comparisons
         for improvement in comparison.improvements
     ]
     columns = (
         Column("Configuration", "against its base" if against else "", numeric=False),
         Column("Figure", numeric=False),
-        Column("Requests/s", "base below"),
+        Column(terms.unit[0].upper() + terms.unit[1:], "base below"),
         Column("Improvement"),
         Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
         Column("Verdict", numeric=False),
@@ -147,8 +156,8 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
     )
     notes: tuple[str, ...] = (
         "Improvement: configuration / base - 1. Interval: t interval on the log ratio with a bootstrap "
-        "standard error over whole runs; none below three repetitions. Each interval stands alone: they "
-        "are not widened for the number of comparisons.",
+        "standard error over whole runs; none below three repetitions.",
+        *_verdict_notes(comparisons),
         "A peak is compared by leave-one-out: each run is read at the mix that the other runs chose, so the figure may "
         "lie below the highest mean, which noise lifts.",
     )
@@ -161,11 +170,29 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> Table:
     return Table("improvements", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
 
 
-def _improvement_row(comparison: Comparison, improvement: Improvement, *, against: bool) -> tuple[Cell, ...]:
+def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
+    """What the verdicts are about, and how many of them there are."""
+    notes = []
+    if least := comparisons[0].improvements[0].minimum_percent:
+        notes.append(
+            f"Faster and slower: by more than the plan's minimum effect of {least:g}{wording.NO_BREAK}%, with the "
+            "whole interval; equivalent: the whole interval lies within it, on both sides."
+        )
+    if (count := comparisons[0].corrected_for) > 1:
+        notes.append(
+            f"Verdicts are corrected for {count:,} comparisons of each figure (Holm 1979); intervals stand alone, so "
+            "one that leaves out 0 % may belong to no difference shown."
+        )
+    return notes
+
+
+def _improvement_row(
+    comparison: Comparison, improvement: Improvement, terms: Terms, *, against: bool
+) -> tuple[Cell, ...]:
     return (
         Cell(comparison.other, f"against {comparison.base}" if against else ""),
         Cell(improvement.figure.value),
-        Cell(wording.rate(improvement.other), wording.rate(improvement.base)),
+        _compared_cell(improvement, terms),
         Cell(
             wording.change(improvement.percent),
             strong=True,
@@ -176,6 +203,13 @@ def _improvement_row(comparison: Comparison, improvement: Improvement, *, agains
         Cell(wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)),
         Cell(f"{improvement.repetitions}"),
     )
+
+
+def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
+    """Both figures, the base below; nothing where no whole run of both was there to be read."""
+    if not improvement.repetitions or not improvement.mixes:
+        return Cell(wording.NOTHING, wording.NOTHING)
+    return Cell(terms.written(improvement.other), terms.written(improvement.base))
 
 
 def response_times(results: Results, basis: str) -> Table:
@@ -193,20 +227,28 @@ def response_times(results: Results, basis: str) -> Table:
         Column("Largest", "ms"),
         Column("Responses"),
         Column("Generator's own queue", "ms"),
-        Column("Under way at close", "requests; longest, ms"),
+        Column("Under way at close", f"{results.terms.operations}; longest, ms"),
     )
     marks = frozenset().union(*(result.marks for result in results.configurations)) & RESPONSE_MARKS
     notes = (
         "Percentiles are of all repetitions together.",
         TOO_FEW_SAMPLES,
-        "Generator's own queue: connections x the generator's CPU time of a request / its threads. Where the "
+        "Generator's own queue: connections x the generator's CPU time of one / its threads. Where the "
         "generator is at its limit, the mean is near it, and the times are the generator's: an upper bound of the "
         "server's.",
-        "Under way at close: requests that had not ended when the window closed. They are in no other figure here, so "
-        "nothing that takes longer than the window can be seen but there.",
+        f"Under way at close: {results.terms.operations} that had not ended when the window closed. They are in no "
+        "other figure here, so nothing that takes longer than the window can be seen but there.",
         *mark_notes(marks),
     )
-    return Table("response", 0, "Response times of successful requests", basis, columns, tuple(rows), notes)
+    return Table(
+        "response",
+        0,
+        f"Response times of successful {results.terms.operations}",
+        basis,
+        columns,
+        tuple(rows),
+        notes,
+    )
 
 
 def _response_cells(mix: MixResult) -> list[Cell]:
@@ -248,10 +290,10 @@ def costs(results: Results, basis: str) -> Table:
     columns = (
         NAME,
         CLIENTS,
-        Column("Server CPU", "µs/request"),
+        Column("Server CPU", f"µs/{results.terms.operation}"),
         Column("Server", "CPUs busy"),
         Column("Server", "MiB"),
-        Column("Generator CPU", "µs/request"),
+        Column("Generator CPU", f"µs/{results.terms.operation}"),
         Column("Generator CPU", "of its threads"),
         Column("Generator", "of its ceiling"),
         Column("Loop lag p99", "ms"),
@@ -267,7 +309,7 @@ def costs(results: Results, basis: str) -> Table:
         "few clients, waiting of the server, or something that was not measured.",
         *mark_notes(frozenset().union(*(result.marks for result in results.configurations)) & COST_MARKS),
     )
-    title = "CPU per request, and the generator's own limits"
+    title = f"CPU per {results.terms.operation}, and the generator's own limits"
     return Table("costs", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
 
 
@@ -340,42 +382,6 @@ def _error_row(name: str, mix: MixResult) -> tuple[Cell, ...]:
     )
 
 
-def operations(results: Results, basis: str) -> Table:
-    """One row a configuration and class of request, at the configuration's peak."""
-    rows = [
-        _operation_row(result, row) for result in results.configurations for row in result.operations_at_peak
-    ]
-    columns = (
-        NAME,
-        CLIENTS,
-        Column("Class of request", numeric=False),
-        Column("Requests"),
-        Column("Share"),
-        Column("Mean body", "bytes"),
-        Column("p50", "ms"),
-        Column("p95", "ms"),
-        Column("p99", "ms"),
-        Column("Errors"),
-    )
-    notes = ("At the mix of each configuration's peak, all repetitions together.", TOO_FEW_SAMPLES)
-    return Table("operations", 0, "By class of file, at the peak", basis, columns, tuple(rows), notes)
-
-
-def _operation_row(result: ConfigurationResult, row: OperationResult) -> tuple[Cell, ...]:
-    whole = sum(other.count for other in result.operations_at_peak)
-    percentiles = row.response.percentiles_ms[:3] if row.response else (None, None, None)
-    return (
-        Cell(result.name),
-        Cell(f"{result.peak.clients:,}" if result.peak else wording.NOTHING),
-        Cell(row.operation),
-        Cell(f"{row.count:,}"),
-        Cell(wording.share(row.count / whole if whole else None)),
-        Cell(wording.rate(row.bytes_body / row.count if row.count else None)),
-        *(Cell(wording.significant(value)) for value in percentiles),
-        Cell(f"{row.errors:,}"),
-    )
-
-
 def runs(source: Source, results: Results, basis: str) -> Table:
     """The order in which the runs were made, how much of each was finished, and the server's own count."""
     finished = Counter(record.run for record in results.used)
@@ -395,9 +401,9 @@ def runs(source: Source, results: Results, basis: str) -> Table:
         Column("Repetition"),
         Column("Mixes finished"),
         Column("State", numeric=False),
-        Column("Answered", "requests"),
-        Column("Failed", "requests"),
-        Column("The server's count", "requests"),
+        Column("Answered", results.terms.operations),
+        Column("Failed", results.terms.operations),
+        Column("The server's count", results.terms.operations),
     )
     notes = (
         "Answered and failed: as the generator counted, ramps included. The server's count: from its access "

@@ -17,7 +17,7 @@ from serverdyno.report import wording
 from serverdyno.report.comparison import Compared
 from serverdyno.report.model import Cell, Column, Finding, Report, Table
 
-SHOWN = ("peaks", "requests", "improvements")
+SHOWN = ("peaks", "throughput", "improvements")
 GAP = 2
 """Blanks between two columns, one of them the box's."""
 

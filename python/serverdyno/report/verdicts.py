@@ -9,19 +9,25 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
-from serverdyno.analysis.improvement import Figure, Improvement, Verdict
+from serverdyno.analysis.improvement import CONFIDENCE, Figure, Improvement, Verdict
 from serverdyno.analysis.trust import LIMITS
 from serverdyno.report import wording
 from serverdyno.report.model import Comparison, Finding
+from serverdyno.report.terms import Terms
 
 
-def findings(comparisons: Sequence[Comparison], tables: dict[str, str], most: int) -> list[Finding]:
+def findings(
+    comparisons: Sequence[Comparison], terms: Terms, tables: dict[str, str], most: int
+) -> list[Finding]:
     """A finding for each comparison; of more than `most`, their verdicts counted and the largest differences."""
     if len(comparisons) <= most:
-        return [_finding(comparison, tables) for comparison in comparisons]
+        return [_finding(comparison, terms, tables) for comparison in comparisons]
     largest = sorted(comparisons, key=_size, reverse=True)[: most - 1]
     counted = Finding("Comparison", tally(comparisons), f"All of them: {tables['improvements']}.")
-    return [counted, *(_finding(comparison, tables) for comparison in comparisons if comparison in largest)]
+    return [
+        counted,
+        *(_finding(comparison, terms, tables) for comparison in comparisons if comparison in largest),
+    ]
 
 
 def tally(comparisons: Sequence[Comparison]) -> str:
@@ -47,19 +53,22 @@ def claim(comparison: Comparison, figures: Collection[Figure]) -> str:
     return " ".join(sentences)
 
 
-def _finding(comparison: Comparison, tables: dict[str, str]) -> Finding:
+def _finding(comparison: Comparison, terms: Terms, tables: dict[str, str]) -> Finding:
     improvements = comparison.improvements
     rates = [
-        f"{improvement.figure.value} {wording.rate(improvement.base)} against {wording.rate(improvement.other)}"
+        f"{improvement.figure.value} {terms.written(improvement.base)} against {terms.written(improvement.other)}"
         for improvement in improvements
+        if improvement.repetitions and improvement.mixes
     ]
     evidence = [
-        f"{', '.join(rates)} requests/s",
+        f"{', '.join(rates)} {terms.unit}" if rates else "No whole run of both over the same mixes",
         wording.plural(improvements[0].repetitions, "repetition")
         + (" in pairs" if improvements[0].paired else ""),
         f"over {wording.plural(len(improvements[0].mixes), 'mix')}",
-        tables["improvements"],
     ]
+    if comparison.corrected_for > 1:
+        evidence.append(f"verdict corrected for {comparison.corrected_for:,} comparisons (Holm)")
+    evidence.append(tables["improvements"])
     return Finding("Comparison", claim(comparison, tuple(Figure)), "; ".join(evidence) + ".")
 
 
@@ -81,15 +90,29 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
     )
     names = wording.listing([improvement.figure.value for improvement in found])
     repetitions = wording.plural(found[0].repetitions, "repetition")
+    least = f"{found[0].minimum_percent:g}{wording.NO_BREAK}%"
+    by = f"by more than {least} " if found[0].minimum_percent else ""
+    beyond = f" beyond {least}" if found[0].minimum_percent else ""
+    chance = _chance(comparison, found)
     return {
-        Verdict.FASTER: f"{other} is faster than {base} {changes}.",
-        Verdict.SLOWER: f"{other} is slower than {base} {changes}.",
-        Verdict.NO_DIFFERENCE_SHOWN: f"No difference shown between {other} and {base} {changes}.",
+        Verdict.FASTER: f"{other} is faster than {base} {by}{changes}.",
+        Verdict.SLOWER: f"{other} is slower than {base} {by}{changes}.",
+        Verdict.NO_DIFFERENCE_SHOWN: f"No difference{beyond} shown between {other} and {base} {changes}.{chance}",
+        Verdict.EQUIVALENT: f"{other} and {base} are equivalent within {least} {changes}.",
         Verdict.TOO_FEW_REPETITIONS: f"Seen, {other} against {base} {changes}. {repetitions} can't tell whether "
         "that would repeat.",
         Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {names}: not every repetition of "
-        "both completed requests over the same mixes.",
+        "both completed anything over the same mixes.",
     }[verdict]
+
+
+def _chance(comparison: Comparison, found: Sequence[Improvement]) -> str:
+    """Why no difference is shown where an interval alone would show one."""
+    if not any(
+        improvement.p_value is not None and improvement.p_value < 1 - CONFIDENCE for improvement in found
+    ):
+        return ""
+    return f" Alone it would count; among {comparison.corrected_for:,} comparisons it may be chance."
 
 
 def _range(improvement: Improvement) -> str:

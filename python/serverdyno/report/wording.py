@@ -10,10 +10,10 @@ NO_BREAK = "\u00a0"
 NOTHING = "–"  # noqa: RUF001  an en dash is how a table says "not measured"
 
 
-def plural(count: int, noun: str) -> str:
-    """`1 mix`, `2 mixes`, `3 points`."""
-    ending = "" if count == 1 else "es" if noun.endswith("x") else "s"
-    return f"{count:,} {noun}{ending}"
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """`1 mix`, `2 mixes`, `3 points`; `nouns` where that isn't how the noun ends."""
+    many = nouns or f"{noun}{'es' if noun.endswith('x') else 's'}"
+    return f"{count:,} {noun if count == 1 else many}"
 
 
 def listing(names: Sequence[str]) -> str:
@@ -63,6 +63,11 @@ def share(value: float | None) -> str:
     percent = value * 100
     text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".removesuffix(".0")
     return f"{text}{NO_BREAK}%"
+
+
+def share_span(low: float | None, high: float | None) -> str:
+    """`72 % to 81 %`; the sign for nothing where an end isn't known."""
+    return NOTHING if low is None or high is None else f"{share(low)} to {share(high)}"
 
 
 def change(percent: float | None) -> str:

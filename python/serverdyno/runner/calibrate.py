@@ -68,7 +68,7 @@ def document_bytes(head: ExperimentHead) -> int | None:
         for length_s in DOCUMENT_LOOKS_S:
             result = local.preflight(task, head.mixes[0], length_s)
             if result["operations"]:
-                return min(result["bytes_body"] // result["operations"], MOST_BODY_BYTES)
+                return min(result["bytes_read"] // result["operations"], MOST_BODY_BYTES)
     raise ServerError(
         f"{task.target.url} answered no request within {DOCUMENT_LOOKS_S[-1]:g} s",
         hint="Whatever is measured must answer a single client first.",

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.probes.window import WindowUse
-from serverdyno.store.records import CeilingRecord, ClientRow, ErrorRow, MixRecord, OperationRow, SecondRow
+from serverdyno.store.records import (
+    CallRow,
+    CeilingRecord,
+    ClientRow,
+    ErrorRow,
+    MixRecord,
+    OperationRow,
+    RequestRow,
+    SecondRow,
+    SyncRow,
+)
 
 if TYPE_CHECKING:
     from serverdyno._native import MixResult
@@ -15,11 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What was seen beside the load itself. `ceiling_operations_s`: the generator's, in operations a second."""
+    """What was seen beside the load itself. `ceiling_operations_s`: the generator's, in operations a second.
+    `syncs`: system calls of the server that make data durable, in the window; None: not known.
+    """
 
     use: WindowUse
     server_rss_bytes: int | None
     ceiling_operations_s: float | None
+    syncs: Mapping[str, int] | None = None
 
 
 def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: Surroundings) -> MixRecord:
@@ -42,7 +56,8 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: Surroundings) -> 
         stopped=result["stopped"],
         operations=result["operations"],
         operations_total=result["operations_total"],
-        bytes_body=result["bytes_body"],
+        bytes_read=result["bytes_read"],
+        bytes_written=result["bytes_written"],
         bytes_in=result["bytes_in"],
         bytes_out=result["bytes_out"],
         response_time_hdr=result["response_time_hdr"],
@@ -62,10 +77,16 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: Surroundings) -> 
         generator_busiest_cpu_s=generator["busiest_cpu_s"],
         under_way_at_close=result["under_way_at_close"],
         under_way_longest_s=result["under_way_longest_s"],
+        passes=result["passes"],
+        bytes_checked=result["bytes_checked"],
         by_operation=[OperationRow(**row) for row in result["by_operation"]],
         by_client=[ClientRow(**row) for row in result["by_client"]],
         by_second=[SecondRow(**row) for row in result["by_second"]],
         errors=[ErrorRow(**row) for row in result["errors"]],
+        calls=[CallRow(**row) for row in result["calls"]],
+        requests=[RequestRow(**row) for row in result["requests"]],
+        syncs_known=seen.syncs is not None,
+        syncs=[SyncRow(name, count) for name, count in (seen.syncs or {}).items()],
     )
 
 

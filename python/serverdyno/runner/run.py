@@ -11,6 +11,7 @@ from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
 from serverdyno.runner.calibrate import ceiling_operations_s
 from serverdyno.runner.disclose import disclose_server
+from serverdyno.runner.durability import Durability, watched
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import Surroundings, mix_record
 from serverdyno.runner.under_test import under_test
@@ -29,7 +30,13 @@ class Requests:
     failed: int = 0
 
     def add(self, result: MixResult) -> None:
-        """Counts all of one mix, ramps included; a request that was sent again on a new connection once."""
+        """Counts all of one mix, ramps included; a request that was sent again on a new connection once.
+
+        Of work on files: requests of the protocol, those that made the workspaces too.
+        """
+        if result["protocol_requests"] is not None:
+            self.answered += result["protocol_requests"]
+            return
         self.answered += result["operations_total"]
         self.failed += sum(error["count"] for error in result["errors"])
 
@@ -48,21 +55,24 @@ class Run:
     def carry_out(self) -> None:
         """Starts the server, runs the mixes, keeps each. Raises DynoError; the server is stopped first."""
         self.progress.stage(f"starting {self.key.configuration}")
-        with under_test(self.experiment.head, self._configuration(), self.mixes) as (server, task):
+        with (
+            under_test(self.experiment.head, self._configuration(), self.mixes) as (server, task),
+            watched(server, task.suite) as durability,
+        ):
             disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
             self.requests.add(local.preflight(task, self.mixes[0]))
             for mix in self.mixes:
-                self._run_mix(mix, task, server)
-            self._note(server, served_before)
+                self._run_mix(mix, task, server, durability)
+            self._note(server, served_before, durability)
 
     def _configuration(self) -> Configuration:
         head = self.experiment.head
         return next(found for found in head.configurations if found.name == self.key.configuration)
 
-    def _run_mix(self, mix: Mix, task: local.Task, server: ServerDriver) -> None:
+    def _run_mix(self, mix: Mix, task: local.Task, server: ServerDriver, durability: Durability) -> None:
         self.progress.mix_started(self.key, mix, self.left_s)
-        meter = WindowMeter(server.cpu_s)
+        meter = WindowMeter(server.cpu_s, durability.syncs)
 
         def on_tick(snapshot: Snapshot) -> None:
             meter.look(snapshot["elapsed_s"], mix)
@@ -73,7 +83,8 @@ class Run:
         # What a server did that ended meanwhile is no measurement of it.
         server.check()
         self.requests.add(result)
-        seen = Surroundings(meter.use(result["window_s"]), server.rss_bytes(), self._ceiling(mix))
+        use = meter.use(result["window_s"])
+        seen = Surroundings(use, server.rss_bytes(), self._ceiling(mix), meter.syncs())
         record = mix_record(self.key, mix, result, seen)
         self.experiment.write_mix(record)
         self.left_s -= mix.length_s
@@ -83,7 +94,7 @@ class Run:
         threads = self.experiment.head.plan.generator.threads
         return ceiling_operations_s(self.experiment.ceilings(), mix, threads)
 
-    def _note(self, server: ServerDriver, served_before: int | None) -> None:
+    def _note(self, server: ServerDriver, served_before: int | None, durability: Durability) -> None:
         """The counts are of one start of the server: after a resume, of the mixes from `from_mix` on."""
         served = server.requests_served()
         counted = None if served is None or served_before is None else served - served_before
@@ -95,5 +106,6 @@ class Run:
                 "requests_answered": self.requests.answered,
                 "requests_failed": self.requests.failed,
                 "requests_by_server_count": counted,
+                **durability.note(),
             },
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from serverdyno import _native
+from serverdyno.errors import UserError
 from serverdyno.fleet import local
-from serverdyno.fleet.consent import open_target
-from serverdyno.plan.model import Configuration, Mix
-from serverdyno.servers.base import ServerDriver
+from serverdyno.fleet.consent import Shares, open_shares, open_target
+from serverdyno.plan.model import Bounds, Configuration, Mix, Suite
+from serverdyno.servers.base import Access, ServerDriver
 from serverdyno.servers.running import running
 from serverdyno.store.head import ExperimentHead
 
@@ -21,15 +23,42 @@ def under_test(
 
     Raises DynoError, with nothing left running.
     """
-    if configuration.url is not None:
+    suite, bounds = head.suite, configuration.bounds
+    if configuration.url is not None and suite.protocol == "http":
         # Consent comes before the first request, and the readiness check is one.
-        open_target(configuration.url, configuration.bounds, mixes)
+        open_target(configuration.url, bounds, mixes)
     with running(
         configuration.server, configuration.settings, cpus=configuration.cpus, url=configuration.url
     ) as server:
-        target = open_target(server.url, configuration.bounds, mixes)
-        generator = head.plan.generator
         yield (
             server,
-            local.Task(head.suite, target, generator, tuple(generator.cpus), configuration.bounds),
+            local.Task(
+                suite=suite,
+                target=opened(server.access(), suite, bounds, mixes),
+                generator=head.plan.generator,
+                cpus=tuple(head.plan.generator.cpus),
+                bounds=bounds,
+                load_file=load_file(suite),
+            ),
         )
+
+
+def opened(
+    access: Access, suite: Suite, bounds: Bounds | None, mixes: Sequence[Mix]
+) -> _native.Target | _native.SmbTarget:
+    """The target that a server is reached at, by the protocol of the suite. Raises as `open_target` does."""
+    if suite.protocol == "http":
+        return open_target(access.url, bounds, mixes)
+    shares = Shares(access.url, access.shares, access.user, access.password, access.network_namespace)
+    return open_shares(shares, suite.smb, bounds, mixes)
+
+
+def load_file(suite: Suite) -> _native.LoadFile | None:
+    """The load file of a suite that replays one, parsed. Raises UserError."""
+    path = suite.files.load_file
+    if path is None:
+        return None
+    try:
+        return _native.LoadFile.read(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} can't be replayed: {error}") from error

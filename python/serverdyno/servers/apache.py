@@ -13,18 +13,9 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import (
-    ACCESS_LOG,
-    ERROR_LOG,
-    IDLE_CONNECTION_TIMEOUT_S,
-    LISTEN_BACKLOG,
-    LocalServer,
-    find_program,
-    on_off,
-    version_line,
-    worker_user,
-)
+from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.web import ACCESS_LOG, IDLE_CONNECTION_TIMEOUT_S, LISTEN_BACKLOG, WebServer, on_off
 
 MODULES = Path("/usr/lib/apache2/modules")
 CONFIGURATION = "httpd.conf"
@@ -90,7 +81,7 @@ class ApacheSettings(Settings):
         return self
 
 
-class Apache(LocalServer[ApacheSettings]):
+class Apache(WebServer[ApacheSettings]):
     """The Apache driver."""
 
     name: ClassVar[str] = "apache"

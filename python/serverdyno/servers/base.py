@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Settings(BaseModel):
-    """The named settings of a driver. Each field has a description: `dyno servers` prints it."""
+    """The named settings of a driver. Each field has a description: `dyno servers` prints it.
+
+    `protocol`: what the server speaks, so that a plan can be checked before anything is started.
+    """
+
+    protocol: ClassVar[Literal["http", "smb"]] = "http"
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -34,6 +39,20 @@ class Description:
     settings: dict[str, object]
     files: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the generator needs to reach a server. After `ready`.
+
+    `network_namespace` is the file of the namespace that it enters before it connects; None: its own.
+    """
+
+    url: str
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    shares: tuple[str, ...] = ()
+    network_namespace: str | None = None
 
 
 class ServerDriver(Protocol):
@@ -81,13 +100,22 @@ class ServerDriver(Protocol):
 
     @property
     def url(self) -> str:
-        """Where load goes, with the trailing slash of the document root."""
+        """Where load goes: of a web server, with the trailing slash of the document root."""
+
+    def access(self) -> Access:
+        """The URL, and what else it takes to be let in."""
 
     def cpu_s(self) -> float | None:
         """CPU seconds (user + system) of all its processes so far, or None where it can't be known."""
 
     def rss_bytes(self) -> int | None:
         """Resident memory of all its processes now, or None."""
+
+    def pids(self) -> list[int]:
+        """Every process of the server now; none where they are not known."""
+
+    def data_directories(self) -> list[Path]:
+        """Where we find the files of a file server, share by share, while it runs; none where that is not known."""
 
     def requests_served(self) -> int | None:
         """The server's own count of requests since its start, where it keeps one (access log, status

@@ -1,6 +1,7 @@
-"""A server that the user runs. Nothing is started, stopped or configured; only its address is known.
+"""A web server that the user runs. Nothing is started, stopped or configured; only its address is known.
 
-Whether load may go there is not decided here: see the consent check of the data plane.
+Whether load may go there is not decided here: see the consent check of the data plane. Not for file servers: see
+`external_smb.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from serverdyno.errors import ServerError, UserError
-from serverdyno.servers.base import Description, Installed, Settings
+from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.proof import get
 
 HTTP_PORT = 80
@@ -26,7 +27,7 @@ class External:
     """A URL. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "external"
-    summary: ClassVar[str] = "a server that you run, by its URL"
+    summary: ClassVar[str] = "a web server that you run, by its URL"
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ExternalSettings
 
@@ -108,6 +109,10 @@ class External:
         """As given."""
         return self._url
 
+    def access(self) -> Access:
+        """Nobody has to be let in."""
+        return Access(self._url)
+
     def cpu_s(self) -> float | None:
         """Not known."""
         return None
@@ -115,6 +120,14 @@ class External:
     def rss_bytes(self) -> int | None:
         """Not known."""
         return None
+
+    def pids(self) -> list[int]:
+        """Not known."""
+        return []
+
+    def data_directories(self) -> list[Path]:
+        """Not known."""
+        return []
 
     def requests_served(self) -> int | None:
         """Not known."""

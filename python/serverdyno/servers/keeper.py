@@ -1,12 +1,13 @@
 """The process between the tool and one server, which sees to it that nothing of the server outlives the tool.
 
 Run as `python -I -S keeper.py SPEC`, in a session of its own, with the standard library alone so that it
-starts at once. The tool holds the other end of standard input. Whatever ends the tool (kill -9 as well)
-closes it, and that is the order to stop. As "child subreaper" (prctl(2)) the keeper inherits every process
-that the server leaves behind, so its work is done exactly when it has no child any more.
+starts at once; with `surroundings.py` only for a server that wants more than processes. The tool holds the
+other end of standard input. Whatever ends the tool (kill -9 as well) closes it, and that is the order to stop.
+As "child subreaper" (prctl(2)) the keeper inherits every process that the server leaves behind, so its work is
+done exactly when it has no child any more.
 
-Events go to standard output, one JSON object a line: `started`, `exited` (the server ended by itself),
-`stopped`. Standard error is the server's log.
+Events go to standard output, one JSON object a line: `refused` (its surroundings can't be had), `started`,
+`exited` (the server ended by itself), `stopped`. Standard error is the server's log.
 
 If the keeper itself is killed with SIGKILL, the server gets SIGTERM (PR_SET_PDEATHSIG); the kernel forgets
 that wish where a server gives up root for another user. `process.py` cleans up in that case, while the tool
@@ -24,7 +25,12 @@ import select
 import signal
 import sys
 import time
-from typing import NoReturn, TypedDict
+from typing import TYPE_CHECKING, NoReturn, TypedDict
+
+if TYPE_CHECKING:
+    import socket
+
+    from serverdyno.servers.surroundings import Arranged, Surroundings
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 PR_SET_CHILD_SUBREAPER = 36
@@ -33,7 +39,9 @@ CANNOT_EXECUTE = 127
 
 
 class Spec(TypedDict):
-    """What the keeper is told by `process.py`. `remove` is a private directory that goes with the server."""
+    """What the keeper is told by `process.py`. `remove`: the private directory goes with the server.
+    `surroundings` None: those of everybody.
+    """
 
     command: list[str]
     directory: str
@@ -41,6 +49,7 @@ class Spec(TypedDict):
     cpus: list[int]
     grace_s: float
     remove: bool
+    surroundings: Surroundings | None
 
 
 def report(event: str, **facts: object) -> None:
@@ -56,8 +65,11 @@ def prctl(option: int, argument: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def become_server(spec: Spec, keeper_pid: int) -> NoReturn:
-    """In the new child: turns into the server. A failure is written to the log and ends the child."""
+def become_server(spec: Spec, keeper_pid: int, channel: socket.socket | None) -> NoReturn:
+    """In the new child: turns into the server. A failure is written to the log and ends the child.
+
+    `channel`: to the keeper, for a server whose fsync it delays.
+    """
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != keeper_pid:
@@ -69,6 +81,10 @@ def become_server(spec: Spec, keeper_pid: int) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
         os.chdir(spec["directory"])
+        if channel is not None:
+            from serverdyno.servers import sync_delay  # noqa: PLC0415 (few servers need it)
+
+            sync_delay.install(channel)
         os.execve(spec["command"][0], spec["command"], spec["environment"])
     except OSError as error:
         os.write(2, f"cannot run {spec['command'][0]}: {error}\n".encode())
@@ -99,6 +115,7 @@ class Keeper:
         self.stop_asked = False
         self.server_pid = 0
         self.server_status: int | None = None
+        self.arranged: Arranged | None = None
         self.wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -109,6 +126,22 @@ class Keeper:
         """A signal that asks for the end."""
         self.stop_asked = True
 
+    def arrange(self) -> bool:
+        """Changes the surroundings as wanted. False where they can't be had, which is told."""
+        if self.spec["surroundings"] is None:
+            return True
+        # The package's modules beside this one; behind the standard library, which nothing here may hide.
+        sys.path.append(os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 (pathlib is slow to import)
+        from serverdyno.servers import surroundings  # noqa: PLC0415 (few servers need it)
+
+        self.arranged = surroundings.Arranged()
+        try:
+            self.arranged.arrange(self.spec["surroundings"])
+        except surroundings.Refused as refused:
+            report("refused", reason=str(refused), hint=refused.hint)
+            return False
+        return True
+
     def start(self) -> None:
         """Starts the server on its CPUs with as many open files as the system allows."""
         prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -116,11 +149,40 @@ class Keeper:
             os.sched_setaffinity(0, self.spec["cpus"])
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        delay_s = self.spec["surroundings"]["sync_delay_s"] if self.spec["surroundings"] else 0
+        here, there = self.channel() if delay_s else (None, None)
         keeper_pid = os.getpid()
         self.server_pid = os.fork()
         if self.server_pid == 0:
-            become_server(self.spec, keeper_pid)
+            become_server(self.spec, keeper_pid, there)
+        if here is not None and there is not None:
+            there.close()
+            self.delay_sync(here, delay_s)
         report("started", pid=self.server_pid)
+
+    @staticmethod
+    def channel() -> tuple[socket.socket, socket.socket]:
+        """Between the keeper and the new server."""
+        import socket  # noqa: PLC0415 (slow to import, and few servers need it)
+
+        return socket.socketpair()
+
+    @staticmethod
+    def delay_sync(server: socket.socket, delay_s: float) -> None:
+        """Lets the server's fsync wait."""
+        from serverdyno.servers import sync_delay  # noqa: PLC0415 (few servers need it)
+
+        with server:
+            sync_delay.let_go_later(server, delay_s)
+
+    def put_back(self) -> None:
+        """Changes the surroundings back, and removes what belongs to the server alone."""
+        if self.arranged is not None:
+            self.arranged.undo()
+        if self.spec["remove"]:
+            remove_directory(self.spec["directory"])
+            for directory in self.spec["surroundings"]["remove"] if self.spec["surroundings"] else ():
+                remove_directory(directory)
 
     def wait(self, seconds: float | None) -> None:
         """Sleeps until a signal, the tool's end, or the time is up; then reaps. None: without limit."""
@@ -187,15 +249,17 @@ def main() -> int:
     spec: Spec = json.loads(sys.argv[1])
     keeper = Keeper(spec)
     try:
+        if not keeper.arrange():
+            return 1
         keeper.start()
+        keeper.watch()
+        clean = keeper.end()
+        keeper.wait_for_order()
     except OSError as error:
         sys.stderr.write(f"cannot keep the server: {error}\n")
         return 1
-    keeper.watch()
-    clean = keeper.end()
-    keeper.wait_for_order()
-    if spec["remove"]:
-        remove_directory(spec["directory"])
+    finally:
+        keeper.put_back()
     report("stopped", clean=clean)
     return 0 if clean else 1
 

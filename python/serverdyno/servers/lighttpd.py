@@ -9,16 +9,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import (
-    ACCESS_LOG,
-    IDLE_CONNECTION_TIMEOUT_S,
-    LISTEN_BACKLOG,
-    LocalServer,
-    find_program,
-    version_line,
-    worker_user,
-)
+from serverdyno.servers.local import find_program, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.web import ACCESS_LOG, IDLE_CONNECTION_TIMEOUT_S, LISTEN_BACKLOG, WebServer
 
 CONFIGURATION = "lighttpd.conf"
 FILES_PER_CONNECTION = 3  # lighttpd's own rule: a socket, a document, and one to spare
@@ -59,7 +52,7 @@ class LighttpdSettings(Settings):
     )
 
 
-class Lighttpd(LocalServer[LighttpdSettings]):
+class Lighttpd(WebServer[LighttpdSettings]):
     """The lighttpd driver."""
 
     name: ClassVar[str] = "lighttpd"

@@ -1,12 +1,12 @@
 """What the drivers of servers that we start have in common: all but the configuration and the command.
 
-A subclass says what to write and what to run. Not for servers that the user runs: see `external.py`.
+A subclass says what to write and what to run; `web.py` is that of web servers, `samba.py` a file server. Not for
+servers that the user runs: see `external.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import pwd
 import re
@@ -22,17 +22,14 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from serverdyno.errors import ServerError, UserError
-from serverdyno.servers.base import Description, Installed, Settings
+from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.process import ServerProcess
-from serverdyno.servers.proof import LOOPBACK, free_port, get
+from serverdyno.servers.proof import free_port
+from serverdyno.servers.surroundings import Surroundings
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
-WORKER_USER = "www-data"  # Debian's user for web servers; used when we are root
-LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
-IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
-PROOF_PATH = "/.serverdyno/proof"
-ACCESS_LOG = "access.log"
+WORKER_USER = "www-data"  # on every Debian system, without rights of its own; used when we are root
 ERROR_LOG = "error.log"
 START_TIMEOUT_S = 60.0
 PORT_ATTEMPTS = 5
@@ -83,9 +80,13 @@ def make_private(directory: Path) -> None:
     directory.chmod(0o755)
 
 
-def on_off(value: bool) -> str:
-    """As Apache and nginx spell it."""
-    return "on" if value else "off"
+def check_path(path: Path) -> None:
+    """Raises ServerError for a path that can't be written into a configuration."""
+    if not PLAIN_PATH.fullmatch(str(path)):
+        raise ServerError(
+            f"{path}: a path with such characters can't be written into every server's configuration",
+            hint="Set TMPDIR to a directory with a plain absolute path.",
+        )
 
 
 class LocalServer(ABC, Generic[SettingsT]):
@@ -97,7 +98,6 @@ class LocalServer(ABC, Generic[SettingsT]):
     summary: ClassVar[str]
     debian_package: ClassVar[str | None]
     settings_type: ClassVar[type[Settings]]
-    log_delay_s: ClassVar[float] = 0.2  # an access log that hasn't grown for so long holds every request
 
     def __init__(
         self,
@@ -109,8 +109,8 @@ class LocalServer(ABC, Generic[SettingsT]):
     ) -> None:
         """`directory` is made by `prepare` and removed by `stop`; its name starts with `serverdyno-`.
 
-        `documents` is the document root, which is only read. `cpus` empty: all that we may use. Raises
-        UserError for a `url`: that is for `external`.
+        `documents` is the document root of a web server, which is only read. `cpus` empty: all that we may use.
+        Raises UserError for a `url`: that is for servers that the user runs.
         """
         if url is not None:
             raise UserError(f"server {self.name!r} is started on a port of its own: it takes no url")
@@ -119,9 +119,10 @@ class LocalServer(ABC, Generic[SettingsT]):
         self.documents = documents
         self.cpus = tuple(cpus)
         self.port = 0
-        self._secret = ""
+        self.secret = ""
+        self.process: ServerProcess | None = None
         self._files: dict[str, str] = {}
-        self._process: ServerProcess | None = None
+        self._prepared = False
 
     @staticmethod
     @abstractmethod
@@ -148,19 +149,28 @@ class LocalServer(ABC, Generic[SettingsT]):
         """Variables that the server needs."""
         return {}
 
+    @abstractmethod
     def answers_as_ours(self) -> bool:
-        """Whether it hands out the secret of its private directory. Raises OSError or HTTPException."""
-        answer = get(LOOPBACK, self.port, PROOF_PATH)
-        return answer.status == http.HTTPStatus.OK and answer.body.decode(errors="replace") == self._secret
+        """Whether what answers on the port is this server. Raises OSError."""
 
-    def keeps_access_log(self) -> bool:
-        """Whether `access.log` gets a line a request."""
-        return False
+    @abstractmethod
+    def access(self) -> Access:
+        """After `ready`."""
 
-    @property
-    def public_directory(self) -> Path:
-        """The part of the private directory that is served, as `/.serverdyno/`."""
-        return self.directory / "public"
+    def check_paths(self) -> None:
+        """Before anything is written. Raises ServerError."""
+        check_path(self.directory)
+
+    def choose_port(self) -> int:
+        """A port of 127.0.0.1 that is free now."""
+        return free_port()
+
+    def furnish(self) -> None:
+        """Puts into the private directory what is needed beside the configuration. Raises ServerError."""
+
+    def surroundings(self) -> Surroundings | None:
+        """What its keeper is to change around it for as long as it runs."""
+        return None
 
     @property
     def cpu_count(self) -> int:
@@ -177,42 +187,28 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     def prepare(self) -> None:
         """Writes the private directory for a port that is free now. Does nothing while the server runs."""
-        if self._process is not None:
+        if self.process is not None:
             return
-        self._check_paths()
-        self.port = free_port()
-        self._secret = secrets.token_hex(16)
+        self.check_paths()
+        self.port = self.choose_port()
+        self.secret = secrets.token_hex(16)
         self._files = self.configuration()
-        for directory in (self.directory, self.public_directory):
-            make_private(directory)
-        (self.public_directory / Path(PROOF_PATH).name).write_text(self._secret)
+        self._prepared = True
+        make_private(self.directory)
         for name, text in self._files.items():
             (self.directory / name).write_text(text)
-        for path in self.directory.rglob("*"):
-            path.chmod(0o755 if path.is_dir() else 0o644)
-
-    def _check_paths(self) -> None:
-        """That each configuration language takes the paths, and that the workers can read the documents."""
-        for path in (self.directory, self.documents):
-            if not PLAIN_PATH.fullmatch(str(path)):
-                raise ServerError(
-                    f"{path}: a path with such characters can't be written into every server's configuration",
-                    hint="Set TMPDIR to a directory with a plain absolute path.",
-                )
-        if worker_user() is None:
-            return
-        for path in (self.documents, *self.documents.parents, *self.directory.parents):
-            if not path.stat().st_mode & 0o001:
-                raise ServerError(
-                    f"{path} can't be entered by {WORKER_USER}, as whom the workers of {self.name} run",
-                    hint=f"chmod o+x {path}, or set TMPDIR to a directory that everybody can enter.",
-                )
+        self.furnish()
 
     def start(self) -> None:
         """Starts the server under a keeper; returns once its process exists. Does nothing while it runs."""
-        if self._process is None:
-            self._process = ServerProcess.start(
-                self.command(), self.directory, self.cpus, self.environment(), remove_directory=True
+        if self.process is None:
+            self.process = ServerProcess.start(
+                self.command(),
+                self.directory,
+                self.cpus,
+                self.environment(),
+                remove_directory=True,
+                surroundings=self.surroundings(),
             )
 
     def ready(self) -> None:
@@ -248,7 +244,7 @@ class LocalServer(ABC, Generic[SettingsT]):
             if (
                 len(process.pids()) >= self.process_count()
                 and process.owns_listener(self.port)
-                and self._answers()
+                and self.answers()
             ):
                 return None
             time.sleep(POLL_S)
@@ -267,10 +263,11 @@ class LocalServer(ABC, Generic[SettingsT]):
             hint="The message above is the server's own; its settings are in the plan (see: dyno servers).",
         )
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether it does, and as ours; what can't be asked does not."""
         try:
             return self.answers_as_ours()
-        except (OSError, http.client.HTTPException):
+        except OSError:
             return False
 
     def check(self) -> None:
@@ -283,9 +280,9 @@ class LocalServer(ABC, Generic[SettingsT]):
             )
 
     def _require_process(self) -> ServerProcess:
-        if self._process is None:
+        if self.process is None:
             raise ServerError(f"{self.name} has not been started")
-        return self._process
+        return self.process
 
     def describe(self) -> Description:
         """After `prepare`."""
@@ -296,57 +293,52 @@ class LocalServer(ABC, Generic[SettingsT]):
             command=self.command(),
             settings=self.settings.model_dump(),
             files=dict(self._files),
-            notes=[*self.notes(), *self._common_notes()],
+            notes=[*self.notes(), *self.common_notes()],
         )
 
-    def _common_notes(self) -> list[str]:
-        user = worker_user()
+    def common_notes(self) -> list[str]:
+        """What holds for every server alike."""
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        notes = [
+        return [
             f"CPUs: {', '.join(map(str, self.cpus)) or 'all'}.",
-            f"Workers run as {user or 'the user of the tool'}; each process may open {open_files} files.",
+            f"Each process may open {open_files} files.",
             "CPU time: user and system of all its processes, ended ones included, in ticks of 10 ms.",
             "Memory: proportional set size where readable, else the sum of resident set sizes.",
         ]
-        if self.keeps_access_log():
-            notes.append("Requests served: lines of the access log, those of the readiness check included.")
-        return notes
 
     def stop(self) -> None:
         """Leaves no process and no private directory behind. Raises ServerError only if a process can't be
         ended.
         """
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         try:
             if process is not None:
                 process.stop()
         finally:
-            if self._files:
+            if self._prepared:
                 shutil.rmtree(self.directory, ignore_errors=True)
 
     @property
+    @abstractmethod
     def url(self) -> str:
         """After `prepare`; it may change in `ready`."""
-        return f"http://{LOOPBACK}:{self.port}/"
+
+    @abstractmethod
+    def requests_served(self) -> int | None:
+        """See `base.ServerDriver`."""
 
     def cpu_s(self) -> float | None:
         """See `ServerProcess.cpu_s`."""
-        return self._process.cpu_s() if self._process else None
+        return self.process.cpu_s() if self.process else None
 
     def rss_bytes(self) -> int | None:
         """See `ServerProcess.rss_bytes`."""
-        return self._process.rss_bytes() if self._process else None
+        return self.process.rss_bytes() if self.process else None
 
-    def requests_served(self) -> int | None:
-        """Lines of the access log, the readiness check's included, or None where there is no access log.
+    def pids(self) -> list[int]:
+        """Every process of the server now."""
+        return self.process.pids() if self.process else []
 
-        Waits until the log has not grown for `log_delay_s`.
-        """
-        if not self.keeps_access_log() or self._process is None:
-            return None
-        log = self.directory / ACCESS_LOG
-        size = -1
-        while size != (size := log.stat().st_size):
-            time.sleep(self.log_delay_s)
-        with log.open("rb") as file:
-            return sum(1 for _ in file)
+    def data_directories(self) -> list[Path]:
+        """None: a web server's documents are everybody's."""
+        return []

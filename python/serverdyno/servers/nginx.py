@@ -7,19 +7,16 @@ from typing import ClassVar
 from pydantic import Field
 
 from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import (
+from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
+from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.web import (
     ACCESS_LOG,
-    ERROR_LOG,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
     PROOF_PATH,
-    LocalServer,
-    find_program,
+    WebServer,
     on_off,
-    version_line,
-    worker_user,
 )
-from serverdyno.servers.proof import LOOPBACK
 
 CONFIGURATION = "nginx.conf"
 # nginx makes these at start, and their compiled-in places belong to the system's own nginx.
@@ -56,7 +53,7 @@ class NginxSettings(Settings):
     )
 
 
-class Nginx(LocalServer[NginxSettings]):
+class Nginx(WebServer[NginxSettings]):
     """The nginx driver."""
 
     name: ClassVar[str] = "nginx"

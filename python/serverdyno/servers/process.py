@@ -19,7 +19,9 @@ from pathlib import Path
 import psutil
 
 from serverdyno.errors import ServerError
+from serverdyno.servers import write_back
 from serverdyno.servers.proof import Listener, listeners
+from serverdyno.servers.surroundings import Surroundings
 
 KEEPER = Path(__file__).with_name("keeper.py")
 GRACE_S = 5.0  # between SIGTERM and SIGKILL
@@ -41,9 +43,11 @@ class ServerProcess:
         self._status: int | None = None
         self._clean = False
         self._keeper_ended = False
+        self._refusal: ServerError | None = None
+        self._surroundings: Surroundings | None = None
 
     @classmethod
-    def start(
+    def start(  # noqa: PLR0913 (what a process is given)
         cls,
         command: Sequence[str],
         directory: Path,
@@ -51,12 +55,14 @@ class ServerProcess:
         environment: Mapping[str, str] | None = None,
         *,
         remove_directory: bool = False,
+        surroundings: Surroundings | None = None,
     ) -> ServerProcess:
         """Returns once the server's first process exists.
 
         `command[0]` is an absolute path; it runs in `directory`, where its output goes to `server.log`.
         `cpus` empty: all. `environment` is added to the few inherited variables. `remove_directory`: the
-        keeper removes `directory` at the end, also when the tool is killed. Raises ServerError.
+        keeper removes `directory` at the end, also when the tool is killed. `surroundings`: what the keeper changes
+        for the time of the server. Raises ServerError.
         """
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         spec = {
@@ -66,6 +72,7 @@ class ServerProcess:
             "cpus": list(cpus),
             "grace_s": GRACE_S,
             "remove": remove_directory,
+            "surroundings": surroundings,
         }
         with (directory / LOG_NAME).open("ab") as log:
             keeper = subprocess.Popen(
@@ -77,11 +84,12 @@ class ServerProcess:
                 start_new_session=True,
             )
         process = cls(keeper, directory)
+        process._surroundings = surroundings
         process._read_events(KEEPER_ANSWER_S, until_started=True)
         if process._server_pid is None:
             text = process.failure()
             process.stop()
-            raise ServerError(f"{command[0]} could not be started.\n{text}")
+            raise process._refusal or ServerError(f"{command[0]} could not be started.\n{text}")
         return process
 
     def _read_events(self, timeout_s: float, *, until_started: bool = False) -> None:
@@ -107,6 +115,8 @@ class ServerProcess:
                 self._server_pid = pid
             case {"event": "exited", "status": int(status)}:
                 self._status = status
+            case {"event": "refused", "reason": str(reason), "hint": str(hint)}:
+                self._refusal = ServerError(reason, hint=hint)
             case {"event": "stopped", "clean": bool(clean)}:
                 self._clean = clean
 
@@ -177,7 +187,7 @@ class ServerProcess:
         socket of such a process passes if it is the only one: what answers can then only be its holder, and
         the secret in the answer tells who that is (see `proof.py`).
         """
-        found = listeners(port)
+        found = self._listeners(port)
         if [listener.pid for listener in found] == [None]:
             return []
         own = set(self.pids())
@@ -185,7 +195,21 @@ class ServerProcess:
 
     def owns_listener(self, port: int) -> bool:
         """Whether somebody listens on `port` of loopback, and nobody but this server as far as is visible."""
-        return bool(listeners(port)) and not self.strangers(port)
+        return bool(self._listeners(port)) and not self.strangers(port)
+
+    def _listeners(self, port: int) -> list[Listener]:
+        return listeners(port, self.keeper.pid if self.network_namespace else None)
+
+    @property
+    def network_namespace(self) -> str | None:
+        """The file of the server's own network namespace; None: ours is its, too."""
+        own = self._surroundings is not None and self._surroundings["own_network"]
+        return f"/proc/{self.keeper.pid}/ns/net" if own else None
+
+    def seen_from_here(self, path: Path) -> Path:
+        """A path of the server as we can open it, also where its mounts are its own; while it runs."""
+        own = self._surroundings is not None and self._surroundings["mount"] is not None
+        return Path(f"/proc/{self.keeper.pid}/root{path}") if own else path
 
     def failure(self, *logs: Path, lines: int = 20) -> str:
         """Why it is not running, in words, with the last lines of its output and of `logs`."""
@@ -216,6 +240,9 @@ class ServerProcess:
         self.keeper.stdout.close()
         self._keeper_ended = True
         # psutil compares start times, so that a number that another process has now is left alone.
+        if not self._clean and self._surroundings is not None:
+            with contextlib.suppress(OSError):  # a keeper killed with SIGKILL has put nothing back
+                write_back.restore_abandoned()
         for process in strays:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

@@ -7,9 +7,12 @@ contains a secret that only the server's private directory holds.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -18,6 +21,7 @@ LOOPBACK = "127.0.0.1"
 TAKES_LOOPBACK = {LOOPBACK, "0.0.0.0", "::", "::ffff:127.0.0.1"}
 REQUEST_TIMEOUT_S = 5.0
 OWNER_ATTEMPTS = 3
+LISTEN = "0A"  # TCP_LISTEN of the kernel's include/net/tcp_states.h, as /proc/net/tcp writes it
 BODY_LIMIT_BYTES = 65536
 
 
@@ -32,20 +36,23 @@ class Listener:
         return f"{self.address} (process {self.pid or 'unknown'})"
 
 
-def listeners(port: int) -> list[Listener]:
-    """Every listening socket of this network namespace that takes connections to 127.0.0.1:`port`.
+def listeners(port: int, inside: int | None = None) -> list[Listener]:
+    """Every listening socket that takes connections to 127.0.0.1:`port` in this network namespace, or in that of the
+    process `inside`.
 
     Owners are looked up before sockets, so a socket made in between has none: look again before saying so.
     """
-    found = _listeners_now(port)
+    found = _listeners_now(port, inside)
     for _ in range(OWNER_ATTEMPTS):
         if all(listener.pid is not None for listener in found):
             break
-        found = _listeners_now(port)
+        found = _listeners_now(port, inside)
     return found
 
 
-def _listeners_now(port: int) -> list[Listener]:
+def _listeners_now(port: int, inside: int | None) -> list[Listener]:
+    if inside is not None:
+        return _listeners_of_namespace(port, inside)
     return [
         Listener(socket_.laddr.ip, socket_.pid)
         for socket_ in psutil.net_connections(kind="tcp")
@@ -53,6 +60,45 @@ def _listeners_now(port: int) -> list[Listener]:
         and socket_.laddr.port == port
         and socket_.laddr.ip in TAKES_LOOPBACK
     ]
+
+
+def _listeners_of_namespace(port: int, inside: int) -> list[Listener]:
+    """As psutil does it, which only looks into the namespace of its own process."""
+    owners = _sockets_of_namespace(inside)
+    found = []
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(FileNotFoundError):  # the process has ended, or there is no IPv6
+            for line in Path(f"/proc/{inside}/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()  # proc(5): number, local address, remote, state, ..., inode
+                address, _, hexadecimal_port = fields[1].partition(":")
+                ip = _ip(address)
+                if fields[3] == LISTEN and int(hexadecimal_port, 16) == port and ip in TAKES_LOOPBACK:
+                    found += [Listener(ip, pid) for pid in owners.get(fields[9], [None])]
+    return found
+
+
+def _sockets_of_namespace(inside: int) -> dict[str, list[int | None]]:
+    """Inode -> processes that hold the socket, of those in the namespace."""
+    owners: dict[str, list[int | None]] = {}
+    with contextlib.suppress(OSError):
+        namespace = Path(f"/proc/{inside}/ns/net").readlink()
+        for process in psutil.process_iter():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{process.pid}/ns/net").readlink() != namespace:
+                    continue
+                for file in Path(f"/proc/{process.pid}/fd").iterdir():
+                    with contextlib.suppress(OSError):
+                        target = str(file.readlink())
+                        if target.startswith("socket:["):
+                            owners.setdefault(target[8:-1], []).append(process.pid)
+    return owners
+
+
+def _ip(hexadecimal: str) -> str:
+    """An address as /proc/net/tcp writes it: words of 32 bits in the machine's own order."""
+    words = (int(hexadecimal[at : at + 8], 16) for at in range(0, len(hexadecimal), 8))
+    packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
+    return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
 def free_port() -> int:

@@ -15,8 +15,8 @@ from pydantic import Field
 
 import serverdyno
 from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import LocalServer
 from serverdyno.servers.proof import LOOPBACK, get
+from serverdyno.servers.web import WebServer
 
 REQUESTS_PATH = "/.serverdyno/requests"
 
@@ -33,7 +33,7 @@ class ReferenceSettings(Settings):
     )
 
 
-class Reference(LocalServer[ReferenceSettings]):
+class Reference(WebServer[ReferenceSettings]):
     """The driver of `dyno reference http`."""
 
     name: ClassVar[str] = "reference"

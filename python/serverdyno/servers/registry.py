@@ -14,12 +14,14 @@ from serverdyno.errors import UserError
 from serverdyno.servers.apache import Apache
 from serverdyno.servers.base import ServerDriver, Settings
 from serverdyno.servers.external import External
+from serverdyno.servers.external_smb import ExternalSmb
 from serverdyno.servers.lighttpd import Lighttpd
 from serverdyno.servers.nginx import Nginx
 from serverdyno.servers.reference import Reference
+from serverdyno.servers.samba import Samba
 
 DRIVERS: dict[str, type[ServerDriver]] = {
-    driver.name: driver for driver in (Apache, Nginx, Lighttpd, Reference, External)
+    driver.name: driver for driver in (Apache, Nginx, Lighttpd, Reference, Samba, External, ExternalSmb)
 }
 
 
@@ -46,14 +48,17 @@ def create(
 ) -> ServerDriver:
     """A driver with a private directory of its own. Raises UserError.
 
-    `settings` are checked by the driver's `settings_type`. `url` is for `external`, which needs it, and for
-    no other.
+    `settings` are checked by the driver's `settings_type`. `url` is for those that the user runs, which
+    need it, and for no other.
     """
     driver = driver_type(name)
     try:
         checked = driver.settings_type.model_validate(dict(settings))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors())
+        problems = "; ".join(
+            ": ".join([*map(str, part["loc"]), part["msg"].removeprefix("Value error, ")])
+            for part in error.errors()
+        )
         raise UserError(
             f"settings of {name!r}: {problems}", hint="dyno servers prints what can be set."
         ) from None

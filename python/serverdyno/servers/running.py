@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from serverdyno.servers import registry
@@ -16,7 +18,9 @@ def running(
     name: str, settings: Mapping[str, Any], *, cpus: Sequence[int] = (), url: str | None = None
 ) -> Iterator[ServerDriver]:
     """The server called `name`, ready for load. Raises UserError or ServerError, with nothing left running."""
-    server = registry.create(name, settings, documents=document_root(), cpus=cpus, url=url)
+    web = registry.driver_type(name).settings_type.protocol == "http"
+    documents = document_root() if web else Path(os.devnull)
+    server = registry.create(name, settings, documents=documents, cpus=cpus, url=url)
     try:
         server.prepare()
         server.start()

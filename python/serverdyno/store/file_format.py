@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from serverdyno.errors import UserError
+from serverdyno.store import upgrade
 from serverdyno.store.head import FORMAT_VERSION
 
 
@@ -60,4 +61,4 @@ class FileFormat:
         return mix
 
 
-CURRENT = FileFormat(FORMAT_VERSION)
+CURRENT = FileFormat(FORMAT_VERSION, {1: Upgrade(upgrade.head_of_format_1, upgrade.mix_of_format_1)})

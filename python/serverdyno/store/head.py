@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from serverdyno.plan.model import Configuration, Mix, Model, Plan, RunKey, Suite
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 

@@ -11,7 +11,8 @@ class OperationRow:
 
     operation: str
     count: int
-    bytes_body: int
+    bytes_read: int
+    bytes_written: int
     errors: int
     response_time_hdr: bytes
 
@@ -23,6 +24,8 @@ class ClientRow:
     client: int
     operations: int
     bytes_in: int
+    bytes_read: int | None
+    bytes_written: int
     errors: int
     left_at_s: float | None
 
@@ -49,6 +52,36 @@ class ErrorRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CallRow:
+    """One kind of call that passed below the client cache, from start to end of the mix; workspaces not counted.
+
+    `not_there`: answered, rightly or not, with "there is no such file".
+    """
+
+    call: str
+    done: int
+    not_there: int
+    failed: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """Requests of the protocol by its own names ("CREATE"), from start to end of the mix."""
+
+    request: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRow:
+    """System calls by which the server's processes made data durable, in the window ("fsync")."""
+
+    system_call: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class MixRecord:
     """Everything that is kept of one mix. `None` means not measured, never zero."""
 
@@ -68,7 +101,8 @@ class MixRecord:
     stopped: bool
     operations: int
     operations_total: int
-    bytes_body: int
+    bytes_read: int
+    bytes_written: int
     bytes_in: int
     bytes_out: int
     response_time_hdr: bytes
@@ -88,10 +122,16 @@ class MixRecord:
     generator_busiest_cpu_s: float | None = None
     under_way_at_close: int | None = None
     under_way_longest_s: float | None = None
+    passes: int | None = None
+    bytes_checked: int | None = None
     by_operation: list[OperationRow] = field(default_factory=list)
     by_client: list[ClientRow] = field(default_factory=list)
     by_second: list[SecondRow] = field(default_factory=list)
     errors: list[ErrorRow] = field(default_factory=list)
+    calls: list[CallRow] = field(default_factory=list)
+    requests: list[RequestRow] = field(default_factory=list)
+    syncs_known: bool = False
+    syncs: list[SyncRow] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

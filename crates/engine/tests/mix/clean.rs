@@ -1,20 +1,12 @@
 //! Against servers that do nothing wrong: every operation counted once, at its place, and no error.
 
-use crate::running::{faults, left, mix, run, MS};
+use crate::running::{faults, left, mix, run, with_web, MS};
 use crate::server::{Connection, Server, OK};
 use dyno_engine::{Mix, MixTally};
-use dyno_http::{Connecting, Version};
+use dyno_http::Version;
 use dyno_measure::Window;
 use std::net::Shutdown;
 use std::time::Duration;
-
-fn connecting(keep_alive: bool, reset: bool) -> Connecting {
-    Connecting {
-        keep_alive,
-        reset,
-        timeout_ns: 30_000 * MS,
-    }
-}
 
 /// Runs `mix`; the totals must be what the server counted.
 fn check(server: &Server, mix: Mix) -> MixTally {
@@ -36,7 +28,7 @@ fn on_kept_connections_the_total_is_the_servers_own_count() {
     assert_eq!((tally.generator.connections, tally.generator.reconnects), (2, 0));
     let operations: u64 = tally.by_class.iter().map(|class| class.count).sum();
     assert_eq!(tally.bytes_in, operations * OK.len() as u64);
-    assert_eq!(tally.by_class[0].bytes_body, operations * 5);
+    assert_eq!(tally.by_class[0].bytes_read, operations * 5);
 }
 
 #[test]
@@ -49,11 +41,9 @@ fn with_a_connection_per_request_the_total_is_the_servers_own_count() {
         let server = Server::answering(OK);
         let tally = check(
             &server,
-            Mix {
-                version,
-                connecting: connecting(false, reset),
-                ..mix(server.address)
-            },
+            with_web(mix(server.address), |web| {
+                (web.version, web.keep_alive, web.reset) = (version, false, reset);
+            }),
         );
         assert_eq!(tally.generator.connections, tally.operations_total);
     }
@@ -68,11 +58,9 @@ fn a_server_that_closes_first_as_it_was_asked_to_is_counted_alike() {
         });
         let tally = check(
             &server,
-            Mix {
-                version,
-                connecting: connecting(false, false),
-                ..mix(server.address)
-            },
+            with_web(mix(server.address), |web| {
+                (web.version, web.keep_alive) = (version, false);
+            }),
         );
         assert_eq!(tally.generator.connections, tally.operations_total);
         assert_eq!(tally.generator.reconnects, 0);
@@ -207,7 +195,7 @@ fn an_answer_in_many_pieces_is_one_operation() {
         }
     });
     let tally = check(&server, mix(server.address));
-    assert_eq!(tally.by_class[0].bytes_body, 5 * tally.by_class[0].count);
+    assert_eq!(tally.by_class[0].bytes_read, 5 * tally.by_class[0].count);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Against servers that do one thing wrong: it is counted once an operation, by its kind and side, and nothing hangs.
 
-use crate::running::{faults, left, mix, run, until_all_have_left, MS};
+use crate::running::{faults, left, mix, run, until_all_have_left, with_web, MS};
 use crate::server::{Connection, Server, OK};
-use dyno_engine::{Mix, WorkloadKind};
+use dyno_engine::{Mix, WebWorkload};
 use dyno_measure::{Fault, Side};
 use dyno_workload::Tree;
 use rustix::net::sockopt::set_socket_linger;
@@ -44,7 +44,7 @@ fn check_answer(fault: Fault, answer: &'static str) {
 fn check_timeout(serve: impl Fn(Connection) + Send + Sync + 'static) {
     let server = Server::start(serve);
     let mut hasty = mix(server.address);
-    hasty.connecting.timeout_ns = 100 * MS;
+    hasty.timeout_ns = 100 * MS;
     check_mix(&server, hasty, Fault::ResponseTimeout, Side::Server);
 }
 
@@ -262,10 +262,9 @@ fn check_tree(fault: Option<(Fault, Side)>, change: impl Fn(&mut Vec<u8>, &mut u
             connection.send([head.as_bytes(), &body].concat());
         }
     });
-    let webbench = Mix {
-        workload: WorkloadKind::WebbenchStatic,
-        ..mix(server.address)
-    };
+    let webbench = with_web(mix(server.address), |web| {
+        web.workload = WebWorkload::WebbenchStatic
+    });
     match fault {
         Some((fault, side)) => check_mix(&server, webbench, fault, side),
         None => assert_eq!(faults(&run(webbench)), []),

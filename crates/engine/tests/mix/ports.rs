@@ -1,11 +1,11 @@
 //! Local ports run out: on loopback further source addresses help; elsewhere it is the generator's own fault.
 
-use crate::running::{faults, mix_at, run, MS};
+use crate::running::{faults, mix_at, run, with_web, MS};
 use crate::server::{Connection, Server, OK};
 use crate::testbed::{Namespace, Testbed, SERVER};
 use dyno_engine::Mix;
-use dyno_http::{consent_document, Connecting};
 use dyno_measure::{Fault, Side};
+use dyno_reactor::destination::consent_document;
 use std::net::{IpAddr, Ipv4Addr};
 
 const TOKEN: &str = "Zr4u7xKq9LmN2pWs";
@@ -38,11 +38,7 @@ fn serve(mut connection: Connection) {
 }
 
 fn connection_per_request(url: &str) -> Mix {
-    let mut mix = mix_at(url, Some(TOKEN));
-    mix.connecting = Connecting {
-        keep_alive: false,
-        ..mix.connecting
-    };
+    let mut mix = with_web(mix_at(url, Some(TOKEN)), |web| web.keep_alive = false);
     mix.window.length_ns = 1_000 * MS;
     mix
 }

@@ -1,7 +1,7 @@
 //! A mix with the parameters of a test, and running it to its end.
 
-use dyno_engine::{Load, Mix, MixTally, WorkloadKind};
-use dyno_http::{Connecting, Target, Version};
+use dyno_engine::{Load, Mix, MixTally, WebWork, WebWorkload, Work};
+use dyno_http::{Target, Version};
 use dyno_measure::{Fault, Window};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,8 +17,15 @@ pub fn mix(address: SocketAddr) -> Mix {
 
 pub fn mix_at(url: &str, token: Option<&str>) -> Mix {
     Mix {
-        target: Target::open(url, token).expect("load is welcome"),
-        workload: WorkloadKind::Url,
+        work: Work::Web(WebWork {
+            target: Target::open(url, token).expect("load is welcome"),
+            workload: WebWorkload::Url,
+            version: Version::Http11,
+            keep_alive: true,
+            reset: false,
+            fresh_sockets: false,
+            receive_buffer_bytes: 65_536,
+        }),
         clients: 2,
         threads: 1,
         window: Window {
@@ -29,20 +36,22 @@ pub fn mix_at(url: &str, token: Option<&str>) -> Mix {
         delay_ns: 0,
         think_ns: 0,
         seed: 1,
-        version: Version::Http11,
-        connecting: Connecting {
-            keep_alive: true,
-            reset: false,
-            timeout_ns: 30_000 * MS,
-        },
-        fresh_sockets: false,
-        receive_buffer_bytes: 65_536,
+        timeout_ns: 30_000 * MS,
         leave_after_errors: None,
         verify_share: 1.0,
         max_rate_per_s: None,
         engine_threads: 1,
         cpus: Vec::new(),
     }
+}
+
+/// `mix` with its work changed.
+pub fn with_web(mut mix: Mix, change: impl FnOnce(&mut WebWork)) -> Mix {
+    match &mut mix.work {
+        Work::Web(work) => change(work),
+        Work::Files(_) => panic!("a mix of web work"),
+    }
+    mix
 }
 
 /// `mix`, of which clients leave with their first error: it ends once all have left, long before its length.

@@ -1,7 +1,8 @@
 //! There is no way round consent: outside loopback, only the right document at the right place opens a target.
 
 use crate::testbed::{Testbed, SERVER};
-use dyno_http::{consent_document, Target, TargetError};
+use dyno_http::Target;
+use dyno_reactor::destination::{consent_document, TargetError};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 

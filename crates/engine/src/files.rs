@@ -1,0 +1,317 @@
+//! Work on files of a server: what is asked for, and the life of a client that asks: it makes or finds its workspace,
+//! waits for the others, works, and leaves things as a next mix needs them.
+
+use crate::client::{ClientState, Seat};
+use crate::files_client::{Client, FilesClient, Names};
+use crate::load::{Bench, LoadError};
+use crate::sampling::{Sampling, SAMPLING_STREAM};
+use crate::tally::FilesTally;
+use dyno_files::{Cache, CacheOptions, Calls, Counted, Through};
+use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
+use dyno_reactor::Dialer;
+use dyno_smb::{Session, SmbTarget};
+use dyno_workload::{
+    DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, Op, Outcome, Script, Workload,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Below the root of each share; one directory a client in it.
+const DIRECTORY: &str = "serverdyno-clients";
+/// What a client may take to write back, close and remove what its mix has left.
+const LEAVING_NS: u64 = 120 * NS_PER_S;
+/// How often a client that waits for the others looks whether all are there.
+const LOOK_NS: u64 = 2_000_000;
+
+/// What clients do with files.
+#[derive(Debug, Clone)]
+pub enum FilesWorkload {
+    /// The office application mix.
+    DiskMix(DiskMixOptions),
+}
+
+/// What the files of all clients should contain, from mix to mix, so that what an earlier mix wrote can be checked.
+#[derive(Debug, Clone, Default)]
+pub struct Workspaces(Arc<Mutex<HashMap<usize, Ledger>>>);
+
+impl Workspaces {
+    fn take(&self, client: usize) -> Option<Ledger> {
+        let mut ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ledgers.remove(&client)
+    }
+
+    fn keep(&self, client: usize, ledger: Ledger) {
+        let mut ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ledgers.insert(client, ledger);
+    }
+}
+
+/// Files over SMB.
+#[derive(Debug, Clone)]
+pub struct FilesWork {
+    /// Where to.
+    pub target: SmbTarget,
+    /// What.
+    pub workload: FilesWorkload,
+    /// The client cache; None: every operation goes through to the server.
+    pub cache: Option<CacheOptions>,
+    /// Leave the workspaces for the next mix.
+    pub keep_workspace: bool,
+    /// What is known of them.
+    pub workspaces: Workspaces,
+    /// What a client may take to make its workspace.
+    pub preparation_ns: u64,
+}
+
+/// One workload or the other; an enum because it lies in the hot path.
+#[derive(Debug)]
+enum AnyWorkload {
+    DiskMix(DiskMix),
+}
+
+impl AnyWorkload {
+    fn as_files(&self) -> &dyn FileWorkload {
+        match self {
+            Self::DiskMix(workload) => workload,
+        }
+    }
+}
+
+impl Workload for AnyWorkload {
+    fn next(&mut self, last: &Outcome) -> Op {
+        match self {
+            Self::DiskMix(workload) => workload.next(last),
+        }
+    }
+
+    fn begins_piece(&self) -> bool {
+        match self {
+            Self::DiskMix(workload) => workload.begins_piece(),
+        }
+    }
+}
+
+/// Files over SMB, with everything made that all clients share.
+#[derive(Debug)]
+pub(crate) struct FilesReady {
+    work: FilesWork,
+    script: Option<Arc<Script>>,
+    /// Names of the operation classes.
+    pub classes: Vec<String>,
+}
+
+impl FilesReady {
+    pub(crate) fn new(work: &FilesWork) -> Self {
+        let mut ready = Self {
+            work: work.clone(),
+            script: match &work.workload {
+                FilesWorkload::DiskMix(options) => Some(Script::load(options)),
+            },
+            classes: Vec::new(),
+        };
+        ready.classes = ready.workload(0, 0).as_files().catalogue().classes.clone();
+        ready
+    }
+
+    /// Brings the calling thread to where the server can be reached.
+    pub(crate) fn enter(&self) -> Result<(), LoadError> {
+        Ok(self.work.target.enter()?)
+    }
+
+    fn workload(&self, seed: u64, client: usize) -> AnyWorkload {
+        let number = u32::try_from(client).unwrap_or(u32::MAX);
+        match (&self.work.workload, &self.script) {
+            (FilesWorkload::DiskMix(_), Some(script)) => {
+                AnyWorkload::DiskMix(DiskMix::new(script.clone(), seed, number))
+            }
+            (FilesWorkload::DiskMix(_), None) => unreachable!("made in `new`"),
+        }
+    }
+
+    /// Puts the clients of one engine thread on its loop, each with a session of its own.
+    pub(crate) fn seat_clients(&self, bench: &Rc<Bench>) {
+        let dialer = Rc::new(Dialer::new(
+            bench.executor.clone(),
+            self.work.target.address(),
+            bench.dialer_number(),
+        ));
+        bench.dialer.set(dialer.clone()).expect("clients are seated once");
+        for number in bench.clients() {
+            let workload = self.workload(bench.shared.mix.seed, number);
+            let life = Life {
+                number,
+                client: self.client(bench, &dialer, number, workload.as_files().catalogue()),
+                workload,
+                keep_workspace: self.work.keep_workspace,
+                preparation_ns: self.work.preparation_ns,
+                known: false,
+                whole: false,
+            };
+            let workspaces = self.work.workspaces.clone();
+            bench.executor.spawn(life.live(bench.clone(), workspaces));
+        }
+    }
+
+    fn client(
+        &self,
+        bench: &Bench,
+        dialer: &Rc<Dialer>,
+        number: usize,
+        names: &FileCatalogue,
+    ) -> FilesClient {
+        let mix = &bench.shared.mix;
+        let client = u32::try_from(number).unwrap_or(u32::MAX);
+        let options = Rc::new(self.work.target.options().clone());
+        let share = self.work.target.share_of(client);
+        let session = Session::new(bench.executor.clone(), dialer.clone(), options, client, share);
+        let counted = Counted::new(session);
+        let client = match self.work.cache {
+            None => Client::Through(Through::new(counted)),
+            Some(options) => Client::Cached(Box::new(Cache::new(counted, options))),
+        };
+        FilesClient::new(
+            client,
+            Names::new(names, &format!("{DIRECTORY}/{number}")),
+            Ledger::new(u32::try_from(number).unwrap_or(u32::MAX)),
+            Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, number, 0)),
+            bench.executor.clone(),
+            mix.timeout_ns,
+        )
+    }
+}
+
+/// One client from its log-on to its leaving.
+struct Life {
+    number: usize,
+    client: FilesClient,
+    workload: AnyWorkload,
+    keep_workspace: bool,
+    preparation_ns: u64,
+    /// The contents of a workspace that was found are known from an earlier mix.
+    known: bool,
+    /// The workspace has been left as the next mix needs it.
+    whole: bool,
+}
+
+impl Life {
+    async fn live(mut self, bench: Rc<Bench>, workspaces: Workspaces) {
+        self.take_part(&bench, &workspaces).await;
+        let all = FilesTally {
+            protocol_requests: self.client.protocol_requests(),
+            ..FilesTally::default()
+        };
+        bench.tally.borrow_mut().add_files(&all);
+        if self.whole && self.keep_workspace {
+            workspaces.keep(self.number, self.client.into_ledger());
+        }
+    }
+
+    async fn take_part(&mut self, bench: &Rc<Bench>, workspaces: &Workspaces) {
+        if let Some(ledger) = workspaces.take(self.number) {
+            self.client.set_ledger(ledger);
+            self.known = true;
+        }
+        bench
+            .executor
+            .set_deadline(monotonic_ns().saturating_add(self.preparation_ns));
+        let prepared = self.prepare().await;
+        bench.start.arrive(1);
+        let start_ns = self.wait_for_start(bench).await;
+        let seat = Seat::new(bench, start_ns, self.number, Rc::new(ClientState::default()));
+        if let Err(failure) = prepared {
+            // It was in the mix as it was planned, and is out of it before it begins.
+            return seat.absent(failure);
+        }
+        let before = self.figures();
+        let due_ns = start_ns.saturating_add(bench.shared.mix.first_start_ns(self.number, 0));
+        seat.occupy(&mut self.workload, &mut self.client, due_ns).await;
+        bench.tally.borrow_mut().add_files(&self.figures().since(&before));
+        bench
+            .executor
+            .set_deadline(monotonic_ns().saturating_add(LEAVING_NS));
+        self.whole = self.leave().await.is_ok();
+    }
+
+    /// Finds the workspace of an earlier mix, or makes it.
+    async fn prepare(&mut self) -> Result<(), Failure> {
+        self.client.connect().await?;
+        self.client.make_parents().await?;
+        let marker = self.workload.as_files().marker();
+        // A workspace of another day has contents that nobody knows any more: it is made anew.
+        let found = self.known && self.client.finds(marker).await?;
+        if !found {
+            self.client.forget_everything();
+        }
+        self.do_all(self.workload.as_files().preparation(found)).await
+    }
+
+    async fn wait_for_start(&mut self, bench: &Bench) -> u64 {
+        loop {
+            if let Some(start_ns) = bench.start.ns() {
+                return start_ns;
+            }
+            let look_ns = monotonic_ns() + LOOK_NS;
+            bench
+                .executor
+                .set_deadline(look_ns.saturating_add(self.preparation_ns));
+            self.client.wait_until(look_ns).await;
+        }
+    }
+
+    /// Removes what the mix has left beside the workspace, and this too where it isn't kept.
+    async fn leave(&mut self) -> Result<(), Failure> {
+        if self.client.lost() {
+            self.client.connect().await?;
+        }
+        self.do_all(self.workload.as_files().leaving()).await?;
+        if !self.keep_workspace {
+            self.do_all(self.workload.as_files().removal()).await?;
+        }
+        self.client.finish().await
+    }
+
+    async fn do_all(&mut self, actions: Vec<FileAction>) -> Result<(), Failure> {
+        for action in &actions {
+            self.client.act_unmeasured(action).await?;
+        }
+        Ok(())
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            passes: self.workload.as_files().passes(),
+            checked_bytes: self.client.checked_bytes(),
+            calls: self.client.calls(),
+            requests: self.client.requests(),
+        }
+    }
+}
+
+/// What a client has done so far.
+struct Figures {
+    passes: u64,
+    checked_bytes: u64,
+    calls: Calls,
+    requests: BTreeMap<&'static str, u64>,
+}
+
+impl Figures {
+    fn since(&self, before: &Self) -> FilesTally {
+        let mut calls = self.calls;
+        for (now, then) in calls.iter_mut().zip(&before.calls) {
+            *now = now.since(then);
+        }
+        let requests = self.requests.iter().map(|(name, count)| {
+            let then = before.requests.get(name).copied().unwrap_or_default();
+            (*name, count - then)
+        });
+        FilesTally {
+            passes: self.passes - before.passes,
+            bytes_checked: self.checked_bytes - before.checked_bytes,
+            protocol_requests: 0,
+            calls,
+            requests: requests.collect(),
+        }
+    }
+}

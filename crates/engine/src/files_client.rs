@@ -1,0 +1,562 @@
+//! Work on files under the engine's contract: operations of the workload become calls, what is read is held against
+//! what the file should contain, and every answer is judged against what the workload says must be there.
+
+use crate::protocol::{Performed, Protocol};
+use crate::sampling::Sampling;
+use dyno_files::{
+    Access, Ask, Cache, Call, Calls, Counted, Disposition, FileClient, Files, Handle, Open, Reply, Traffic,
+};
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
+use dyno_reactor::Executor;
+use dyno_smb::Session;
+use dyno_workload::{content_of, FileAction, FileCatalogue, Intent, Ledger, Op, PathId, Presence, Slot};
+use std::collections::BTreeMap;
+
+/// A session with or without the client cache.
+#[derive(Debug)]
+pub(crate) enum Client {
+    Through(dyno_files::Through<Counted<Session>>),
+    Cached(Box<Cache<Counted<Session>>>),
+}
+
+impl Client {
+    fn counted(&self) -> &Counted<Session> {
+        match self {
+            Self::Through(through) => through.client(),
+            Self::Cached(cache) => cache.client(),
+        }
+    }
+}
+
+impl Files for Client {
+    async fn connect(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Through(through) => through.connect().await,
+            Self::Cached(cache) => cache.connect().await,
+        }
+    }
+
+    async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
+        match self {
+            Self::Through(through) => through.call(call, data).await,
+            Self::Cached(cache) => cache.call(call, data).await,
+        }
+    }
+
+    async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
+        match self {
+            Self::Through(through) => through.idle_until(due_ns).await,
+            Self::Cached(cache) => cache.idle_until(due_ns).await,
+        }
+    }
+
+    async fn finish(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Through(through) => through.finish().await,
+            Self::Cached(cache) => cache.finish().await,
+        }
+    }
+}
+
+/// The names of one client's workspace as the server knows them.
+#[derive(Debug)]
+pub(crate) struct Names {
+    paths: Vec<String>,
+    patterns: Vec<String>,
+}
+
+impl Names {
+    /// Below `directory`, which has no slash at its end.
+    pub(crate) fn new(catalogue: &FileCatalogue, directory: &str) -> Self {
+        let below = |path: &String| match path.as_str() {
+            "" => directory.to_owned(),
+            path => format!("{directory}/{path}"),
+        };
+        Self {
+            paths: catalogue.paths.iter().map(below).collect(),
+            patterns: catalogue.patterns.clone(),
+        }
+    }
+
+    fn path(&self, id: PathId) -> &str {
+        &self.paths[id.0 as usize]
+    }
+}
+
+/// What moved with one operation.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moved {
+    read: u64,
+    written: u64,
+}
+
+/// One client that uses files.
+pub(crate) struct FilesClient {
+    client: Client,
+    names: Names,
+    handles: Vec<Option<Handle>>,
+    ledger: Ledger,
+    sampling: Sampling,
+    executor: Executor,
+    timeout_ns: u64,
+    checked_bytes: u64,
+    /// The session is gone: the next operation makes another.
+    lost: bool,
+}
+
+impl FilesClient {
+    pub(crate) fn new(
+        client: Client,
+        names: Names,
+        ledger: Ledger,
+        sampling: Sampling,
+        executor: Executor,
+        timeout_ns: u64,
+    ) -> Self {
+        Self {
+            client,
+            names,
+            handles: Vec::new(),
+            ledger,
+            sampling,
+            executor,
+            timeout_ns,
+            checked_bytes: 0,
+            lost: false,
+        }
+    }
+
+    /// What the files contain, where it is known from an earlier mix.
+    pub(crate) fn set_ledger(&mut self, ledger: Ledger) {
+        self.ledger = ledger;
+    }
+
+    /// The files are about to be made anew.
+    pub(crate) fn forget_everything(&mut self) {
+        self.ledger.clear();
+    }
+
+    /// Connects and logs on.
+    pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
+        self.client.connect().await?;
+        self.lost = false;
+        Ok(())
+    }
+
+    /// Whether the last operation cost the session.
+    pub(crate) fn lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Whether there is a file at `path`.
+    pub(crate) async fn finds(&mut self, path: PathId) -> Result<bool, Failure> {
+        let call = Call::QueryPath {
+            path: self.names.path(path),
+        };
+        let reply = self.client.call(&call, &mut |_: &[u8]| {}).await?;
+        Ok(!matches!(reply, Reply::NotThere))
+    }
+
+    /// Makes the directories above the workspace where they are not there.
+    pub(crate) async fn make_parents(&mut self) -> Result<(), Failure> {
+        let workspace = self.names.path(PathId(0)).to_owned();
+        for (end, _) in workspace.match_indices('/') {
+            self.make_directory(&workspace[..end]).await?;
+        }
+        Ok(())
+    }
+
+    async fn make_directory(&mut self, path: &str) -> Result<(), Failure> {
+        match self
+            .client
+            .call(&Call::MakeDirectory { path }, &mut |_: &[u8]| {})
+            .await
+        {
+            Err(failure) if failure.fault != Fault::AlreadyThere => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// Carries out an action that is not measured; the task's deadline is the caller's.
+    pub(crate) async fn act_unmeasured(&mut self, action: &FileAction) -> Result<(), Failure> {
+        let result = self.act(action, &mut Moved::default()).await;
+        self.note_loss(&result).await;
+        result
+    }
+
+    /// Writes back and logs off.
+    pub(crate) async fn finish(&mut self) -> Result<(), Failure> {
+        self.client.finish().await
+    }
+
+    /// What the files should contain, for the next mix.
+    pub(crate) fn into_ledger(self) -> Ledger {
+        self.ledger
+    }
+
+    pub(crate) fn calls(&self) -> Calls {
+        *self.client.counted().calls()
+    }
+
+    pub(crate) fn requests(&self) -> BTreeMap<&'static str, u64> {
+        self.client.counted().requests_by_name().into_iter().collect()
+    }
+
+    pub(crate) fn protocol_requests(&self) -> u64 {
+        self.client.counted().traffic().requests
+    }
+
+    pub(crate) fn checked_bytes(&self) -> u64 {
+        self.checked_bytes
+    }
+
+    /// Waits for a moment, obeying the server meanwhile.
+    pub(crate) async fn wait_until(&mut self, due_ns: u64) {
+        if self.lost {
+            return self.executor.sleep_until(due_ns).await;
+        }
+        let idled = self.client.idle_until(due_ns).await;
+        self.note_loss(&idled).await;
+    }
+
+    fn handle(&self, slot: Slot) -> Result<Handle, Failure> {
+        let handle = self.handles.get(usize::from(slot.0)).copied().flatten();
+        handle.ok_or(Fault::SessionLost.into())
+    }
+
+    async fn note_loss(&mut self, result: &Result<(), Failure>) {
+        let Err(failure) = result else { return };
+        if leaves_session(failure.fault) || self.lost {
+            return;
+        }
+        self.lost = true;
+        self.handles.clear();
+        self.ledger.session_lost();
+        // It is over already, or broken: what can't be ended in order is dropped.
+        self.executor.set_deadline(monotonic_ns());
+        let _ = self.client.finish().await;
+    }
+
+    async fn act(&mut self, action: &FileAction, moved: &mut Moved) -> Result<(), Failure> {
+        match *action {
+            FileAction::Open { .. } => return self.open(action).await,
+            FileAction::Read { slot, offset, bytes } => return self.read(slot, offset, bytes, moved).await,
+            FileAction::Write { .. } => return self.write(action, moved).await,
+            _ => {}
+        }
+        let result = self.simple(action).await;
+        if result.is_ok() {
+            self.ledger.apply(action);
+        }
+        if let FileAction::Close { slot } = *action {
+            self.forget(slot);
+        }
+        result
+    }
+
+    fn forget(&mut self, slot: Slot) {
+        if let Some(handle) = self.handles.get_mut(usize::from(slot.0)) {
+            *handle = None;
+        }
+    }
+
+    async fn open(&mut self, action: &FileAction) -> Result<(), Failure> {
+        let FileAction::Open {
+            slot,
+            path,
+            intent,
+            directory,
+            presence,
+        } = *action
+        else {
+            unreachable!("called with an open");
+        };
+        let (access, disposition) = wanted(intent);
+        let call = Call::Open(Open {
+            path: self.names.path(path),
+            access,
+            disposition,
+            directory,
+            delete_on_close: false,
+            ask: Ask::Nothing,
+        });
+        let reply = self.client.call(&call, &mut |_: &[u8]| {}).await?;
+        let Reply::Opened { handle, .. } = reply else {
+            return expect(presence, false);
+        };
+        if presence == Presence::NotThere {
+            let close = Call::Close { handle };
+            self.client.call(&close, &mut |_: &[u8]| {}).await?;
+            return Err(Fault::AlreadyThere.into());
+        }
+        let place = usize::from(slot.0);
+        if self.handles.len() <= place {
+            self.handles.resize(place + 1, None);
+        }
+        self.handles[place] = Some(handle);
+        self.ledger.apply(action);
+        Ok(())
+    }
+
+    async fn read(&mut self, slot: Slot, offset: u64, bytes: u32, moved: &mut Moved) -> Result<(), Failure> {
+        let handle = self.handle(slot)?;
+        let checking = self.sampling.draw();
+        let (ledger, checked_bytes) = (&self.ledger, &mut self.checked_bytes);
+        let mut came = 0_u64;
+        let mut wrong = false;
+        let mut check = |piece: &[u8]| {
+            if checking {
+                match ledger.check(slot, offset + came, piece) {
+                    Ok(checked) => *checked_bytes += checked,
+                    Err(_) => wrong = true,
+                }
+            }
+            came += piece.len() as u64;
+        };
+        let call = Call::Read {
+            handle,
+            offset,
+            bytes,
+        };
+        self.client.call(&call, &mut check).await?;
+        moved.read = came;
+        if wrong {
+            return Err(Fault::WrongContent.into());
+        }
+        match self.ledger.expected_bytes(slot, offset, bytes) {
+            Some(expected) if u64::from(expected) != came => Err(Failure {
+                fault: Fault::WrongLength,
+                detail: Detail::Length {
+                    expected: u64::from(expected),
+                    got: came,
+                },
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    async fn write(&mut self, action: &FileAction, moved: &mut Moved) -> Result<(), Failure> {
+        let FileAction::Write {
+            slot,
+            offset,
+            bytes,
+            generation,
+        } = *action
+        else {
+            unreachable!("called with a write");
+        };
+        let handle = self.handle(slot)?;
+        let Some(writing) = self.ledger.writing(slot, generation) else {
+            return Err(Fault::SessionLost.into());
+        };
+        let data = content_of(writing, offset, bytes as usize);
+        let call = Call::Write { handle, offset, data };
+        let reply = match self.client.call(&call, &mut |_: &[u8]| {}).await {
+            Ok(reply) => reply,
+            Err(failure) => {
+                // Nobody knows what of it was written.
+                self.ledger.forget(slot, offset, bytes);
+                return Err(failure);
+            }
+        };
+        if reply != (Reply::Written { bytes }) {
+            self.ledger.forget(slot, offset, bytes);
+            return Err(Fault::WrongLength.into());
+        }
+        moved.written = u64::from(bytes);
+        self.ledger.apply(action);
+        Ok(())
+    }
+
+    /// All that moves no data.
+    async fn simple(&mut self, action: &FileAction) -> Result<(), Failure> {
+        let names = &self.names;
+        let (call, presence) = match *action {
+            FileAction::Close { slot } => (
+                Call::Close {
+                    handle: self.handle(slot)?,
+                },
+                None,
+            ),
+            FileAction::Flush { slot } => (
+                Call::Flush {
+                    handle: self.handle(slot)?,
+                },
+                None,
+            ),
+            FileAction::Lock { slot, offset, bytes } => {
+                let handle = self.handle(slot)?;
+                (
+                    Call::Lock {
+                        handle,
+                        offset,
+                        bytes,
+                    },
+                    None,
+                )
+            }
+            FileAction::Unlock { slot, offset, bytes } => {
+                let handle = self.handle(slot)?;
+                (
+                    Call::Unlock {
+                        handle,
+                        offset,
+                        bytes,
+                    },
+                    None,
+                )
+            }
+            FileAction::QueryFile { slot } => (
+                Call::QueryHandle {
+                    handle: self.handle(slot)?,
+                },
+                None,
+            ),
+            FileAction::SetEnd { slot, bytes } => {
+                let handle = self.handle(slot)?;
+                (Call::SetEnd { handle, bytes }, None)
+            }
+            FileAction::SetTimes { slot } => (
+                Call::SetTimes {
+                    handle: self.handle(slot)?,
+                },
+                None,
+            ),
+            FileAction::QueryPath { path, presence } => (
+                Call::QueryPath {
+                    path: names.path(path),
+                },
+                Some(presence),
+            ),
+            FileAction::QuerySpace => (Call::QuerySpace, None),
+            FileAction::Find {
+                directory,
+                pattern,
+                presence,
+            } => {
+                let (directory, pattern) = (names.path(directory), &names.patterns[usize::from(pattern)]);
+                (Call::Find { directory, pattern }, Some(presence))
+            }
+            FileAction::Rename { from, to } => {
+                let (from, to) = (names.path(from), names.path(to));
+                (Call::Rename { from, to }, None)
+            }
+            FileAction::Delete { path, presence } => (
+                Call::Delete {
+                    path: names.path(path),
+                },
+                Some(presence),
+            ),
+            FileAction::MakeDirectory { path, presence } => (
+                Call::MakeDirectory {
+                    path: names.path(path),
+                },
+                Some(presence),
+            ),
+            FileAction::RemoveDirectory { path, presence } => (
+                Call::RemoveDirectory {
+                    path: names.path(path),
+                },
+                Some(presence),
+            ),
+            FileAction::Open { .. } | FileAction::Read { .. } | FileAction::Write { .. } => {
+                unreachable!("these have functions of their own")
+            }
+        };
+        let reply = self.client.call(&call, &mut |_: &[u8]| {}).await;
+        match (presence, reply) {
+            (Some(Presence::Either), Err(failure))
+                if matches!(failure.fault, Fault::NotFound | Fault::AlreadyThere) =>
+            {
+                Ok(())
+            }
+            (_, Err(failure)) => Err(failure),
+            (Some(presence), Ok(Reply::NotThere | Reply::Found { entries: 0 })) => expect(presence, false),
+            (Some(presence), Ok(Reply::Info(_) | Reply::Found { .. })) => expect(presence, true),
+            (_, Ok(_)) => Ok(()),
+        }
+    }
+}
+
+/// Whether what was found is what must be there.
+fn expect(presence: Presence, found: bool) -> Result<(), Failure> {
+    match (presence, found) {
+        (Presence::There, false) => Err(Fault::NotFound.into()),
+        (Presence::NotThere, true) => Err(Fault::AlreadyThere.into()),
+        _ => Ok(()),
+    }
+}
+
+fn wanted(intent: Intent) -> (Access, Disposition) {
+    match intent {
+        Intent::Look => (Access::Attributes, Disposition::Open),
+        Intent::Read => (Access::Read, Disposition::Open),
+        Intent::Edit => (Access::ReadWrite, Disposition::Open),
+        Intent::Make => (Access::ReadWrite, Disposition::Create),
+        Intent::MakeOrEdit => (Access::ReadWrite, Disposition::OpenIf),
+        Intent::Replace => (Access::ReadWrite, Disposition::OverwriteIf),
+    }
+}
+
+/// Whether the session goes on after a failure: those that one call alone was refused with.
+fn leaves_session(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::ErrorStatus
+            | Fault::AccessDenied
+            | Fault::SharingViolation
+            | Fault::LockConflict
+            | Fault::NoSpace
+            | Fault::WrongStatus
+            | Fault::WrongLength
+            | Fault::WrongContent
+            | Fault::NotFound
+            | Fault::AlreadyThere
+    )
+}
+
+impl Protocol for FilesClient {
+    async fn perform(&mut self, op: &Op, start_ns: u64) -> Performed {
+        let Op::File(op) = op else {
+            unreachable!("a workload on documents is never joined to a file server");
+        };
+        self.executor
+            .set_deadline(start_ns.saturating_add(self.timeout_ns));
+        let before = self.client.counted().traffic();
+        let mut moved = Moved::default();
+        let (mut connect_ns, was_lost) = (None, self.lost);
+        let mut result = Ok(());
+        if was_lost {
+            result = self.connect().await;
+            connect_ns = Some(monotonic_ns().saturating_sub(start_ns));
+        }
+        if result.is_ok() {
+            result = self.act(&op.action, &mut moved).await;
+        }
+        let after = self.client.counted().traffic();
+        self.note_loss(&result).await;
+        Performed {
+            class: op.class,
+            bytes_read: moved.read,
+            bytes_written: moved.written,
+            bytes_in: since(after, before, |traffic| traffic.bytes_in),
+            bytes_out: since(after, before, |traffic| traffic.bytes_out),
+            connect_ns,
+            connections: u32::try_from(since(after, before, |traffic| traffic.connections))
+                .unwrap_or(u32::MAX),
+            reconnected: was_lost && result.is_ok(),
+            session_lost: self.lost,
+            result,
+        }
+    }
+
+    async fn idle_until(&mut self, _executor: &Executor, due_ns: u64) {
+        // A break that comes meanwhile may need writing, which may hang as any operation may.
+        self.executor.set_deadline(due_ns.saturating_add(self.timeout_ns));
+        self.wait_until(due_ns).await;
+    }
+}
+
+fn since(after: Traffic, before: Traffic, figure: fn(&Traffic) -> u64) -> u64 {
+    figure(&after).saturating_sub(figure(&before))
+}

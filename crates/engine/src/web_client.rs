@@ -1,0 +1,162 @@
+//! HTTP under the engine's contract: requests built beforehand, every response judged against what the file should be.
+
+use crate::protocol::{Performed, Protocol};
+use crate::sampling::Sampling;
+use dyno_http::{Body, Client, Exchange, Head, RequestStyle};
+use dyno_measure::{Detail, Failure, Fault};
+use dyno_workload::{Catalogue, Expect, Op};
+use std::sync::Arc;
+use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
+
+/// Everything that can be asked for, with its request as bytes. Shared by all client threads.
+#[derive(Debug)]
+pub(crate) struct WebCatalogue {
+    requests: Vec<Box<[u8]>>,
+    expects: Vec<Expect>,
+}
+
+impl WebCatalogue {
+    pub(crate) fn new(catalogue: &Catalogue, style: &RequestStyle) -> Self {
+        let entries = &catalogue.entries;
+        Self {
+            requests: entries.iter().map(|entry| style.get(&entry.path)).collect(),
+            expects: entries.iter().map(|entry| entry.expect).collect(),
+        }
+    }
+}
+
+/// One client thread that speaks HTTP.
+pub(crate) struct Web {
+    catalogue: Arc<WebCatalogue>,
+    client: Client,
+    digest: BodyDigest,
+    sampling: Sampling,
+}
+
+impl Web {
+    pub(crate) fn new(catalogue: Arc<WebCatalogue>, client: Client, sampling: Sampling) -> Self {
+        Self {
+            catalogue,
+            client,
+            digest: BodyDigest::default(),
+            sampling,
+        }
+    }
+}
+
+impl Protocol for Web {
+    async fn perform(&mut self, op: &Op, start_ns: u64) -> Performed {
+        let Op::Get(get) = op else {
+            unreachable!("a workload on files is never joined to HTTP");
+        };
+        let request = &self.catalogue.requests[get.path as usize];
+        let expect = self.catalogue.expects[get.path as usize];
+        self.digest
+            .begin(matches!(expect, Expect::Found { .. }) && self.sampling.draw());
+        let mut cost = Exchange::default();
+        let exchanged = self
+            .client
+            .exchange(request, start_ns, &mut self.digest, &mut cost)
+            .await;
+        Performed {
+            class: get.class,
+            result: exchanged.and_then(|head| judge(head, expect, &cost, &self.digest)),
+            bytes_read: cost.body_bytes,
+            bytes_written: 0,
+            bytes_in: cost.received_bytes,
+            bytes_out: cost.sent_bytes,
+            connect_ns: cost.connect_ns,
+            connections: cost.connections,
+            reconnected: cost.reconnected,
+            session_lost: false,
+        }
+    }
+}
+
+/// Whether a whole response is the right one.
+fn judge(head: Head, expect: Expect, cost: &Exchange, digest: &BodyDigest) -> Result<(), Failure> {
+    let status = |fault| {
+        Err(Failure {
+            fault,
+            detail: Detail::Status(head.status),
+        })
+    };
+    match (expect, head.status) {
+        (Expect::Found { bytes, .. }, 200) if bytes != cost.body_bytes => Err(Failure {
+            fault: Fault::WrongLength,
+            detail: Detail::Length {
+                expected: bytes,
+                got: cost.body_bytes,
+            },
+        }),
+        (Expect::Found { digest: wanted, .. }, 200) if digest.value().is_some_and(|got| got != wanted) => {
+            Err(Fault::WrongContent.into())
+        }
+        (Expect::Found { .. }, 200) | (Expect::Missing, 404 | 410) | (Expect::Unknown, 200..300) => Ok(()),
+        (Expect::Missing, 200..300) => status(Fault::WrongStatus),
+        _ => status(Fault::ErrorStatus),
+    }
+}
+
+/// XXH3-64 of a body: in one go where it came in one piece, which nearly all do.
+#[derive(Default)]
+struct BodyDigest {
+    wanted: bool,
+    whole: Option<u64>,
+    stream: Option<Box<Xxh3Default>>,
+    streaming: bool,
+}
+
+impl BodyDigest {
+    fn begin(&mut self, wanted: bool) {
+        self.wanted = wanted;
+        self.whole = None;
+        self.streaming = false;
+    }
+
+    /// None where it was not wanted or the body has not ended.
+    fn value(&self) -> Option<u64> {
+        self.whole
+    }
+}
+
+impl Body for BodyDigest {
+    fn part(&mut self, data: &[u8], last: bool) {
+        if !self.wanted {
+            return;
+        }
+        if last && !self.streaming {
+            self.whole = Some(xxh3_64(data));
+            return;
+        }
+        let stream = self.stream.get_or_insert_default();
+        if !self.streaming {
+            stream.reset();
+            self.streaming = true;
+        }
+        stream.update(data);
+        if last {
+            self.whole = Some(stream.digest());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_in_pieces_has_the_digest_of_the_whole() {
+        let mut digest = BodyDigest::default();
+        for _ in 0..2 {
+            digest.begin(true);
+            digest.part(b"one ", false);
+            assert_eq!(digest.value(), None);
+            digest.part(b"two", true);
+            assert_eq!(digest.value(), Some(xxh3_64(b"one two")));
+        }
+        digest.begin(true);
+        digest.part(b"one two", true);
+        assert_eq!(digest.value(), Some(xxh3_64(b"one two")));
+    }
+}

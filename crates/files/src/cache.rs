@@ -1,0 +1,231 @@
+//! The client cache: what a workstation's redirector does between its applications and a file server. It keeps data and
+//! handles as far as the server lets it (oplocks, leases), gathers writes, and gives everything back when the server
+//! asks. [`CacheOptions`] says how, with the disk mix's client of 2004 as the default.
+//!
+//! What it promises: a call that has completed is seen by every later call of any client, as far as the server keeps
+//! the promises of the oplocks that it grants. (Level II, and R leases without W, are broken by servers without waiting
+//! for an answer: such a break has to arrive before it can be obeyed.) What could not be written back is told by the
+//! next call on that file, at the latest by its close, its flush or [`Files::finish`].
+//!
+//! The way of a call: this file gives it to the file of its kind; those look at `tables`, use `pages`, and ask the
+//! server through `exchange`, where breaks come in.
+//!
+//! Not for: directory listings, look-ups and names that are not there, of which nothing is kept; nor for changing
+//! what an application asked for.
+
+mod breaks;
+mod exchange;
+mod handles;
+mod locks;
+mod options;
+mod pages;
+mod paths;
+mod read_ahead;
+mod tables;
+mod write_behind;
+
+use crate::call::{Call, Reply};
+use crate::client::{FileClient, Files};
+use dyno_measure::{monotonic_ns, Failure};
+use exchange::Exchange;
+pub use options::{Asking, CacheCounts, CacheOptions, Redirector};
+use tables::Tables;
+
+/// Why something did not succeed.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    /// One call was refused; the session goes on.
+    Call(Failure),
+    /// The session is gone, and nothing is known any more.
+    Lost(Failure),
+}
+
+impl Trouble {
+    /// The failure of a call; a lost session goes on up.
+    fn call(self) -> Result<Failure, Self> {
+        match self {
+            Self::Call(failure) => Ok(failure),
+            lost @ Self::Lost(_) => Err(lost),
+        }
+    }
+
+    fn failure(self) -> Failure {
+        match self {
+            Self::Call(failure) | Self::Lost(failure) => failure,
+        }
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Call(failure)
+    }
+}
+
+impl From<dyno_measure::Fault> for Trouble {
+    fn from(fault: dyno_measure::Fault) -> Self {
+        Self::Call(fault.into())
+    }
+}
+
+/// Files with a cache above `C`.
+#[derive(Debug)]
+pub struct Cache<C> {
+    client: C,
+    options: CacheOptions,
+    now: fn() -> u64,
+    tables: Tables,
+    exchange: Exchange,
+    /// A close that was put off has failed; the next call is told.
+    stray: Option<Failure>,
+    counts: CacheCounts,
+}
+
+impl<C> Cache<C> {
+    /// Above `client`.
+    pub fn new(client: C, options: CacheOptions) -> Self {
+        Self::with_clock(client, options, monotonic_ns)
+    }
+
+    /// Above `client`, by a clock of the caller's that agrees with the client's `break_until`.
+    pub fn with_clock(client: C, options: CacheOptions, now: fn() -> u64) -> Self {
+        let options = CacheOptions {
+            most_bytes: options.most_bytes.max(CacheOptions::LEAST_BYTES),
+            ..options
+        };
+        Self {
+            client,
+            options,
+            now,
+            tables: Tables::new(options.most_bytes),
+            exchange: Exchange::default(),
+            stray: None,
+            counts: CacheCounts::default(),
+        }
+    }
+
+    /// The client below.
+    pub fn client(&self) -> &C {
+        &self.client
+    }
+
+    /// What has been done so far.
+    pub fn counts(&self) -> CacheCounts {
+        self.counts
+    }
+}
+
+impl<C: FileClient> Cache<C> {
+    /// Before a call: breaks that have come are obeyed, because what they take back may not be used any more.
+    async fn catch_up(&mut self) -> Result<(), Trouble> {
+        loop {
+            match self.client.break_until(0).await {
+                Ok(Some(broken)) => self.note_break(broken)?,
+                Ok(None) => break,
+                Err(failure) => return Err(self.lost(failure)),
+            }
+        }
+        self.settle().await?;
+        self.scavenge().await
+    }
+
+    async fn carry_out(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Trouble> {
+        self.catch_up().await?;
+        if !matches!(call, Call::Close { .. }) {
+            if let Some(failure) = self.stray.take() {
+                return Err(failure.into());
+            }
+        }
+        let reply = self.dispatch(call, data).await;
+        if !matches!(reply, Err(Trouble::Lost(_))) {
+            self.settle().await?;
+        }
+        reply
+    }
+
+    async fn dispatch(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Trouble> {
+        match *call {
+            Call::Open(ref open) => self.open(open).await,
+            Call::Close { handle } => self.close(handle).await,
+            Call::Read {
+                handle,
+                offset,
+                bytes,
+            } => self.read(handle, offset, bytes, data).await,
+            Call::Write {
+                handle,
+                offset,
+                data: written,
+            } => self.write(handle, offset, written).await,
+            Call::Flush { handle } => self.flush(handle).await,
+            Call::Lock {
+                handle,
+                offset,
+                bytes,
+            } => self.lock(handle, offset, bytes).await,
+            Call::Unlock {
+                handle,
+                offset,
+                bytes,
+            } => self.unlock(handle, offset, bytes).await,
+            Call::QueryHandle { handle } => self.query_handle(handle).await,
+            Call::SetEnd { handle, bytes } => self.set_end(handle, bytes).await,
+            Call::SetTimes { handle } => self.set_times(handle).await,
+            Call::QueryPath { path } => self.query_path(path).await,
+            Call::Rename { from, to } => self.rename(from, to).await,
+            Call::Delete { path } => self.delete(path).await,
+            Call::RemoveDirectory { path } => self.remove_directory(path).await,
+            Call::QuerySpace | Call::Find { .. } | Call::MakeDirectory { .. } => self.ask(call).await,
+        }
+    }
+
+    /// Writes back and closes everything that is kept; gives the first failure.
+    async fn give_back(&mut self) -> Result<(), Trouble> {
+        self.settle().await?;
+        for file in self.tables.pages.dirty_files() {
+            self.write_back(file).await?;
+        }
+        let failed = self.tables.first_failure();
+        let deferred = self.tables.all_deferred();
+        self.close_wires(&deferred).await?;
+        match failed.or(self.stray.take()) {
+            Some(failure) => Err(failure.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<C: FileClient> Files for Cache<C> {
+    async fn connect(&mut self) -> Result<(), Failure> {
+        match self.client.connect().await {
+            Ok(()) => Ok(()),
+            Err(failure) => Err(self.lost(failure).failure()),
+        }
+    }
+
+    async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
+        self.carry_out(call, data).await.map_err(Trouble::failure)
+    }
+
+    async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
+        loop {
+            self.settle().await.map_err(Trouble::failure)?;
+            self.scavenge().await.map_err(Trouble::failure)?;
+            let until_ns = self.next_scavenging_ns().map_or(due_ns, |ns| ns.min(due_ns));
+            match self.client.break_until(until_ns).await {
+                Ok(Some(broken)) => self.note_break(broken).map_err(Trouble::failure)?,
+                Ok(None) if until_ns == due_ns => return self.scavenge().await.map_err(Trouble::failure),
+                Ok(None) => {}
+                Err(failure) => return Err(self.lost(failure).failure()),
+            }
+        }
+    }
+
+    async fn finish(&mut self) -> Result<(), Failure> {
+        let given_back = self.give_back().await.map_err(Trouble::failure);
+        self.client.disconnect().await;
+        self.tables.clear();
+        self.exchange.clear();
+        given_back
+    }
+}

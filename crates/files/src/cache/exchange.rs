@@ -1,0 +1,309 @@
+//! Calls under way below the cache: beginning them, taking their ends in whatever order they come, and keeping breaks
+//! until they can be obeyed. Not for: what a call is about.
+//!
+//! Two ways of waiting keep clients from waiting for each other in a circle. Calls that a server may hold back until
+//! another client has answered a break (opens, renames, deletes, locks) are waited for with [`Cache::ask`], which obeys
+//! breaks meanwhile. Reads, writes and closes under a handle are never held back, so those of a write-back are waited
+//! for without obeying anything: a break that comes meanwhile stands in the queue until they have ended.
+
+use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
+use super::breaks::both;
+use super::tables::Tables;
+use super::{Cache, Trouble};
+use crate::call::{Call, Handle, Reply};
+use crate::client::{Break, CallId, Event, FileClient, Whom};
+use dyno_measure::{Detail, Failure, Fault};
+use std::collections::{HashMap, VecDeque};
+
+/// A server has no more reason than this to send breaks before they are answered: one a handle, and a client has fewer.
+const MOST_BREAKS: usize = 4096;
+/// Page transfers of one file under way at once.
+const MOST_TRANSFERS: u32 = 16;
+const SPARE_BUFFERS: usize = 4;
+
+/// What a call is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    /// Somebody waits for its end and takes it.
+    Answer,
+    /// To fill pages.
+    Fetch { file: FileId, offset: u64, bytes: u32 },
+    /// To write pages back.
+    WriteBack { file: FileId, offset: u64, bytes: u32 },
+    /// To close a handle.
+    Close { handle: Handle },
+}
+
+/// How a call ended that somebody waits for.
+pub(super) type Ended = (Result<Reply, Failure>, Vec<u8>);
+
+/// Calls under way, ends that wait to be taken, and breaks that wait to be obeyed.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    purposes: HashMap<CallId, Purpose>,
+    ended: HashMap<CallId, Ended>,
+    spare: Vec<Vec<u8>>,
+    breaks: VecDeque<Break>,
+    /// Opens whose ends were not taken yet.
+    pub(super) opening: u32,
+    closing: u32,
+    /// Data of a run of pages on its way out.
+    pub(super) run: Vec<u8>,
+}
+
+impl Exchange {
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn is_closing(&self, handle: Handle) -> bool {
+        let closes = |purpose: &Purpose| matches!(purpose, Purpose::Close { handle: closing } if *closing == handle);
+        self.closing > 0 && self.purposes.values().any(closes)
+    }
+
+    /// Gives a buffer back.
+    pub(super) fn spare(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
+    fn keep_end(&mut self, id: CallId, result: Result<Reply, Failure>, data: &[u8]) {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.extend_from_slice(data);
+        self.ended.insert(id, (result, buffer));
+    }
+
+    /// Keeps a break. Of two for the same the lower counts.
+    fn keep_break(&mut self, broken: Break) -> Result<(), Failure> {
+        if let Some(kept) = self.breaks.iter_mut().find(|kept| kept.whom == broken.whom) {
+            kept.to = both(kept.to, broken.to);
+            kept.acknowledge |= broken.acknowledge;
+            return Ok(());
+        }
+        if self.breaks.len() >= MOST_BREAKS {
+            return Err(Fault::MalformedMessage.into());
+        }
+        self.breaks.push_back(broken);
+        Ok(())
+    }
+
+    /// A handle is being closed: what the server wants of it is moot.
+    pub(super) fn forget_breaks_of(&mut self, handle: Handle) {
+        self.breaks.retain(|kept| kept.whom != Whom::Handle(handle));
+    }
+}
+
+impl<C: FileClient> Cache<C> {
+    /// The session is gone, and all that was kept with it.
+    pub(super) fn lost(&mut self, failure: Failure) -> Trouble {
+        self.tables.clear();
+        self.exchange.clear();
+        self.stray = None;
+        Trouble::Lost(failure)
+    }
+
+    pub(super) async fn begin(&mut self, call: &Call<'_>, purpose: Purpose) -> Result<CallId, Trouble> {
+        match self.client.begin(call).await {
+            Ok(id) => {
+                self.exchange.purposes.insert(id, purpose);
+                Ok(id)
+            }
+            Err(failure) => Err(self.lost(failure)),
+        }
+    }
+
+    /// Carries out a call that somebody waits for, obeying breaks meanwhile.
+    pub(super) async fn ask(&mut self, call: &Call<'_>) -> Result<Reply, Trouble> {
+        let id = self.begin(call, Purpose::Answer).await?;
+        let (result, buffer) = self.end_of(id).await?;
+        self.exchange.spare(buffer);
+        Ok(result?)
+    }
+
+    /// The same without obeying breaks: from within obeying one, or where a server never holds the call back.
+    pub(super) async fn ask_at_once(&mut self, call: &Call<'_>) -> Result<Reply, Trouble> {
+        let id = self.begin(call, Purpose::Answer).await?;
+        let (result, buffer) = loop {
+            match self.exchange.ended.remove(&id) {
+                Some(ended) => break ended,
+                None => self.take_event().await?,
+            }
+        };
+        self.exchange.spare(buffer);
+        Ok(result?)
+    }
+
+    /// Waits for the end of a call begun with `Purpose::Answer`, obeying breaks meanwhile.
+    pub(super) async fn end_of(&mut self, id: CallId) -> Result<Ended, Trouble> {
+        loop {
+            if let Some(ended) = self.exchange.ended.remove(&id) {
+                return Ok(ended);
+            }
+            match self.next_break() {
+                Some(broken) => self.obey(broken).await?,
+                None => self.take_event().await?,
+            }
+        }
+    }
+
+    /// Obeys all breaks that have come. What a caller knew of a file may be different afterwards.
+    pub(super) async fn settle(&mut self) -> Result<(), Trouble> {
+        while let Some(broken) = self.next_break() {
+            self.obey(broken).await?;
+        }
+        Ok(())
+    }
+
+    /// The next break that can be obeyed. One of a handle that we don't know yet waits for its open to end.
+    fn next_break(&mut self) -> Option<Break> {
+        let known = |broken: &Break| self.concerned(broken.whom).is_some();
+        if let Some(place) = self.exchange.breaks.iter().position(known) {
+            return self.exchange.breaks.remove(place);
+        }
+        if self.exchange.opening == 0 {
+            self.exchange.breaks.clear();
+        }
+        None
+    }
+
+    /// The file that a break is about.
+    pub(super) fn concerned(&self, whom: Whom) -> Option<FileId> {
+        match whom {
+            Whom::Handle(handle) => Some(self.tables.wire(handle)?.file),
+            Whom::Lease(key) => self.tables.file_of_lease(key),
+        }
+    }
+
+    /// A break has come. The server waits for nothing that concerns a handle which is gone or going.
+    pub(super) fn note_break(&mut self, broken: Break) -> Result<(), Trouble> {
+        let closing = matches!(broken.whom, Whom::Handle(handle) if self.exchange.is_closing(handle));
+        let may_come = self.exchange.opening > 0 && !closing;
+        if !may_come && self.concerned(broken.whom).is_none() {
+            return Ok(());
+        }
+        self.exchange
+            .keep_break(broken)
+            .map_err(|failure| self.lost(failure))
+    }
+
+    /// Waits until all page transfers of a file have ended.
+    pub(super) async fn drain(&mut self, file: FileId) -> Result<(), Trouble> {
+        while self.tables.file(file).transfers > 0 {
+            self.take_event().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until another page transfer of a file may begin.
+    pub(super) async fn room_for_transfer(&mut self, file: FileId) -> Result<(), Trouble> {
+        while self.tables.file(file).transfers >= MOST_TRANSFERS {
+            self.take_event().await?;
+        }
+        Ok(())
+    }
+
+    /// Closes handles, all at once, and waits. What is refused is kept for the next call.
+    pub(super) async fn close_wires(&mut self, handles: &[Handle]) -> Result<(), Trouble> {
+        for &handle in handles {
+            self.tables.remove_wire(handle);
+            self.exchange.forget_breaks_of(handle);
+            self.begin(&Call::Close { handle }, Purpose::Close { handle }).await?;
+            self.exchange.closing += 1;
+        }
+        while self.exchange.closing > 0 {
+            self.take_event().await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next event of the client.
+    pub(super) async fn take_event(&mut self) -> Result<(), Trouble> {
+        let (id, result, data) = match self.client.next().await {
+            Ok(Event::Ended { id, result, data }) => (id, result, data),
+            Ok(Event::Break(broken)) => return self.note_break(broken),
+            Err(failure) => return Err(self.lost(failure)),
+        };
+        // An end that nobody has begun the call of is a fault of the client below, and nobody waits for it.
+        match self.exchange.purposes.remove(&id) {
+            None => {}
+            Some(Purpose::Answer) => self.exchange.keep_end(id, result, data),
+            Some(Purpose::Close { .. }) => {
+                self.exchange.closing -= 1;
+                if let Err(failure) = result {
+                    self.stray.get_or_insert(failure);
+                }
+            }
+            Some(Purpose::Fetch { file, offset, bytes }) => {
+                fetched(&mut self.tables, file, offset, bytes, result, data);
+            }
+            Some(Purpose::WriteBack { file, offset, bytes }) => {
+                written_back(&mut self.tables, file, offset, bytes, result);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts what was fetched into pages. Where less came than the file has, whole pages alone are kept.
+fn fetched(
+    tables: &mut Tables,
+    id: FileId,
+    offset: u64,
+    bytes: u32,
+    result: Result<Reply, Failure>,
+    data: &[u8],
+) {
+    let file = tables.file_mut(id);
+    file.transfers -= 1;
+    if let Err(failure) = result {
+        file.fetch_failed.get_or_insert(failure);
+        return;
+    }
+    let whole = data.len() == bytes as usize;
+    if !whole {
+        file.doubtful = true;
+    }
+    for (page, piece) in (page_of(offset)..).zip(data.chunks(PAGE_BYTES as usize)) {
+        if whole || piece.len() as u64 == PAGE_BYTES {
+            tables.pages.fill(id, page, piece);
+        }
+    }
+}
+
+/// Notes how writing a run back has ended. What could not be written is lost; the next call on the file says so.
+fn written_back(
+    tables: &mut Tables,
+    id: FileId,
+    offset: u64,
+    bytes: u32,
+    result: Result<Reply, Failure>,
+) {
+    let file = tables.file_mut(id);
+    file.transfers -= 1;
+    let end = offset + u64::from(bytes);
+    let failure = match result {
+        Ok(Reply::Written { bytes: taken }) if taken == bytes => {
+            file.server_end = file.server_end.max(end);
+            return;
+        }
+        Ok(Reply::Written { bytes: taken }) => short(bytes, taken),
+        Ok(_) => Fault::MalformedMessage.into(),
+        Err(failure) => failure,
+    };
+    file.failed.get_or_insert(failure);
+    file.doubtful = true;
+    tables.pages.forget(id, pages_of(offset, end));
+}
+
+/// Less was taken than was sent.
+pub(super) fn short(sent: u32, taken: u32) -> Failure {
+    Failure {
+        fault: Fault::WrongLength,
+        detail: Detail::Length {
+            expected: u64::from(sent),
+            got: u64::from(taken),
+        },
+    }
+}

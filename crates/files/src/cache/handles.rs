@@ -1,0 +1,321 @@
+//! Opening and closing: opens that join a handle which is open already, closes that are put off, and when those are
+//! carried out after all. Not for: what is read or written meanwhile.
+
+use super::breaks::both;
+use super::options::{Asking, Redirector};
+use super::pages::FileId;
+use super::tables::{folded, Deferred, File};
+use super::{Cache, Trouble};
+use crate::call::{Access, Ask, Caching, Call, Disposition, Handle, Info, LeaseKey, Open, Reply};
+use crate::client::FileClient;
+use dyno_measure::Failure;
+
+/// A file that is open under a lease, to be opened once more under the same key.
+#[derive(Debug, Clone, Copy)]
+struct Leased {
+    file: FileId,
+    key: LeaseKey,
+    /// Breaks of it before the open.
+    breaks: u64,
+}
+
+/// None of such a handle is kept, and its close isn't put off.
+fn is_plain(open: &Open<'_>) -> bool {
+    open.directory || open.delete_on_close || matches!(open.access, Access::Attributes | Access::Delete)
+}
+
+fn empties(disposition: Disposition) -> bool {
+    matches!(disposition, Disposition::Overwrite | Disposition::OverwriteIf)
+}
+
+impl<C: FileClient> Cache<C> {
+    pub(super) async fn open(&mut self, open: &Open<'_>) -> Result<Reply, Trouble> {
+        let key = folded(open.path);
+        if let Some(reply) = self.join(open, &key) {
+            return Ok(reply);
+        }
+        let leased = self.make_way(open, &key).await?;
+        let lease = match (self.options.asking, leased) {
+            _ if is_plain(open) => None,
+            (Asking::Lease(_), Some(leased)) => Some(leased.key),
+            (Asking::Lease(_), None) => Some(self.tables.new_lease()),
+            _ => None,
+        };
+        let ask = match (self.options.asking, lease) {
+            (Asking::Oplock(caching), _) if !is_plain(open) => Ask::Oplock(caching),
+            (Asking::Lease(caching), Some(key)) => Ask::Lease(key, caching),
+            _ => Ask::Nothing,
+        };
+        self.exchange.opening += 1;
+        if let Some(leased) = leased {
+            self.tables.begin_opening(leased.file);
+        }
+        let reply = self.ask(&Call::Open(Open { ask, ..*open })).await;
+        if matches!(reply, Err(Trouble::Lost(_))) {
+            return reply;
+        }
+        let opened = match reply {
+            Ok(Reply::Opened {
+                handle,
+                granted,
+                created,
+                info,
+            }) => Some((handle, granted, created, info)),
+            _ => None,
+        };
+        let Some((wire, granted, created, info)) = opened else {
+            self.exchange.opening -= 1;
+            if let Some(leased) = leased {
+                self.tables.end_opening(leased.file);
+            }
+            return reply;
+        };
+        let granted = if is_plain(open) { Caching::NONE } else { granted };
+        let handle = self.adopt(open, key, wire, granted, &info, lease, leased).await?;
+        Ok(Reply::Opened {
+            handle,
+            granted,
+            created,
+            info,
+        })
+    }
+
+    /// Joins a handle of the file that is open already, where the access of one fits.
+    fn join(&mut self, open: &Open<'_>, key: &str) -> Option<Reply> {
+        let keeps = matches!(open.disposition, Disposition::Open | Disposition::OpenIf);
+        let looks = open.access == Access::Attributes;
+        let may = !is_plain(open) || (looks && self.options.redirector == Redirector::Plain && !open.directory);
+        if !keeps || !may || open.delete_on_close {
+            return None;
+        }
+        let id = self.tables.file_at(key)?;
+        let wire = self.tables.fitting_wire(id, open.access)?;
+        let handle = self.tables.seat(wire, open.access);
+        self.counts.opens_joined += 1;
+        let file = self.tables.file(id);
+        Some(Reply::Opened {
+            handle,
+            granted: file.caching,
+            created: false,
+            info: file.info(),
+        })
+    }
+
+    /// Closes what is kept of the file and would be in the way of another open: its oplock would break. Under a lease
+    /// the open shares the key instead.
+    async fn make_way(&mut self, open: &Open<'_>, key: &str) -> Result<Option<Leased>, Trouble> {
+        let Some(id) = self.tables.file_once_at(key) else {
+            return Ok(None);
+        };
+        let file = self.tables.file(id);
+        let shared = match file.lease {
+            Some(key) if !is_plain(open) && file.is_at_its_path() => Some(Leased {
+                file: id,
+                key,
+                breaks: file.breaks,
+            }),
+            _ => None,
+        };
+        let looks = open.access == Access::Attributes && self.options.redirector == Redirector::Plain;
+        if open.delete_on_close {
+            self.tables.file_mut(id).doomed = true;
+        }
+        if empties(open.disposition) {
+            // The open may fail, and then what was written before still counts.
+            self.write_back(id).await?;
+        }
+        // One that must not be there is refused without a break.
+        if shared.is_none() && !looks && open.disposition != Disposition::Create {
+            let deferred = self.tables.deferred_of(id);
+            self.close_wires(&deferred).await?;
+        }
+        Ok(shared)
+    }
+
+    /// Takes up a handle that the server has given.
+    #[allow(clippy::too_many_arguments)] // All that is known of an open, in one place.
+    async fn adopt(
+        &mut self,
+        open: &Open<'_>,
+        key: String,
+        wire: Handle,
+        granted: Caching,
+        info: &Info,
+        lease: Option<LeaseKey>,
+        leased: Option<Leased>,
+    ) -> Result<Handle, Trouble> {
+        self.exchange.opening -= 1;
+        let Some(shared) = leased else {
+            let mut file = File::new(key, info, granted, lease);
+            file.plain = is_plain(open);
+            let id = self.tables.add_file(file);
+            self.tables.add_wire(wire, id, open.access);
+            if empties(open.disposition) {
+                self.forget_written(id, 0, u64::MAX);
+            }
+            return Ok(self.tables.seat(wire, open.access));
+        };
+        let id = shared.file;
+        self.tables.add_wire(wire, id, open.access);
+        self.tables.end_opening(id);
+        let handle = self.tables.seat(wire, open.access);
+        let file = self.tables.file_mut(id);
+        let (kept, breaks) = (file.caching, file.breaks);
+        let stands = if breaks == shared.breaks { granted } else { both(granted, kept) };
+        if empties(open.disposition) {
+            self.drain(id).await?;
+            self.tables.pages.forget_file(id);
+        }
+        if both(stands, kept) != kept {
+            self.lower(id, both(stands, kept)).await?;
+        }
+        let file = self.tables.file_mut(id);
+        file.caching = stands;
+        if !kept.read || empties(open.disposition) {
+            self.tables.pages.forget_file(id);
+            self.tables.file_mut(id).learn(info);
+        }
+        Ok(handle)
+    }
+
+    /// Closes an application's handle: what was written through it goes out; the handle below may be kept.
+    pub(super) async fn close(&mut self, handle: Handle) -> Result<Reply, Trouble> {
+        let seat = self.tables.seat_of(handle)?;
+        let mut failure: Option<Failure> = None;
+        if matches!(seat.access, Access::ReadWrite | Access::Write) {
+            self.write_back(seat.file).await?;
+        }
+        if let Err(trouble) = self.unlock_all(handle, &seat).await {
+            failure = Some(trouble.call()?);
+        }
+        failure = self.tables.file_mut(seat.file).failed.take().or(failure);
+        self.tables.unseat(handle);
+        let unused = self.tables.wire(seat.wire).is_some_and(|wire| wire.users == 0);
+        if unused && self.may_defer(seat.file) {
+            self.counts.closes_deferred += 1;
+            let since_ns = (self.now)();
+            self.tables.deferred.push(Deferred {
+                wire: seat.wire,
+                since_ns,
+            });
+            self.close_beyond_limit().await?;
+        } else if unused {
+            self.close_wires(&[seat.wire]).await?;
+        }
+        match failure.or(self.stray.take()) {
+            Some(failure) => Err(failure.into()),
+            None => Ok(Reply::Done),
+        }
+    }
+
+    fn may_defer(&self, id: FileId) -> bool {
+        let file = self.tables.file(id);
+        file.caching.handle && !file.plain && !file.doomed && self.options.most_deferred > 0
+    }
+
+    async fn close_beyond_limit(&mut self) -> Result<(), Trouble> {
+        let most = self.options.most_deferred as usize;
+        let beyond = self.tables.deferred.len().saturating_sub(most);
+        let mut oldest = self.tables.all_deferred();
+        oldest.truncate(beyond);
+        self.close_wires(&oldest).await
+    }
+
+    /// Closes handles that were put off too long ago.
+    pub(super) async fn scavenge(&mut self) -> Result<(), Trouble> {
+        if self.tables.deferred.is_empty() {
+            return Ok(());
+        }
+        let now_ns = (self.now)();
+        let old = |deferred: &&Deferred| now_ns.saturating_sub(deferred.since_ns) >= self.options.deferred_age_ns;
+        let old: Vec<Handle> = self.tables.deferred.iter().filter(old).map(|old| old.wire).collect();
+        self.close_wires(&old).await
+    }
+
+    /// When the next of them will have been.
+    pub(super) fn next_scavenging_ns(&self) -> Option<u64> {
+        let oldest = self.tables.deferred.first()?;
+        Some(oldest.since_ns.saturating_add(self.options.deferred_age_ns))
+    }
+
+    /// The server's end of an application's handle, for a call on it. A failure of what was written before comes first.
+    pub(super) fn seat_for(&mut self, handle: Handle) -> Result<super::tables::Seat, Trouble> {
+        let seat = self.tables.seat_of(handle)?;
+        match self.tables.file_mut(seat.file).failed.take() {
+            Some(failure) => Err(failure.into()),
+            None => Ok(seat),
+        }
+    }
+
+    pub(super) async fn flush(&mut self, handle: Handle) -> Result<Reply, Trouble> {
+        let seat = self.seat_for(handle)?;
+        self.write_back(seat.file).await?;
+        let reply = self.ask(&Call::Flush { handle: seat.wire }).await?;
+        match self.tables.file_mut(seat.file).failed.take() {
+            Some(failure) => Err(failure.into()),
+            None => Ok(reply),
+        }
+    }
+
+    pub(super) async fn query_handle(&mut self, handle: Handle) -> Result<Reply, Trouble> {
+        let seat = self.seat_for(handle)?;
+        let file = self.tables.file(seat.file);
+        if file.keeps_reads() {
+            return Ok(Reply::Info(file.info()));
+        }
+        let reply = self.ask(&Call::QueryHandle { handle: seat.wire }).await?;
+        let key = self.tables.file(seat.file).key.clone();
+        Ok(self.as_written(reply, &key))
+    }
+
+    /// What the server says of a path, with the end that the file has here: the server hasn't all of it yet.
+    pub(super) fn as_written(&self, reply: Reply, key: &str) -> Reply {
+        match (reply, self.tables.file_at(key)) {
+            (Reply::Info(info), Some(id)) if self.tables.file(id).keeps_writes() => {
+                let bytes = self.tables.file(id).bytes;
+                Reply::Info(Info { bytes, ..info })
+            }
+            _ => reply,
+        }
+    }
+
+    pub(super) async fn set_end(&mut self, handle: Handle, bytes: u64) -> Result<Reply, Trouble> {
+        let seat = self.seat_for(handle)?;
+        self.write_back(seat.file).await?;
+        let reply = self.ask(&Call::SetEnd { handle: seat.wire, bytes }).await?;
+        let file = self.tables.file_mut(seat.file);
+        let shorter = bytes.min(file.bytes);
+        file.bytes = bytes;
+        file.server_end = bytes;
+        file.allocated_bytes = bytes;
+        let failed = file.failed.take();
+        // The page that holds the end, too: beyond the end a page has zeros.
+        self.forget_written(seat.file, shorter, u64::MAX);
+        match failed {
+            Some(failure) => Err(failure.into()),
+            None => Ok(reply),
+        }
+    }
+
+    /// Nothing is kept of times. What is written back later leaves them as they were set: a server changes no time by
+    /// itself any more that was set through the same handle (MS-FSA, FileBasicInformation).
+    pub(super) async fn set_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
+        let seat = self.seat_for(handle)?;
+        self.ask(&Call::SetTimes { handle: seat.wire }).await
+    }
+
+    /// A delete or rename of a path is coming: its handles that are kept must be closed, or they would stand in the way.
+    /// XP closes all that it keeps in the same directory, in one go.
+    pub(super) async fn clear_way(&mut self, keys: &[&str]) -> Result<(), Trouble> {
+        let mut handles: Vec<Handle> = Vec::new();
+        for key in keys {
+            handles.extend(match self.options.redirector {
+                Redirector::Xp => self.tables.deferred_near(key),
+                Redirector::Plain => self.tables.deferred_within(key),
+            });
+        }
+        handles.sort_unstable();
+        handles.dedup();
+        self.close_wires(&handles).await
+    }
+}

@@ -1,0 +1,112 @@
+//! How the cache behaves, and what it counts. Data alone.
+
+use crate::call::Caching;
+
+/// What the cache asks the server for when an application opens a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// Nothing: the calls go through as they come, and only closing and renaming have the redirector's manners.
+    Nothing,
+    /// An oplock: `Caching::ALL` batch, `READ_WRITE` exclusive, `READ` level II.
+    Oplock(Caching),
+    /// A lease, one key a file.
+    Lease(Caching),
+}
+
+/// Whose manners the calls below the cache have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Redirector {
+    /// Those of Windows XP, as the captures of 2004 show them: a growing file is extended by writing its last byte and
+    /// asked for its size; a delete looks the path up before, a rename looks both up and opens and closes the old one; a
+    /// delete or rename closes every handle that is kept in the same directory; an open for attributes alone closes the
+    /// one that is kept of that file.
+    Xp,
+    /// None beyond what caching needs.
+    Plain,
+}
+
+/// How the cache behaves. The defaults are the model of the disk mix's client of 2004: Windows XP on a server that
+/// grants batch oplocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// What is asked for. Default: batch oplocks.
+    pub asking: Asking,
+    /// Default: XP's.
+    pub redirector: Redirector,
+    /// Room for data, in bytes; at least [`CacheOptions::LEAST_BYTES`] is used. Clean pages leave it in the order of
+    /// their last use; dirty ones are written out first, and never take more than half of it. Default: 8 MiB.
+    pub most_bytes: u64,
+    /// Handles kept open after their application has closed them (`DormantFileLimit`). Default: 45.
+    pub most_deferred: u32,
+    /// How long one is kept (`ScavengerTimeLimit`). Default: 10 s.
+    pub deferred_age_ns: u64,
+    /// The most that one read below the cache asks for, in whole pages. Default: 61,440, so that the 65,534 bytes that
+    /// bulk readers ask for become 61,440 + 4,096.
+    pub read_run_bytes: u32,
+    /// The most that one write below the cache carries. Default: 65,536.
+    pub write_run_bytes: u32,
+    /// How much more is fetched where an application reads on from where it stopped. Default: nothing: the captures'
+    /// client fetched what was asked for, in whole pages, and no more.
+    pub read_ahead_bytes: u32,
+    /// Locks of files that may not be written are kept here instead of going to the server and stopping caching
+    /// (`DisableByteRangeLockingOnReadOnlyFiles`). Default: no.
+    pub lock_free_read_only: bool,
+}
+
+impl CacheOptions {
+    /// Less room than this is not kept to: a large read and a large write need it at once.
+    pub const LEAST_BYTES: u64 = 1 << 20;
+
+    /// A client of today: leases, transfers of 1 MiB, read-ahead, and no manners of 2004. Its sizes are a choice, not
+    /// measured from any one system.
+    #[must_use]
+    pub fn modern() -> Self {
+        Self {
+            asking: Asking::Lease(Caching::ALL),
+            redirector: Redirector::Plain,
+            read_run_bytes: 1 << 20,
+            write_run_bytes: 1 << 20,
+            read_ahead_bytes: 1 << 20,
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self {
+            asking: Asking::Oplock(Caching::ALL),
+            redirector: Redirector::Xp,
+            most_bytes: 8 << 20,
+            most_deferred: 45,
+            deferred_age_ns: 10_000_000_000,
+            read_run_bytes: 61_440,
+            write_run_bytes: 65_536,
+            read_ahead_bytes: 0,
+            lock_free_read_only: false,
+        }
+    }
+}
+
+/// What the cache has done so far, over all its sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheCounts {
+    /// Opens answered with a handle that was open already.
+    pub opens_joined: u64,
+    /// Closes put off.
+    pub closes_deferred: u64,
+    /// Reads answered from pages alone.
+    pub reads_hit: u64,
+    /// Reads for which pages were fetched.
+    pub reads_missed: u64,
+    /// Reads that went through, because the server lets nothing be kept of that file.
+    pub reads_through: u64,
+    /// Writes kept back.
+    pub writes_kept: u64,
+    /// Writes that went through.
+    pub writes_through: u64,
+    /// Pages fetched, by reads, by what was fetched ahead of them, and to be overwritten in part.
+    pub pages_fetched: u64,
+    /// Breaks obeyed.
+    pub breaks: u64,
+}

@@ -1,0 +1,329 @@
+//! Pages of files in memory: which are there, which are dirty, which was used longest ago. Not for: fetching and writing
+//! them, nor for knowing where a file ends: bytes of a page beyond it are zero, which callers keep so.
+
+use std::collections::{BTreeSet, HashMap};
+
+/// Bytes of a page, as the captures' clients have them.
+pub(super) const PAGE_BYTES: u64 = 4096;
+const PAGE: usize = PAGE_BYTES as usize;
+/// Ends the list of use.
+const NONE: u32 = u32::MAX;
+
+/// Names a file; given out by the table of files.
+pub(super) type FileId = u32;
+
+#[derive(Debug)]
+struct Slot {
+    file: FileId,
+    page: u64,
+    bytes: Box<[u8; PAGE]>,
+    /// To be written out; then it is not in the order of use.
+    dirty: bool,
+    /// Neighbours in the order of use.
+    newer: u32,
+    older: u32,
+}
+
+/// The pages of all files of one client.
+#[derive(Debug)]
+pub(super) struct Pages {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    places: HashMap<(FileId, u64), u32>,
+    dirty: BTreeSet<(FileId, u64)>,
+    newest: u32,
+    oldest: u32,
+    most: usize,
+}
+
+/// The page that `offset` lies in.
+pub(super) fn page_of(offset: u64) -> u64 {
+    offset / PAGE_BYTES
+}
+
+/// The pages that `from..to` touches.
+pub(super) fn pages_of(from: u64, to: u64) -> std::ops::Range<u64> {
+    if from >= to {
+        return page_of(from)..page_of(from);
+    }
+    page_of(from)..to.div_ceil(PAGE_BYTES)
+}
+
+impl Pages {
+    /// Room for `bytes`.
+    pub(super) fn new(bytes: u64) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            places: HashMap::new(),
+            dirty: BTreeSet::new(),
+            newest: NONE,
+            oldest: NONE,
+            most: usize::try_from(bytes / PAGE_BYTES).unwrap_or(usize::MAX),
+        }
+    }
+
+    pub(super) fn holds(&self, file: FileId, page: u64) -> bool {
+        self.places.contains_key(&(file, page))
+    }
+
+    /// A page, which is now the one used last.
+    pub(super) fn get(&mut self, file: FileId, page: u64) -> Option<&[u8; PAGE]> {
+        let place = *self.places.get(&(file, page))?;
+        self.touch(place);
+        Some(&self.slots[place as usize].bytes)
+    }
+
+    /// Takes a page from the server; fewer bytes than a page has come from the end of a file. A dirty page stays.
+    pub(super) fn fill(&mut self, file: FileId, page: u64, bytes: &[u8]) {
+        let place = self.place(file, page);
+        let slot = &mut self.slots[place as usize];
+        if !slot.dirty {
+            slot.bytes[..bytes.len()].copy_from_slice(bytes);
+            slot.bytes[bytes.len()..].fill(0);
+        }
+    }
+
+    /// Writes into a page, which is dirty from now on. One that is not there begins as zeros.
+    pub(super) fn write(&mut self, file: FileId, page: u64, at: usize, bytes: &[u8]) {
+        let place = self.place(file, page);
+        let slot = &mut self.slots[place as usize];
+        slot.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        if !slot.dirty {
+            slot.dirty = true;
+            self.unlink(place);
+            self.dirty.insert((file, page));
+        }
+    }
+
+    /// The first run of dirty pages of a file, at most `most` long.
+    pub(super) fn dirty_run(&self, file: FileId, most: u64) -> Option<std::ops::Range<u64>> {
+        let mut dirty = self.dirty.range((file, 0)..=(file, u64::MAX));
+        let first = dirty.next()?.1;
+        let mut end = first + 1;
+        for &(_, page) in dirty {
+            if page != end || end - first == most {
+                break;
+            }
+            end += 1;
+        }
+        Some(first..end)
+    }
+
+    pub(super) fn any_dirty(&self, file: FileId) -> bool {
+        self.dirty.range((file, 0)..=(file, u64::MAX)).next().is_some()
+    }
+
+    /// They are being written.
+    pub(super) fn set_clean(&mut self, file: FileId, pages: std::ops::Range<u64>) {
+        for page in pages {
+            if self.dirty.remove(&(file, page)) {
+                let place = self.places[&(file, page)];
+                self.slots[place as usize].dirty = false;
+                self.link(place);
+            }
+        }
+    }
+
+    /// Whether `more` pages may become dirty: half of the room has to stay for clean ones.
+    pub(super) fn takes_dirty(&self, more: usize) -> bool {
+        self.dirty.len() + more <= self.most / 2
+    }
+
+    /// The file with the most dirty pages.
+    pub(super) fn dirtiest(&self) -> Option<FileId> {
+        let mut count: HashMap<FileId, usize> = HashMap::new();
+        for &(file, _) in &self.dirty {
+            *count.entry(file).or_default() += 1;
+        }
+        count.into_iter().max_by_key(|&(file, pages)| (pages, file)).map(|(file, _)| file)
+    }
+
+    /// Files that have dirty pages.
+    pub(super) fn dirty_files(&self) -> Vec<FileId> {
+        let mut files: Vec<FileId> = self.dirty.iter().map(|&(file, _)| file).collect();
+        files.dedup();
+        files
+    }
+
+    /// Forgets pages, dirty or not.
+    pub(super) fn forget(&mut self, file: FileId, pages: std::ops::Range<u64>) {
+        if pages.end - pages.start.min(pages.end) > self.places.len() as u64 {
+            // A range without end: look at what there is instead.
+            let found: Vec<u64> = self.pages_in(file, &pages);
+            return found.into_iter().for_each(|page| self.drop_page(file, page));
+        }
+        for page in pages {
+            self.drop_page(file, page);
+        }
+    }
+
+    /// Forgets all of a file.
+    pub(super) fn forget_file(&mut self, file: FileId) {
+        self.forget(file, 0..u64::MAX);
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.most as u64 * PAGE_BYTES);
+    }
+
+    fn pages_in(&self, file: FileId, pages: &std::ops::Range<u64>) -> Vec<u64> {
+        let of_file = |&&(of, page): &&(FileId, u64)| of == file && pages.contains(&page);
+        self.places.keys().filter(of_file).map(|key| key.1).collect()
+    }
+
+    fn drop_page(&mut self, file: FileId, page: u64) {
+        if let Some(place) = self.places.remove(&(file, page)) {
+            if std::mem::take(&mut self.slots[place as usize].dirty) {
+                self.dirty.remove(&(file, page));
+            } else {
+                self.unlink(place);
+            }
+            self.free.push(place);
+        }
+    }
+
+    /// Where a page is, which is made where it is not there, and is now the one used last.
+    fn place(&mut self, file: FileId, page: u64) -> u32 {
+        match self.places.get(&(file, page)) {
+            Some(&place) => {
+                self.touch(place);
+                place
+            }
+            None => self.make(file, page),
+        }
+    }
+
+    fn make(&mut self, file: FileId, page: u64) -> u32 {
+        if self.places.len() >= self.most && self.oldest != NONE {
+            let slot = &self.slots[self.oldest as usize];
+            self.drop_page(slot.file, slot.page);
+        }
+        let place = match self.free.pop() {
+            Some(place) => {
+                let slot = &mut self.slots[place as usize];
+                (slot.file, slot.page) = (file, page);
+                slot.bytes.fill(0);
+                place
+            }
+            None => {
+                let place = u32::try_from(self.slots.len()).expect("room is bounded far below this");
+                self.slots.push(Slot {
+                    file,
+                    page,
+                    bytes: Box::new([0; PAGE]),
+                    dirty: false,
+                    newer: NONE,
+                    older: NONE,
+                });
+                place
+            }
+        };
+        self.places.insert((file, page), place);
+        self.link(place);
+        place
+    }
+
+    fn touch(&mut self, place: u32) {
+        if self.newest != place && !self.slots[place as usize].dirty {
+            self.unlink(place);
+            self.link(place);
+        }
+    }
+
+    fn link(&mut self, place: u32) {
+        let older = self.newest;
+        let slot = &mut self.slots[place as usize];
+        (slot.newer, slot.older) = (NONE, older);
+        match older {
+            NONE => self.oldest = place,
+            older => self.slots[older as usize].newer = place,
+        }
+        self.newest = place;
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let (newer, older) = {
+            let slot = &self.slots[place as usize];
+            (slot.newer, slot.older)
+        };
+        match newer {
+            NONE => self.newest = older,
+            newer => self.slots[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.slots[older as usize].newer = newer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_used_longest_ago_leaves_first_and_dirty_ones_stay() {
+        let mut pages = Pages::new(3 * PAGE_BYTES);
+        pages.write(0, 0, 0, b"dirty");
+        pages.fill(0, 1, b"one");
+        pages.fill(0, 2, b"two");
+        assert!(pages.get(0, 1).is_some());
+        pages.fill(0, 3, b"three");
+        assert!(pages.holds(0, 0) && pages.holds(0, 1) && pages.holds(0, 3) && !pages.holds(0, 2));
+        pages.set_clean(0, 0..1);
+        for page in 4..7 {
+            pages.fill(0, page, b"later");
+        }
+        assert!(!pages.holds(0, 0));
+    }
+
+    #[test]
+    fn a_page_that_is_made_again_in_the_place_of_another_begins_as_zeros() {
+        let mut pages = Pages::new(PAGE_BYTES);
+        pages.fill(0, 0, &[7; PAGE]);
+        pages.forget(0, 0..1);
+        pages.write(1, 5, 10, b"x");
+        let page = pages.get(1, 5).unwrap();
+        assert_eq!((page[9], page[10], page[11]), (0, b'x', 0));
+    }
+
+    #[test]
+    fn dirty_runs_end_at_gaps_at_files_and_at_the_most() {
+        let mut pages = Pages::new(100 * PAGE_BYTES);
+        for page in [2, 3, 4, 6] {
+            pages.write(1, page, 0, b"x");
+        }
+        pages.write(2, 7, 0, b"x");
+        assert_eq!(pages.dirty_run(1, 2), Some(2..4));
+        pages.set_clean(1, 2..4);
+        assert_eq!(pages.dirty_run(1, 16), Some(4..5));
+        pages.set_clean(1, 4..5);
+        assert_eq!(pages.dirty_run(1, 16), Some(6..7));
+        pages.set_clean(1, 6..7);
+        assert_eq!(pages.dirty_run(1, 16), None);
+        assert_eq!(pages.dirty_files(), [2]);
+    }
+
+    #[test]
+    fn what_is_dirty_is_not_overwritten_by_what_comes_from_the_server() {
+        let mut pages = Pages::new(PAGE_BYTES);
+        pages.write(0, 0, 0, b"mine");
+        pages.fill(0, 0, b"theirs");
+        assert_eq!(&pages.get(0, 0).unwrap()[..5], b"mine\0");
+    }
+
+    #[test]
+    fn forgetting_an_open_range_takes_all_of_that_file_from_there() {
+        let mut pages = Pages::new(100 * PAGE_BYTES);
+        for page in 0..5 {
+            pages.fill(0, page, b"a");
+            pages.write(1, page, 0, b"b");
+        }
+        pages.forget(0, 3..u64::MAX);
+        pages.forget_file(1);
+        assert_eq!((0..5).filter(|&page| pages.holds(0, page)).count(), 3);
+        assert!((0..5).all(|page| !pages.holds(1, page)) && !pages.any_dirty(1));
+    }
+}

@@ -1,0 +1,240 @@
+//! Reading: from pages where they are there, else in runs of whole pages, all begun before the first is waited for; or
+//! through, where nothing may be kept. Not for: the order in which pages leave memory.
+
+use super::exchange::Purpose;
+use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
+use super::tables::Seat;
+use super::{Cache, Trouble};
+use crate::call::{Access, Call, Handle, Reply};
+use crate::client::FileClient;
+use dyno_measure::Fault;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// What is brought into pages at once: the least room has to hold it.
+const WINDOW_BYTES: u64 = 256 << 10;
+/// Reads under way at once that go through.
+const MOST_READS: usize = 8;
+
+/// How a piece of a read can be answered.
+enum Source {
+    /// From pages, up to this offset.
+    Pages(u64),
+    /// From the server alone.
+    Server,
+}
+
+impl<C: FileClient> Cache<C> {
+    pub(super) async fn read(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        bytes: u32,
+        data: &mut impl FnMut(&[u8]),
+    ) -> Result<Reply, Trouble> {
+        let seat = self.seat_for(handle)?;
+        self.check_locks(handle, &seat, offset, u64::from(bytes))?;
+        let end = offset + u64::from(bytes);
+        let mut at = offset;
+        let mut fetched = false;
+        while at < end {
+            let window = at..end.min((at + WINDOW_BYTES) / PAGE_BYTES * PAGE_BYTES);
+            match self.bring(&seat, window.clone(), &mut fetched).await? {
+                Source::Pages(to) => {
+                    self.copy_out(seat.file, at..to, data);
+                    at = to;
+                    if to < window.end {
+                        break;
+                    }
+                }
+                Source::Server => {
+                    self.counts.reads_through += 1;
+                    at = self.read_through(&seat, at..end, data).await?;
+                    self.tables.set_read_to(handle, at);
+                    return Ok(read_reply(offset, at));
+                }
+            }
+        }
+        if fetched {
+            self.counts.reads_missed += 1;
+        } else {
+            self.counts.reads_hit += 1;
+        }
+        self.tables.set_read_to(handle, at);
+        Ok(read_reply(offset, at))
+    }
+
+    /// Sees to it that a window of a file is in pages.
+    async fn bring(&mut self, seat: &Seat, window: Range<u64>, fetched: &mut bool) -> Result<Source, Trouble> {
+        for may_fetch in [true, false] {
+            let file = self.tables.file(seat.file);
+            if !file.keeps_reads() || !matches!(seat.access, Access::Read | Access::ReadWrite) {
+                return Ok(Source::Server);
+            }
+            let end = window.end.min(file.bytes);
+            if window.start >= end {
+                return Ok(Source::Pages(window.start));
+            }
+            let mut missing = self.missing(seat.file, window.start..end);
+            if missing.is_empty() {
+                return Ok(Source::Pages(end));
+            }
+            if may_fetch {
+                *fetched = true;
+                self.read_ahead(seat, window.start, end, &mut missing);
+                self.fetch(seat.wire, seat.file, &missing).await?;
+                self.settle().await?;
+            }
+        }
+        Ok(Source::Server)
+    }
+
+    /// Runs of pages that are not there. Those beyond what the server has are made: they are zeros until written.
+    fn missing(&mut self, id: FileId, bytes: Range<u64>) -> Vec<Range<u64>> {
+        let server_end = self.tables.file(id).server_end;
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for page in pages_of(bytes.start, bytes.end) {
+            if self.tables.pages.holds(id, page) {
+                continue;
+            }
+            if page * PAGE_BYTES >= server_end {
+                self.tables.pages.fill(id, page, &[]);
+                continue;
+            }
+            match runs.last_mut() {
+                Some(run) if run.end == page => run.end += 1,
+                _ => runs.push(page..page + 1),
+            }
+        }
+        runs
+    }
+
+    /// Adds what lies ahead, where an application reads on from where it stopped.
+    fn read_ahead(&mut self, seat: &Seat, start: u64, end: u64, missing: &mut Vec<Range<u64>>) {
+        let reads_on = seat.read_to.is_some_and(|at| at == start) && start > 0;
+        if self.options.read_ahead_bytes == 0 || !reads_on {
+            return;
+        }
+        // Half of the room at most, so that what is read ahead doesn't push out what is being read.
+        let most = u64::from(self.options.read_ahead_bytes).min(self.options.most_bytes / 2);
+        let file_end = self.tables.file(seat.file).server_end;
+        let ahead = end.div_ceil(PAGE_BYTES) * PAGE_BYTES..(end + most).min(file_end);
+        for run in self.missing(seat.file, ahead) {
+            match missing.last_mut() {
+                Some(last) if last.end == run.start => last.end = run.end,
+                _ => missing.push(run),
+            }
+        }
+    }
+
+    /// Fetches runs of pages: every call is begun before the first end is taken, as far as their bound goes.
+    pub(super) async fn fetch(
+        &mut self,
+        wire: Handle,
+        id: FileId,
+        runs: &[Range<u64>],
+    ) -> Result<(), Trouble> {
+        let most = u64::from(self.options.read_run_bytes.min(self.client.max_read_bytes()));
+        let most_pages = (most / PAGE_BYTES).max(1);
+        self.tables.file_mut(id).fetch_failed = None;
+        for run in runs {
+            let mut first = run.start;
+            while first < run.end {
+                let end = run.end.min(first + most_pages);
+                self.room_for_transfer(id).await?;
+                self.fetch_run(wire, id, first..end).await?;
+                first = end;
+            }
+        }
+        self.drain(id).await?;
+        if self.tables.file(id).doubtful {
+            self.refresh(id, wire).await?;
+        }
+        match self.tables.file_mut(id).fetch_failed.take() {
+            Some(failure) => Err(failure.into()),
+            None => Ok(()),
+        }
+    }
+
+    async fn fetch_run(&mut self, wire: Handle, id: FileId, pages: Range<u64>) -> Result<(), Trouble> {
+        self.counts.pages_fetched += pages.end - pages.start;
+        let offset = pages.start * PAGE_BYTES;
+        // Whole pages are asked for, as the captures' client did; that fewer bytes come from the file's end is right.
+        let asked = u32::try_from((pages.end - pages.start) * PAGE_BYTES).unwrap_or(u32::MAX);
+        let there = self.tables.file(id).server_end.saturating_sub(offset);
+        let bytes = u32::try_from(there).unwrap_or(u32::MAX).min(asked);
+        let call = Call::Read {
+            handle: wire,
+            offset,
+            bytes: asked,
+        };
+        let file = id;
+        self.begin(&call, Purpose::Fetch { file, offset, bytes }).await?;
+        self.tables.file_mut(id).transfers += 1;
+        Ok(())
+    }
+
+    fn copy_out(&mut self, id: FileId, bytes: Range<u64>, data: &mut impl FnMut(&[u8])) {
+        let mut at = bytes.start;
+        while at < bytes.end {
+            let within = (at % PAGE_BYTES) as usize;
+            let end = bytes.end.min((page_of(at) + 1) * PAGE_BYTES);
+            let page = self.tables.pages.get(id, page_of(at)).expect("was brought");
+            data(&page[within..within + (end - at) as usize]);
+            at = end;
+        }
+    }
+
+    /// Reads from the server alone; gives where that ended.
+    async fn read_through(
+        &mut self,
+        seat: &Seat,
+        bytes: Range<u64>,
+        data: &mut impl FnMut(&[u8]),
+    ) -> Result<u64, Trouble> {
+        self.write_back(seat.file).await?;
+        let most = u64::from(self.client.max_read_bytes().max(1));
+        let mut begun = VecDeque::new();
+        let (mut at, mut asked_to, mut ended) = (bytes.start, bytes.start, false);
+        let mut failure = None;
+        loop {
+            if asked_to < bytes.end && begun.len() < MOST_READS && !ended {
+                let piece = u32::try_from((bytes.end - asked_to).min(most)).unwrap_or(u32::MAX);
+                let call = Call::Read {
+                    handle: seat.wire,
+                    offset: asked_to,
+                    bytes: piece,
+                };
+                begun.push_back((self.begin(&call, Purpose::Answer).await?, piece));
+                asked_to += u64::from(piece);
+                continue;
+            }
+            let Some((id, asked)) = begun.pop_front() else { break };
+            let (result, buffer) = self.end_of(id).await?;
+            match result {
+                // After one that came short the file has ended, whatever later ones bring.
+                Ok(Reply::Read { .. }) if !ended && failure.is_none() => {
+                    if !buffer.is_empty() {
+                        data(&buffer);
+                    }
+                    at += buffer.len() as u64;
+                    ended = buffer.len() < asked as usize;
+                }
+                Ok(Reply::Read { .. }) => {}
+                Ok(_) => failure = failure.or(Some(Fault::MalformedMessage.into())),
+                Err(refused) => (failure, ended) = (failure.or(Some(refused)), true),
+            }
+            self.exchange.spare(buffer);
+        }
+        match failure {
+            Some(failure) => Err(failure.into()),
+            None => Ok(at),
+        }
+    }
+}
+
+fn read_reply(from: u64, to: u64) -> Reply {
+    Reply::Read {
+        bytes: u32::try_from(to - from).unwrap_or(u32::MAX),
+    }
+}

@@ -1,0 +1,260 @@
+//! Writing: into pages where the server lets that be, to be written back in long runs when the file is closed, flushed,
+//! wanted by another client, or when room runs out; else through. Not for: deciding when a file is closed.
+
+use super::exchange::{short, Purpose};
+use super::options::Redirector;
+use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
+use super::tables::Seat;
+use super::{Cache, Trouble};
+use crate::call::{Access, Call, Handle, Reply};
+use crate::client::FileClient;
+use dyno_measure::Fault;
+use std::collections::VecDeque;
+
+/// What is put into pages at once: a write that is larger is kept piece by piece.
+const WINDOW_BYTES: usize = 256 << 10;
+/// How often the pages at a write's edges are fetched before it goes through: another client may break in each time.
+const MOST_TRIES: usize = 2;
+
+impl<C: FileClient> Cache<C> {
+    pub(super) async fn write(&mut self, handle: Handle, offset: u64, data: &[u8]) -> Result<Reply, Trouble> {
+        let seat = self.seat_for(handle)?;
+        let sent = u32::try_from(data.len()).map_err(|_| Fault::OtherIo)?;
+        self.check_locks(handle, &seat, offset, u64::from(sent))?;
+        let written = Reply::Written { bytes: sent };
+        if data.is_empty() {
+            return Ok(written);
+        }
+        self.extend(&seat, offset, data).await?;
+        let mut at = offset;
+        for window in data.chunks(WINDOW_BYTES) {
+            if !self.keep(&seat, at, window).await? {
+                self.counts.writes_through += 1;
+                let rest = &data[usize::try_from(at - offset).unwrap_or(data.len())..];
+                self.write_through(&seat, at, rest).await?;
+                return Ok(written);
+            }
+            at += window.len() as u64;
+        }
+        self.counts.writes_kept += 1;
+        Ok(written)
+    }
+
+    fn keeps_writes_of(&self, seat: &Seat) -> bool {
+        // A page that is written in part is read first, which a handle to write alone doesn't allow.
+        seat.access == Access::ReadWrite && self.tables.file(seat.file).keeps_writes()
+    }
+
+    /// XP's way of getting room for a file that grows past what the server keeps for it: one byte at the new end, then
+    /// a look at how much the server keeps now. That the volume is full is found out here, not at the close.
+    async fn extend(&mut self, seat: &Seat, offset: u64, data: &[u8]) -> Result<(), Trouble> {
+        let end = offset + data.len() as u64;
+        let file = self.tables.file(seat.file);
+        let grows = end > file.bytes && end > file.allocated_bytes;
+        if self.options.redirector == Redirector::Plain || !grows || !self.keeps_writes_of(seat) {
+            return Ok(());
+        }
+        let call = Call::Write {
+            handle: seat.wire,
+            offset: end - 1,
+            data: &data[data.len() - 1..],
+        };
+        match self.ask(&call).await? {
+            Reply::Written { bytes: 1 } => {}
+            Reply::Written { bytes } => return Err(short(1, bytes).into()),
+            _ => return Err(Fault::MalformedMessage.into()),
+        }
+        let file = self.tables.file_mut(seat.file);
+        file.bytes = file.bytes.max(end);
+        file.server_end = file.server_end.max(end);
+        let Reply::Info(info) = self.ask(&Call::QueryHandle { handle: seat.wire }).await? else {
+            return Err(Fault::MalformedMessage.into());
+        };
+        let file = self.tables.file_mut(seat.file);
+        file.allocated_bytes = info.allocated_bytes.max(end);
+        Ok(())
+    }
+
+    /// Keeps a write back. False: the server doesn't let us, or not any more.
+    async fn keep(&mut self, seat: &Seat, offset: u64, data: &[u8]) -> Result<bool, Trouble> {
+        let end = offset + data.len() as u64;
+        for _ in 0..=MOST_TRIES {
+            if !self.keeps_writes_of(seat) {
+                return Ok(false);
+            }
+            let pages = pages_of(offset, end);
+            if self.make_room(pages.end - pages.start).await? {
+                self.settle().await?;
+                continue;
+            }
+            let edges = self.missing_edges(seat.file, offset, end);
+            if edges.is_empty() {
+                self.put(seat.file, offset, data);
+                return Ok(true);
+            }
+            self.fetch(seat.wire, seat.file, &edges).await?;
+            self.settle().await?;
+        }
+        Ok(false)
+    }
+
+    /// Pages that a write covers in part, that the server has data of, and that are not there.
+    fn missing_edges(&self, id: FileId, offset: u64, end: u64) -> Vec<std::ops::Range<u64>> {
+        let file = self.tables.file(id);
+        let (first, last) = (page_of(offset), page_of(end - 1));
+        let mut edges = Vec::new();
+        for page in [first, last] {
+            let start = page * PAGE_BYTES;
+            let has = file.server_end.min(start + PAGE_BYTES);
+            let covered = offset <= start && end >= has;
+            if start < has && !covered && !self.tables.pages.holds(id, page) {
+                edges.push(page..page + 1);
+            }
+        }
+        edges.dedup();
+        edges
+    }
+
+    fn put(&mut self, id: FileId, offset: u64, data: &[u8]) {
+        let mut at = offset;
+        let mut rest = data;
+        while !rest.is_empty() {
+            let within = (at % PAGE_BYTES) as usize;
+            let (piece, later) = rest.split_at(rest.len().min(PAGE_BYTES as usize - within));
+            self.tables.pages.write(id, page_of(at), within, piece);
+            at += piece.len() as u64;
+            rest = later;
+        }
+        let file = self.tables.file_mut(id);
+        file.bytes = file.bytes.max(at);
+    }
+
+    /// Writes back what fills the room. True: something was written, and breaks may have come.
+    async fn make_room(&mut self, pages: u64) -> Result<bool, Trouble> {
+        let pages = usize::try_from(pages).unwrap_or(usize::MAX);
+        let mut waited = false;
+        while !self.tables.pages.takes_dirty(pages) {
+            let Some(file) = self.tables.pages.dirtiest() else { break };
+            self.write_back(file).await?;
+            waited = true;
+        }
+        Ok(waited)
+    }
+
+    async fn write_through(&mut self, seat: &Seat, offset: u64, data: &[u8]) -> Result<(), Trouble> {
+        let end = offset + data.len() as u64;
+        self.write_back(seat.file).await?;
+        self.forget_written(seat.file, offset, end);
+        let most = (self.client.max_write_bytes().max(1)) as usize;
+        let mut begun = VecDeque::new();
+        let mut at = offset;
+        let mut failure = None;
+        let mut pieces = data.chunks(most);
+        loop {
+            let piece = if failure.is_none() && begun.len() < 8 { pieces.next() } else { None };
+            if let Some(piece) = piece {
+                let call = Call::Write {
+                    handle: seat.wire,
+                    offset: at,
+                    data: piece,
+                };
+                let sent = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+                begun.push_back((self.begin(&call, Purpose::Answer).await?, sent));
+                at += piece.len() as u64;
+                continue;
+            }
+            let Some((id, sent)) = begun.pop_front() else { break };
+            let (result, buffer) = self.end_of(id).await?;
+            self.exchange.spare(buffer);
+            match result {
+                Ok(Reply::Written { bytes }) if bytes == sent => {}
+                Ok(Reply::Written { bytes }) => failure = failure.or(Some(short(sent, bytes))),
+                Ok(_) => failure = failure.or(Some(Fault::MalformedMessage.into())),
+                Err(refused) => failure = failure.or(Some(refused)),
+            }
+        }
+        // Breaks may have come meanwhile, but the handle is still open, and so the file is there.
+        if let Some(failure) = failure {
+            self.refresh(seat.file, seat.wire).await?;
+            return Err(failure.into());
+        }
+        let file = self.tables.file_mut(seat.file);
+        file.bytes = file.bytes.max(end);
+        file.server_end = file.server_end.max(end);
+        Ok(())
+    }
+
+    /// The server has other bytes now than these pages. So it has for a file of ours that may be the same one under
+    /// another oplock, whose break is still on its way; not where that one alone may be written, which says that it is
+    /// another.
+    pub(super) fn forget_written(&mut self, id: FileId, offset: u64, end: u64) {
+        self.tables.pages.forget(id, pages_of(offset, end));
+        for sibling in self.tables.siblings(id) {
+            let file = self.tables.file_mut(sibling);
+            if !file.caching.write {
+                file.caching.read = false;
+                self.tables.pages.forget_file(sibling);
+            }
+        }
+    }
+
+    /// Writes all that is dirty of a file. What is refused is kept for the file's next call.
+    pub(super) async fn write_back(&mut self, id: FileId) -> Result<(), Trouble> {
+        let most = u64::from(self.options.write_run_bytes.min(self.client.max_write_bytes()));
+        while let Some(pages) = self.tables.pages.dirty_run(id, (most / PAGE_BYTES).max(1)) {
+            self.room_for_transfer(id).await?;
+            self.send_run(id, pages).await?;
+        }
+        self.drain(id).await?;
+        if self.tables.file(id).doubtful {
+            if let Some(&wire) = self.tables.file(id).wires.first() {
+                self.refresh(id, wire).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn send_run(&mut self, id: FileId, pages: std::ops::Range<u64>) -> Result<(), Trouble> {
+        let mut run = std::mem::take(&mut self.exchange.run);
+        run.clear();
+        let offset = pages.start * PAGE_BYTES;
+        for page in pages.clone() {
+            let bytes = self.tables.pages.get(id, page).expect("dirty pages are there");
+            run.extend_from_slice(bytes);
+        }
+        let end = self.tables.file(id).bytes;
+        run.truncate(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX));
+        self.tables.pages.set_clean(id, pages);
+        let handle = self.tables.writing_wire(id).expect("was written through one that is still open");
+        let mut at = offset;
+        for piece in run.chunks((self.client.max_write_bytes().max(1)) as usize) {
+            let bytes = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+            let call = Call::Write {
+                handle,
+                offset: at,
+                data: piece,
+            };
+            let file = id;
+            self.begin(&call, Purpose::WriteBack { file, offset: at, bytes }).await?;
+            self.tables.file_mut(id).transfers += 1;
+            at += piece.len() as u64;
+        }
+        self.exchange.run = run;
+        Ok(())
+    }
+
+    /// Asks the server where a file ends, where that is in doubt. If it won't say, we go on with what we thought: the
+    /// failure that brought the doubt about is told anyway.
+    pub(super) async fn refresh(&mut self, id: FileId, wire: Handle) -> Result<(), Trouble> {
+        match self.ask_at_once(&Call::QueryHandle { handle: wire }).await {
+            Ok(Reply::Info(info)) if self.tables.pages.any_dirty(id) => {
+                let file = self.tables.file_mut(id);
+                (file.server_end, file.doubtful) = (info.bytes, false);
+            }
+            Ok(Reply::Info(info)) => self.tables.file_mut(id).learn(&info),
+            Err(lost @ Trouble::Lost(_)) => return Err(lost),
+            _ => self.tables.file_mut(id).doubtful = false,
+        }
+        Ok(())
+    }
+}

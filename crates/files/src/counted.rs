@@ -1,0 +1,205 @@
+//! Counts the calls that pass to a client by kind, so that what goes below the cache can be held against what the
+//! server counted, and against the facts of the original's captures.
+
+use crate::call::{Caching, Call, Disposition, Reply};
+use crate::client::{Break, CallId, Event, FileClient, Traffic, Whom};
+use dyno_measure::Failure;
+use std::collections::HashMap;
+
+macro_rules! kinds {
+    ($($variant:ident $name:literal)*) => {
+        /// A kind of call, as it stands in records.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum CallKind { $(#[doc = $name] $variant),* }
+
+        impl CallKind {
+            /// All of them, in the order of their discriminants.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// As it stands in records.
+            #[must_use]
+            pub fn name(self) -> &'static str { match self { $(Self::$variant => $name),* } }
+        }
+    };
+}
+
+kinds! {
+    Open "open"
+    Create "create"
+    Close "close"
+    Read "read"
+    Write "write"
+    Flush "flush"
+    Lock "lock"
+    Unlock "unlock"
+    QueryHandle "query file"
+    SetEnd "set end"
+    SetTimes "set times"
+    QueryPath "query path"
+    QuerySpace "query space"
+    Find "find"
+    Rename "rename"
+    Delete "delete"
+    MakeDirectory "make directory"
+    RemoveDirectory "remove directory"
+}
+
+impl CallKind {
+    /// The kind of `call`. An open that may make the file is a create.
+    #[must_use]
+    pub fn of(call: &Call<'_>) -> Self {
+        match call {
+            Call::Open(open) if matches!(open.disposition, Disposition::Open | Disposition::Overwrite) => {
+                Self::Open
+            }
+            Call::Open(_) => Self::Create,
+            Call::Close { .. } => Self::Close,
+            Call::Read { .. } => Self::Read,
+            Call::Write { .. } => Self::Write,
+            Call::Flush { .. } => Self::Flush,
+            Call::Lock { .. } => Self::Lock,
+            Call::Unlock { .. } => Self::Unlock,
+            Call::QueryHandle { .. } => Self::QueryHandle,
+            Call::SetEnd { .. } => Self::SetEnd,
+            Call::SetTimes { .. } => Self::SetTimes,
+            Call::QueryPath { .. } => Self::QueryPath,
+            Call::QuerySpace => Self::QuerySpace,
+            Call::Find { .. } => Self::Find,
+            Call::Rename { .. } => Self::Rename,
+            Call::Delete { .. } => Self::Delete,
+            Call::MakeDirectory { .. } => Self::MakeDirectory,
+            Call::RemoveDirectory { .. } => Self::RemoveDirectory,
+        }
+    }
+}
+
+/// Calls of one kind that have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KindCount {
+    /// Successes that found or did something.
+    pub done: u64,
+    /// Successes that say that nothing is there: `Reply::NotThere`, and finds without a match.
+    pub not_there: u64,
+    /// Failures.
+    pub failed: u64,
+    /// Data read or written.
+    pub bytes: u64,
+}
+
+impl KindCount {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        self.done += other.done;
+        self.not_there += other.not_there;
+        self.failed += other.failed;
+        self.bytes += other.bytes;
+    }
+
+    /// What has come since `before`, which was taken of the same client.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            done: self.done - before.done,
+            not_there: self.not_there - before.not_there,
+            failed: self.failed - before.failed,
+            bytes: self.bytes - before.bytes,
+        }
+    }
+}
+
+/// Calls by kind; index with `kind as usize`.
+pub type Calls = [KindCount; CallKind::ALL.len()];
+
+/// A client whose calls are counted.
+#[derive(Debug)]
+pub struct Counted<C> {
+    client: C,
+    calls: Calls,
+    outstanding: HashMap<CallId, CallKind>,
+}
+
+impl<C> Counted<C> {
+    /// Counts from here on.
+    pub fn new(client: C) -> Self {
+        Self {
+            client,
+            calls: Calls::default(),
+            outstanding: HashMap::new(),
+        }
+    }
+
+    /// Ended calls so far.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// The client itself.
+    pub fn inner(&self) -> &C {
+        &self.client
+    }
+}
+
+fn count(calls: &mut Calls, kind: CallKind, result: &Result<Reply, Failure>) {
+    let count = &mut calls[kind as usize];
+    match result {
+        Ok(Reply::NotThere | Reply::Found { entries: 0 }) => count.not_there += 1,
+        Ok(Reply::Read { bytes } | Reply::Written { bytes }) => {
+            count.done += 1;
+            count.bytes += u64::from(*bytes);
+        }
+        Ok(_) => count.done += 1,
+        Err(_) => count.failed += 1,
+    }
+}
+
+impl<C: FileClient> FileClient for Counted<C> {
+    async fn connect(&mut self) -> Result<(), Failure> {
+        self.client.connect().await
+    }
+
+    async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
+        let id = self.client.begin(call).await?;
+        self.outstanding.insert(id, CallKind::of(call));
+        Ok(id)
+    }
+
+    async fn next(&mut self) -> Result<Event<'_>, Failure> {
+        let event = self.client.next().await?;
+        if let Event::Ended { id, result, .. } = &event {
+            if let Some(kind) = self.outstanding.remove(id) {
+                count(&mut self.calls, kind, result);
+            }
+        }
+        Ok(event)
+    }
+
+    async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
+        self.client.break_until(due_ns).await
+    }
+
+    async fn acknowledge(&mut self, whom: Whom, left: Caching) -> Result<(), Failure> {
+        self.client.acknowledge(whom, left).await
+    }
+
+    async fn disconnect(&mut self) {
+        self.outstanding.clear();
+        self.client.disconnect().await;
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.client.traffic()
+    }
+
+    fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
+        self.client.requests_by_name()
+    }
+
+    fn max_read_bytes(&self) -> u32 {
+        self.client.max_read_bytes()
+    }
+
+    fn max_write_bytes(&self) -> u32 {
+        self.client.max_write_bytes()
+    }
+}

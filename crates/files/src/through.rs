@@ -1,0 +1,68 @@
+//! Files without a cache: every call goes to the server at once and is waited for, as the clients of a test with
+//! oplocks off do it.
+
+use crate::call::{Caching, Call, Reply};
+use crate::client::{Event, FileClient, Files};
+use dyno_measure::Failure;
+
+/// A client used call by call.
+#[derive(Debug)]
+pub struct Through<C> {
+    client: C,
+}
+
+impl<C> Through<C> {
+    /// Uses `client` as it is.
+    pub fn new(client: C) -> Self {
+        Self { client }
+    }
+
+    /// The client itself.
+    pub fn client(&self) -> &C {
+        &self.client
+    }
+}
+
+impl<C: FileClient> Files for Through<C> {
+    async fn connect(&mut self) -> Result<(), Failure> {
+        self.client.connect().await
+    }
+
+    async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
+        let id = self.client.begin(call).await?;
+        loop {
+            let broken = match self.client.next().await? {
+                Event::Ended {
+                    id: ended,
+                    result,
+                    data: read,
+                } if ended == id => {
+                    if !read.is_empty() {
+                        data(read);
+                    }
+                    return result;
+                }
+                Event::Ended { .. } => continue,
+                Event::Break(broken) => broken,
+            };
+            // Nothing is kept, so there is nothing to do before the server is answered.
+            if broken.acknowledge {
+                self.client.acknowledge(broken.whom, Caching::NONE).await?;
+            }
+        }
+    }
+
+    async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
+        while let Some(broken) = self.client.break_until(due_ns).await? {
+            if broken.acknowledge {
+                self.client.acknowledge(broken.whom, Caching::NONE).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> Result<(), Failure> {
+        self.client.disconnect().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! Several clients with caches on a few files see what they would see without one.
+
+use crate::clock::{now, run, Task, MS};
+use crate::connection::Connection;
+use crate::server::Server;
+use crate::stage::{inspect, play, steps, Stage, Step};
+use dyno_files::{Asking, Cache, CacheOptions, Caching, Files, Redirector, Through};
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Plays steps, each client's files being made by `files`; gives what was wrong.
+fn played<F: Files>(
+    steps: Vec<Step>,
+    clients: usize,
+    set_up: impl Fn(&mut Server),
+    files: impl Fn(Connection) -> F,
+) -> Result<(), String> {
+    let mut server = Server::new(clients + 1);
+    set_up(&mut server);
+    let server = Rc::new(RefCell::new(server));
+    let stage = Stage::new(steps, clients, "", 0);
+    let tasks = (0..clients)
+        .map(|client| -> Task<'_> {
+            let files = files(Connection::new(&server, client));
+            let stage = stage.clone();
+            Box::pin(async move {
+                play(files, client, stage, now, MS).await;
+            })
+        })
+        .collect();
+    run(tasks, || false);
+    if let Some(wrong) = stage.borrow_mut().wrong.take() {
+        return Err(wrong);
+    }
+    let result = Rc::new(RefCell::new(Ok(())));
+    let (inspector, told) = (Through::new(Connection::new(&server, clients)), result.clone());
+    let seen = stage.clone();
+    run(vec![Box::pin(async move { *told.borrow_mut() = inspect(inspector, &seen).await })], || false);
+    let wrong_answers = server.borrow().wrong_answers;
+    if wrong_answers > 0 {
+        return Err(format!("{wrong_answers} breaks were answered wrong"));
+    }
+    if server.borrow().open_handles() > 0 {
+        return Err("handles are still open".to_owned());
+    }
+    let result = result.borrow().clone();
+    result
+}
+
+fn asking() -> impl Strategy<Value = Asking> {
+    let rh = Caching::READ_HANDLE;
+    prop_oneof![
+        4 => Just(Asking::Oplock(Caching::ALL)),
+        1 => Just(Asking::Oplock(Caching::READ_WRITE)),
+        1 => Just(Asking::Oplock(Caching::READ)),
+        4 => Just(Asking::Lease(Caching::ALL)),
+        1 => Just(Asking::Lease(Caching::READ_WRITE)),
+        2 => Just(Asking::Lease(rh)),
+        1 => Just(Asking::Lease(Caching::READ)),
+        1 => Just(Asking::Nothing),
+    ]
+}
+
+fn options() -> impl Strategy<Value = CacheOptions> {
+    let redirector = prop_oneof![Just(Redirector::Xp), Just(Redirector::Plain)];
+    let runs = prop_oneof![Just((61_440, 65_536)), Just((4_096, 4_096)), Just((1 << 20, 1 << 20))];
+    let read_ahead = prop_oneof![Just(0), Just(32 << 10)];
+    (asking(), redirector, runs, read_ahead, 0..3_u32).prop_map(
+        |(asking, redirector, (read_run_bytes, write_run_bytes), read_ahead_bytes, deferred)| CacheOptions {
+            asking,
+            redirector,
+            read_run_bytes,
+            write_run_bytes,
+            read_ahead_bytes,
+            most_deferred: [0, 1, 45][deferred as usize],
+            ..CacheOptions::default()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn without_a_cache_the_server_agrees_with_a_plain_file_system(steps in steps(3, 60)) {
+        prop_assert_eq!(played(steps, 3, |_| {}, Through::new), Ok(()));
+    }
+
+    #[test]
+    fn with_a_cache_every_client_sees_the_last_write_of_any(
+        steps in steps(3, 80),
+        options in options(),
+        allocation_bytes in prop_oneof![Just(1_u64), Just(4096), Just(1 << 20)],
+    ) {
+        let set_up = |server: &mut Server| server.allocation_bytes = allocation_bytes;
+        let files = |connection| Cache::with_clock(connection, options, now);
+        prop_assert_eq!(played(steps, 3, set_up, files), Ok(()));
+    }
+
+    #[test]
+    fn clients_with_different_caches_and_without_agree(
+        steps in steps(2, 60),
+        one in options(),
+        grants in prop_oneof![Just(Caching::READ), Just(Caching::READ_WRITE), Just(Caching::READ_HANDLE)],
+    ) {
+        let set_up = |server: &mut Server| server.grants = grants;
+        let files = |connection| Cache::with_clock(connection, one, now);
+        prop_assert_eq!(played(steps, 2, set_up, files), Ok(()));
+    }
+}

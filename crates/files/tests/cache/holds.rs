@@ -1,0 +1,178 @@
+//! Who may keep what of a file at the server: oplocks and leases, what is granted, and how it is broken.
+
+use crate::clock::note_event;
+use crate::server::{Message, NodeId, OpenId, Server};
+use dyno_files::{Access, Ask, Break, Caching, LeaseKey, Whom};
+
+/// Who holds an oplock or a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    Open(OpenId),
+    Lease(usize, u128),
+}
+
+/// What is held.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hold {
+    pub(crate) caching: Caching,
+    /// The holder was asked to come down to this, and has not answered.
+    pub(crate) breaking: Option<Caching>,
+}
+
+impl Hold {
+    pub(crate) fn new(caching: Caching) -> Self {
+        Self {
+            caching,
+            breaking: None,
+        }
+    }
+}
+
+/// Whether `has` lacks something of `wanted`.
+pub(crate) fn lacks(has: Caching, wanted: Caching) -> bool {
+    (wanted.read && !has.read) || (wanted.write && !has.write) || (wanted.handle && !has.handle)
+}
+
+fn least(one: Caching, other: Caching) -> Caching {
+    Caching {
+        read: one.read && other.read,
+        write: one.write && other.write,
+        handle: one.handle && other.handle,
+    }
+}
+
+/// What is left when another opens the file: an oplock becomes level II, a lease loses W.
+pub(crate) fn minus_write(owner: Owner, has: Caching) -> Caching {
+    match owner {
+        Owner::Open(_) => Caching::READ,
+        Owner::Lease(..) => Caching { write: false, ..has },
+    }
+}
+
+impl Server {
+    /// Opens of a file for its data by others than `owner`.
+    pub(crate) fn others(&self, node: NodeId, owner: Option<Owner>) -> impl Iterator<Item = OpenId> + '_ {
+        let is_other = move |id: &OpenId| {
+            let open = &self.opens[id];
+            let lease = open.lease.map(|key| Owner::Lease(open.client, key.0));
+            open.node == Some(node) && open.access != Access::Attributes && (lease.is_none() || lease != owner)
+        };
+        self.opens.keys().copied().filter(is_other)
+    }
+
+    /// Who holds something of a file beside `owner`.
+    pub(crate) fn holders(&self, node: NodeId, owner: Option<Owner>) -> Vec<Owner> {
+        let mut found: Vec<Owner> = self
+            .others(node, owner)
+            .filter_map(|id| {
+                let open = &self.opens[&id];
+                match open.lease {
+                    Some(key) => Some(Owner::Lease(open.client, key.0)),
+                    None => open.hold.map(|_| Owner::Open(id)),
+                }
+            })
+            .filter(|owner| self.hold(*owner).is_some())
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    pub(crate) fn hold(&self, owner: Owner) -> Option<Hold> {
+        match owner {
+            Owner::Open(id) => self.opens.get(&id)?.hold,
+            Owner::Lease(client, key) => self.leases.get(&(client, key)).copied(),
+        }
+    }
+
+    fn set_hold(&mut self, owner: Owner, hold: Hold) {
+        match owner {
+            Owner::Open(id) => self.opens.get_mut(&id).expect("is open").hold = Some(hold),
+            Owner::Lease(client, key) => {
+                self.leases.insert((client, key), hold);
+            }
+        }
+    }
+
+    /// Breaks a holder down to `to`; true where its answer has to come first.
+    pub(crate) fn break_to(&mut self, owner: Owner, to: Caching) -> bool {
+        let mut hold = self.hold(owner).expect("is a holder");
+        if hold.breaking.is_some() {
+            // What this one wants is looked at again after the answer.
+            return true;
+        }
+        if !lacks(to, hold.caching) {
+            return false;
+        }
+        let to = least(to, hold.caching);
+        let acknowledge = (hold.caching.write && !to.write) || (hold.caching.handle && !to.handle);
+        if acknowledge {
+            hold.breaking = Some(to);
+        } else {
+            hold.caching = to;
+        }
+        self.set_hold(owner, hold);
+        let (client, whom) = match owner {
+            Owner::Open(id) => (self.opens[&id].client, Whom::Handle(self.opens[&id].handle)),
+            Owner::Lease(client, key) => (client, Whom::Lease(LeaseKey(key))),
+        };
+        let broken = Break { whom, to, acknowledge };
+        if self.slow_breaks && !acknowledge {
+            self.on_their_way.push((client, broken));
+        } else {
+            self.sides[client].inbox.push_back(Message::Break(broken));
+        }
+        note_event();
+        acknowledge
+    }
+
+    /// A write or lock under `open`: nobody else may go on with what was read. Nobody's answer is waited for. The
+    /// writer's own level II oplock goes as well, its lease does not.
+    pub(crate) fn break_reads(&mut self, node: NodeId, open: OpenId, own_too: bool) {
+        let opened = &self.opens[&open];
+        let owner = match opened.lease {
+            Some(key) => Owner::Lease(opened.client, key.0),
+            None => Owner::Open(open),
+        };
+        for other in self.holders(node, None) {
+            let has = self.hold(other).expect("is a holder").caching;
+            let is_own_oplock = other == owner && matches!(owner, Owner::Open(_)) && own_too;
+            if has.write || (other == owner && !is_own_oplock) {
+                continue;
+            }
+            self.break_to(other, Caching::NONE);
+        }
+    }
+
+    /// What an open gets.
+    pub(crate) fn grant(&mut self, node: NodeId, client: usize, ask: &Ask) -> Caching {
+        let wanted = match *ask {
+            Ask::Nothing => return Caching::NONE,
+            Ask::Oplock(wanted) | Ask::Lease(_, wanted) => least(wanted, self.grants),
+        };
+        let owner = match *ask {
+            Ask::Lease(key, _) => Some(Owner::Lease(client, key.0)),
+            _ => None,
+        };
+        let alone = self.others(node, owner).next().is_none();
+        let shared = match *ask {
+            _ if alone => wanted,
+            Ask::Oplock(_) => least(wanted, Caching::READ),
+            _ => Caching { write: false, ..wanted },
+        };
+        // Who reads from memory doesn't meet the locks of others.
+        let granted = if self.has_locks(node) { Caching::NONE } else { shared };
+        let Some(owner) = owner else { return granted };
+        let granted = match self.hold(owner) {
+            Some(hold) if hold.breaking.is_some() => return hold.caching,
+            Some(hold) => Caching {
+                read: hold.caching.read || granted.read,
+                write: hold.caching.write || granted.write,
+                handle: hold.caching.handle || granted.handle,
+            },
+            None => granted,
+        };
+        self.set_hold(owner, Hold::new(granted));
+        granted
+    }
+}

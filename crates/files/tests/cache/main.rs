@@ -1,0 +1,12 @@
+//! The client cache against a file server in memory that has real oplocks and leases.
+
+mod breaks;
+mod clock;
+mod connection;
+mod consistency;
+mod failures;
+mod holds;
+mod patterns;
+mod rig;
+mod server;
+mod stage;

@@ -1,0 +1,703 @@
+//! A file server in memory with real oplocks and leases, after MS-FSA's and MS-SMB2's rules as far as the cache meets
+//! them: breaks, what waits for an answer, sharing for deletion, locks. It carries out one call after the other, so
+//! its contents are those of some order of the calls. Not for: protocols, time, or being fast.
+
+use crate::clock::note_event;
+use crate::holds::{lacks, minus_write, Hold, Owner};
+use dyno_files::{
+    Access, Ask, Break, CallId, CallKind, Caching, Disposition, Handle, Info, LeaseKey, Reply, SpaceInfo, Whom,
+};
+use dyno_measure::{Failure, Fault};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A call with its strings and data, as it waits at the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    Open {
+        path: String,
+        access: Access,
+        disposition: Disposition,
+        delete_on_close: bool,
+        directory: bool,
+        ask: Ask,
+    },
+    Close(Handle),
+    Read(Handle, u64, u32),
+    Write(Handle, u64, Vec<u8>),
+    Flush(Handle),
+    Lock(Handle, u64, u64),
+    Unlock(Handle, u64, u64),
+    QueryHandle(Handle),
+    SetEnd(Handle, u64),
+    SetTimes(Handle),
+    QueryPath(String),
+    QuerySpace,
+    Find(String, String),
+    Rename(String, String),
+    Delete(String),
+    MakeDirectory(String),
+    RemoveDirectory(String),
+}
+
+/// What a client is sent.
+#[derive(Debug)]
+pub enum Message {
+    Ended(CallId, Result<Reply, Failure>, Vec<u8>),
+    Break(Break),
+}
+
+/// A call that was carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Logged {
+    pub client: usize,
+    pub kind: CallKind,
+    pub offset: u64,
+    /// Asked for, or sent.
+    pub bytes: u64,
+    pub not_there: bool,
+}
+
+/// A call to be refused.
+#[derive(Debug, Clone, Copy)]
+pub struct Refusal {
+    pub client: usize,
+    pub kind: CallKind,
+    /// After so many that go well.
+    pub after: u32,
+    pub with: Fault,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) data: Vec<u8>,
+    delete_pending: bool,
+    pub(crate) read_only: bool,
+    locks: Vec<(OpenId, u64, u64)>,
+}
+
+pub(crate) type NodeId = usize;
+pub(crate) type OpenId = u64;
+
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) client: usize,
+    pub(crate) handle: Handle,
+    /// None: a directory.
+    pub(crate) node: Option<NodeId>,
+    pub(crate) access: Access,
+    delete_on_close: bool,
+    pub(crate) hold: Option<Hold>,
+    pub(crate) lease: Option<LeaseKey>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    pub(crate) inbox: VecDeque<Message>,
+    pub(crate) connected: bool,
+    handles: Vec<Option<OpenId>>,
+    calls: u64,
+}
+
+type Answer = (Result<Reply, Failure>, Vec<u8>);
+
+/// The server.
+pub struct Server {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) names: BTreeMap<String, NodeId>,
+    directories: BTreeSet<String>,
+    pub(crate) opens: BTreeMap<OpenId, Opened>,
+    pub(crate) leases: BTreeMap<(usize, u128), Hold>,
+    pub(crate) sides: Vec<Side>,
+    waiting: Vec<(usize, CallId, Request)>,
+    last_open: OpenId,
+    /// Calls that were carried out, in their order.
+    pub log: Vec<Logged>,
+    /// Calls to be refused.
+    pub refusals: Vec<Refusal>,
+    /// Kinds of calls that wait, whatever they are for.
+    pub held: Vec<CallKind>,
+    /// Files may be deleted and renamed while others have them open.
+    pub share_delete: bool,
+    /// Room is kept in multiples of this.
+    pub allocation_bytes: u64,
+    /// What is granted at most.
+    pub grants: Caching,
+    /// Breaks that need no answer are on their way until `deliver_breaks`.
+    pub slow_breaks: bool,
+    pub(crate) on_their_way: Vec<(usize, Break)>,
+    /// Calls wait until `carry_out_any`.
+    pub by_hand: bool,
+    /// Answers to breaks that nobody has asked for.
+    pub wrong_answers: u64,
+}
+
+/// Whether a find's pattern matches.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.first(), name.first()) {
+        (None, None) => true,
+        (Some(b'*'), _) => matches(&pattern[1..], name) || (!name.is_empty() && matches(pattern, &name[1..])),
+        (Some(b'?'), Some(_)) => matches(&pattern[1..], &name[1..]),
+        (Some(one), Some(other)) if one == other => matches(&pattern[1..], &name[1..]),
+        _ => false,
+    }
+}
+
+fn split(key: &str) -> (&str, &str) {
+    key.rsplit_once('/').unwrap_or(("", key))
+}
+
+impl Request {
+    pub fn kind(&self) -> CallKind {
+        match self {
+            Self::Open { disposition, .. } => match disposition {
+                Disposition::Open | Disposition::Overwrite => CallKind::Open,
+                _ => CallKind::Create,
+            },
+            Self::Close(..) => CallKind::Close,
+            Self::Read(..) => CallKind::Read,
+            Self::Write(..) => CallKind::Write,
+            Self::Flush(..) => CallKind::Flush,
+            Self::Lock(..) => CallKind::Lock,
+            Self::Unlock(..) => CallKind::Unlock,
+            Self::QueryHandle(..) => CallKind::QueryHandle,
+            Self::SetEnd(..) => CallKind::SetEnd,
+            Self::SetTimes(..) => CallKind::SetTimes,
+            Self::QueryPath(..) => CallKind::QueryPath,
+            Self::QuerySpace => CallKind::QuerySpace,
+            Self::Find(..) => CallKind::Find,
+            Self::Rename(..) => CallKind::Rename,
+            Self::Delete(..) => CallKind::Delete,
+            Self::MakeDirectory(..) => CallKind::MakeDirectory,
+            Self::RemoveDirectory(..) => CallKind::RemoveDirectory,
+        }
+    }
+
+    fn extent(&self) -> (u64, u64) {
+        match self {
+            Self::Read(_, offset, bytes) => (*offset, u64::from(*bytes)),
+            Self::Write(_, offset, data) => (*offset, data.len() as u64),
+            Self::Lock(_, offset, bytes) | Self::Unlock(_, offset, bytes) => (*offset, *bytes),
+            _ => (0, 0),
+        }
+    }
+}
+
+impl Server {
+    /// For so many clients, with an empty root.
+    pub fn new(clients: usize) -> Self {
+        Self {
+            nodes: Vec::new(),
+            names: BTreeMap::new(),
+            directories: BTreeSet::from([String::new()]),
+            opens: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            sides: (0..clients).map(|_| Side::default()).collect(),
+            waiting: Vec::new(),
+            last_open: 0,
+            log: Vec::new(),
+            refusals: Vec::new(),
+            held: Vec::new(),
+            share_delete: true,
+            allocation_bytes: 1 << 20,
+            grants: Caching::ALL,
+            slow_breaks: false,
+            on_their_way: Vec::new(),
+            by_hand: false,
+            wrong_answers: 0,
+        }
+    }
+
+    /// Puts a file there.
+    pub fn put(&mut self, path: &str, data: &[u8], read_only: bool) {
+        self.nodes.push(Node {
+            data: data.to_vec(),
+            read_only,
+            ..Node::default()
+        });
+        self.names.insert(path.to_ascii_lowercase(), self.nodes.len() - 1);
+    }
+
+    /// What a file contains, None where there is none.
+    pub fn content(&self, path: &str) -> Option<&[u8]> {
+        let node = self.names.get(&path.to_ascii_lowercase())?;
+        Some(&self.nodes[*node].data)
+    }
+
+    /// Handles that are open.
+    pub fn open_handles(&self) -> usize {
+        self.opens.len()
+    }
+
+    /// Ends a client's session from this side.
+    pub fn cut(&mut self, client: usize) {
+        self.sides[client].connected = false;
+        self.sides[client].inbox.clear();
+        self.waiting.retain(|(of, ..)| *of != client);
+        let own: Vec<OpenId> = self.opens.iter().filter(|(_, open)| open.client == client).map(|(id, _)| *id).collect();
+        own.into_iter().for_each(|id| self.drop_open(id));
+        self.sides[client].handles.clear();
+        note_event();
+        self.carry_out_all();
+    }
+
+    /// Takes a call.
+    pub fn submit(&mut self, client: usize, request: Request) -> CallId {
+        self.sides[client].calls += 1;
+        let id = CallId(self.sides[client].calls);
+        self.waiting.push((client, id, request));
+        note_event();
+        if !self.by_hand {
+            self.carry_out_all();
+        }
+        id
+    }
+
+    /// Carries out what can be.
+    pub fn carry_out_all(&mut self) {
+        if self.by_hand {
+            return;
+        }
+        let mut place = 0;
+        while place < self.waiting.len() {
+            // Each may let an earlier one go on.
+            place = if self.carry_out(place) { 0 } else { place + 1 };
+        }
+    }
+
+    /// Carries out one of the waiting calls, the `choice`th that can be; false where none can.
+    pub fn carry_out_any(&mut self, choice: usize) -> bool {
+        let count = self.waiting.len();
+        (0..count).any(|step| self.carry_out((choice + step) % count))
+    }
+
+    fn carry_out(&mut self, place: usize) -> bool {
+        let (client, id, request) = self.waiting[place].clone();
+        if self.held.contains(&request.kind()) {
+            return false;
+        }
+        let Some((result, data)) = self.refused(client, &request).or_else(|| self.attempt(client, &request)) else {
+            return false;
+        };
+        self.waiting.remove(place);
+        let (offset, bytes) = request.extent();
+        self.log.push(Logged {
+            client,
+            kind: request.kind(),
+            offset,
+            bytes,
+            not_there: matches!(result, Ok(Reply::NotThere | Reply::Found { entries: 0 })),
+        });
+        self.sides[client].inbox.push_back(Message::Ended(id, result, data));
+        note_event();
+        true
+    }
+
+    fn refused(&mut self, client: usize, request: &Request) -> Option<Answer> {
+        let matches = |refusal: &Refusal| refusal.client == client && refusal.kind == request.kind();
+        let place = self.refusals.iter().position(matches)?;
+        if self.refusals[place].after > 0 {
+            self.refusals[place].after -= 1;
+            return None;
+        }
+        let refusal = self.refusals.remove(place);
+        if let Request::Close(handle) = request {
+            // It is closed all the same.
+            let _ = self.attempt(client, &Request::Close(*handle));
+        }
+        Some((Err(refusal.with.into()), Vec::new()))
+    }
+
+    /// None: it has to wait for another client.
+    fn attempt(&mut self, client: usize, request: &Request) -> Option<Answer> {
+        let mut data = Vec::new();
+        let result = match request {
+            Request::Open { .. } => self.open(client, request)?,
+            Request::Rename(from, to) => self.rename(from, to)?,
+            Request::Delete(path) => self.delete(path)?,
+            Request::Read(handle, offset, bytes) => self.read(client, *handle, *offset, *bytes, &mut data),
+            Request::Write(handle, offset, bytes) => self.write(client, *handle, *offset, bytes),
+            Request::SetEnd(handle, bytes) => self.set_end(client, *handle, *bytes),
+            Request::Lock(handle, offset, bytes) => self.lock(client, *handle, *offset, *bytes),
+            Request::Unlock(handle, offset, bytes) => self.unlock(client, *handle, *offset, *bytes),
+            Request::Close(handle) => self.close(client, *handle),
+            Request::QueryHandle(handle) => self.query(client, *handle),
+            Request::Flush(handle) | Request::SetTimes(handle) => {
+                self.open_of(client, *handle).map(|_| Reply::Done)
+            }
+            Request::QueryPath(path) => Ok(self.query_path(path)),
+            Request::QuerySpace => Ok(Reply::Space(SpaceInfo {
+                total_bytes: 1 << 40,
+                free_bytes: 1 << 39,
+            })),
+            Request::Find(directory, pattern) => Ok(self.find(directory, pattern)),
+            Request::MakeDirectory(path) => match self.directories.insert(path.to_ascii_lowercase()) {
+                true => Ok(Reply::Done),
+                false => Err(Fault::AlreadyThere.into()),
+            },
+            Request::RemoveDirectory(path) => self.remove_directory(path),
+        };
+        Some((result, data))
+    }
+
+    fn open_of(&self, client: usize, handle: Handle) -> Result<OpenId, Failure> {
+        let id = self.sides[client].handles.get(handle.0 as usize).copied().flatten();
+        id.ok_or_else(|| Fault::SessionLost.into())
+    }
+
+    pub(crate) fn file_of(&self, client: usize, handle: Handle) -> Result<(OpenId, NodeId), Failure> {
+        let id = self.open_of(client, handle)?;
+        let node = self.opens[&id].node.ok_or(Fault::ErrorStatus)?;
+        Ok((id, node))
+    }
+
+    fn info(&self, node: NodeId) -> Info {
+        let node = &self.nodes[node];
+        let bytes = node.data.len() as u64;
+        Info {
+            bytes,
+            allocated_bytes: bytes.div_ceil(self.allocation_bytes) * self.allocation_bytes,
+            directory: false,
+            read_only: node.read_only,
+        }
+    }
+
+    fn open(&mut self, client: usize, request: &Request) -> Option<Result<Reply, Failure>> {
+        let Request::Open { path, access, disposition, delete_on_close, directory, ask } = request else {
+            unreachable!("called with an open");
+        };
+        let key = path.to_ascii_lowercase();
+        if *directory {
+            if !self.directories.contains(&key) {
+                return Some(Ok(Reply::NotThere));
+            }
+            let handle = self.add_open(client, None, *access, false, None);
+            return Some(Ok(opened(handle, Caching::NONE, false, Info { directory: true, ..Info::default() })));
+        }
+        let found = self.names.get(&key).copied();
+        let makes = matches!(disposition, Disposition::Create | Disposition::OpenIf | Disposition::OverwriteIf);
+        let empties = matches!(disposition, Disposition::Overwrite | Disposition::OverwriteIf);
+        let owner = match ask {
+            Ask::Lease(key, _) => Some(Owner::Lease(client, key.0)),
+            _ => None,
+        };
+        let node = match found {
+            None if !makes => return Some(Ok(Reply::NotThere)),
+            None if !self.directories.contains(split(&key).0) => return Some(Err(Fault::NotFound.into())),
+            None => {
+                self.nodes.push(Node::default());
+                self.names.insert(key, self.nodes.len() - 1);
+                self.nodes.len() - 1
+            }
+            Some(_) if *disposition == Disposition::Create => return Some(Err(Fault::AlreadyThere.into())),
+            Some(node) if self.nodes[node].delete_pending => return Some(Err(Fault::AccessDenied.into())),
+            Some(node) => {
+                let deletes = *access == Access::Delete || *delete_on_close;
+                let looks = *access == Access::Attributes && !empties;
+                if !looks && self.break_for_open(node, owner, empties, deletes && !self.share_delete) {
+                    return None;
+                }
+                if deletes && !self.share_delete && self.others(node, owner).next().is_some() {
+                    return Some(Err(Fault::SharingViolation.into()));
+                }
+                if empties {
+                    self.nodes[node].data.clear();
+                }
+                node
+            }
+        };
+        let granted = match *access {
+            Access::Attributes => Caching::NONE,
+            _ => self.grant(node, client, ask),
+        };
+        let handle = self.add_open(client, Some(node), *access, *delete_on_close, Some((*ask, granted)));
+        let info = self.info(node);
+        Some(Ok(opened(handle, granted, found.is_none(), info)))
+    }
+
+    fn add_open(
+        &mut self,
+        client: usize,
+        node: Option<NodeId>,
+        access: Access,
+        delete_on_close: bool,
+        granted: Option<(Ask, Caching)>,
+    ) -> Handle {
+        self.last_open += 1;
+        let handles = &mut self.sides[client].handles;
+        let place = handles.iter().position(Option::is_none).unwrap_or(handles.len());
+        if place == handles.len() {
+            handles.push(None);
+        }
+        handles[place] = Some(self.last_open);
+        let handle = Handle(u32::try_from(place).unwrap());
+        let (hold, lease) = match granted {
+            Some((Ask::Lease(key, _), _)) if access != Access::Attributes => (None, Some(key)),
+            Some((_, caching)) if caching != Caching::NONE => (Some(Hold::new(caching)), None),
+            _ => (None, None),
+        };
+        self.opens.insert(
+            self.last_open,
+            Opened {
+                client,
+                handle,
+                node,
+                access,
+                delete_on_close,
+                hold,
+                lease,
+            },
+        );
+        handle
+    }
+
+    fn read(
+        &mut self,
+        client: usize,
+        handle: Handle,
+        offset: u64,
+        bytes: u32,
+        data: &mut Vec<u8>,
+    ) -> Result<Reply, Failure> {
+        let (open, node) = self.file_of(client, handle)?;
+        if !matches!(self.opens[&open].access, Access::Read | Access::ReadWrite) {
+            return Err(Fault::AccessDenied.into());
+        }
+        self.check_locks(open, node, offset, u64::from(bytes))?;
+        let content = &self.nodes[node].data;
+        let from = content.len().min(usize::try_from(offset).unwrap());
+        let to = content.len().min(from + bytes as usize);
+        data.extend_from_slice(&content[from..to]);
+        Ok(Reply::Read {
+            bytes: u32::try_from(to - from).unwrap(),
+        })
+    }
+
+    fn writable(&self, client: usize, handle: Handle) -> Result<(OpenId, NodeId), Failure> {
+        let (open, node) = self.file_of(client, handle)?;
+        match self.opens[&open].access {
+            Access::ReadWrite | Access::Write => Ok((open, node)),
+            _ => Err(Fault::AccessDenied.into()),
+        }
+    }
+
+    fn write(&mut self, client: usize, handle: Handle, offset: u64, bytes: &[u8]) -> Result<Reply, Failure> {
+        let (open, node) = self.writable(client, handle)?;
+        self.check_locks(open, node, offset, bytes.len() as u64)?;
+        if bytes.is_empty() {
+            return Ok(Reply::Written { bytes: 0 });
+        }
+        self.break_reads(node, open, true);
+        let from = usize::try_from(offset).unwrap();
+        let content = &mut self.nodes[node].data;
+        content.resize(content.len().max(from + bytes.len()), 0);
+        content[from..from + bytes.len()].copy_from_slice(bytes);
+        Ok(Reply::Written {
+            bytes: u32::try_from(bytes.len()).unwrap(),
+        })
+    }
+
+    fn set_end(&mut self, client: usize, handle: Handle, bytes: u64) -> Result<Reply, Failure> {
+        let (open, node) = self.writable(client, handle)?;
+        self.break_reads(node, open, true);
+        self.nodes[node].data.resize(usize::try_from(bytes).unwrap(), 0);
+        Ok(Reply::Done)
+    }
+
+    fn lock(&mut self, client: usize, handle: Handle, offset: u64, bytes: u64) -> Result<Reply, Failure> {
+        let (open, node) = self.file_of(client, handle)?;
+        let overlaps = |lock: &(OpenId, u64, u64)| lock.1 < offset + bytes && offset < lock.1 + lock.2;
+        if self.nodes[node].locks.iter().any(overlaps) {
+            return Err(Fault::LockConflict.into());
+        }
+        self.break_reads(node, open, false);
+        self.nodes[node].locks.push((open, offset, bytes));
+        Ok(Reply::Done)
+    }
+
+    fn unlock(&mut self, client: usize, handle: Handle, offset: u64, bytes: u64) -> Result<Reply, Failure> {
+        let (open, node) = self.file_of(client, handle)?;
+        let locks = &mut self.nodes[node].locks;
+        let place = locks.iter().position(|lock| *lock == (open, offset, bytes));
+        locks.remove(place.ok_or(Fault::ErrorStatus)?);
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn has_locks(&self, node: NodeId) -> bool {
+        !self.nodes[node].locks.is_empty()
+    }
+
+    fn check_locks(&self, open: OpenId, node: NodeId, offset: u64, bytes: u64) -> Result<(), Failure> {
+        let forbids =
+            |lock: &(OpenId, u64, u64)| lock.0 != open && lock.1 < offset + bytes && offset < lock.1 + lock.2;
+        match self.nodes[node].locks.iter().any(forbids) {
+            true => Err(Fault::LockConflict.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn query(&self, client: usize, handle: Handle) -> Result<Reply, Failure> {
+        let id = self.open_of(client, handle)?;
+        Ok(Reply::Info(self.opens[&id].node.map_or_else(Info::default, |node| self.info(node))))
+    }
+
+    fn query_path(&self, path: &str) -> Reply {
+        let key = path.to_ascii_lowercase();
+        if self.directories.contains(&key) {
+            return Reply::Info(Info { directory: true, ..Info::default() });
+        }
+        self.names.get(&key).map_or(Reply::NotThere, |node| Reply::Info(self.info(*node)))
+    }
+
+    fn find(&self, directory: &str, pattern: &str) -> Reply {
+        let (directory, pattern) = (directory.to_ascii_lowercase(), pattern.to_ascii_lowercase());
+        let names = self.names.keys().chain(self.directories.iter().filter(|name| !name.is_empty()));
+        let found = names.filter(|key| {
+            let (parent, name) = split(key);
+            parent == directory && matches(pattern.as_bytes(), name.as_bytes())
+        });
+        Reply::Found {
+            entries: u32::try_from(found.count()).unwrap(),
+        }
+    }
+
+    fn close(&mut self, client: usize, handle: Handle) -> Result<Reply, Failure> {
+        let id = self.open_of(client, handle)?;
+        self.sides[client].handles[handle.0 as usize] = None;
+        self.drop_open(id);
+        Ok(Reply::Done)
+    }
+
+    fn drop_open(&mut self, id: OpenId) {
+        let Some(open) = self.opens.remove(&id) else { return };
+        if let Some(key) = open.lease {
+            let shared = |other: &Opened| other.client == open.client && other.lease == Some(key);
+            if !self.opens.values().any(shared) {
+                self.leases.remove(&(open.client, key.0));
+            }
+        }
+        let Some(node) = open.node else { return };
+        self.nodes[node].locks.retain(|lock| lock.0 != id);
+        self.nodes[node].delete_pending |= open.delete_on_close;
+        let is_last = self.opens.values().all(|other| other.node != Some(node));
+        if is_last && self.nodes[node].delete_pending {
+            self.names.retain(|_, named| *named != node);
+        }
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Option<Result<Reply, Failure>> {
+        let (from, to) = (from.to_ascii_lowercase(), to.to_ascii_lowercase());
+        let Some(&node) = self.names.get(&from) else {
+            return Some(Err(Fault::NotFound.into()));
+        };
+        if self.names.contains_key(&to) {
+            return Some(Err(Fault::AlreadyThere.into()));
+        }
+        if self.break_for_open(node, None, false, true) {
+            return None;
+        }
+        if !self.share_delete && self.others(node, None).next().is_some() {
+            return Some(Err(Fault::SharingViolation.into()));
+        }
+        self.names.remove(&from);
+        self.names.insert(to, node);
+        Some(Ok(Reply::Done))
+    }
+
+    fn delete(&mut self, path: &str) -> Option<Result<Reply, Failure>> {
+        let key = path.to_ascii_lowercase();
+        let Some(&node) = self.names.get(&key) else {
+            return Some(Err(Fault::NotFound.into()));
+        };
+        if self.nodes[node].delete_pending {
+            return Some(Err(Fault::AccessDenied.into()));
+        }
+        if self.break_for_open(node, None, false, true) {
+            return None;
+        }
+        if !self.share_delete && self.others(node, None).next().is_some() {
+            return Some(Err(Fault::SharingViolation.into()));
+        }
+        if self.opens.values().any(|open| open.node == Some(node)) {
+            self.nodes[node].delete_pending = true;
+        } else {
+            self.names.remove(&key);
+        }
+        Some(Ok(Reply::Done))
+    }
+
+    fn remove_directory(&mut self, path: &str) -> Result<Reply, Failure> {
+        let key = path.to_ascii_lowercase();
+        let below = format!("{key}/");
+        if self.names.keys().any(|name| name.starts_with(&below)) {
+            return Err(Fault::ErrorStatus.into());
+        }
+        match self.directories.remove(&key) {
+            true => Ok(Reply::Done),
+            false => Err(Fault::NotFound.into()),
+        }
+    }
+
+    /// What was on its way arrives.
+    pub fn deliver_breaks(&mut self) {
+        for (client, broken) in std::mem::take(&mut self.on_their_way) {
+            self.sides[client].inbox.push_back(Message::Break(broken));
+            note_event();
+        }
+    }
+
+    /// The clients whose calls wait, in the calls' order.
+    pub fn waiting_clients(&self) -> Vec<usize> {
+        self.waiting.iter().map(|(client, ..)| *client).collect()
+    }
+
+    /// Sends a break that nothing is the reason of.
+    pub fn send_break(&mut self, client: usize, whom: Whom, to: Caching) {
+        let acknowledge = true;
+        let broken = Break { whom, to, acknowledge };
+        self.sides[client].inbox.push_back(Message::Break(broken));
+        note_event();
+    }
+
+    /// The answer to a break.
+    pub fn answer(&mut self, client: usize, whom: Whom, left: Caching) {
+        let hold = match whom {
+            Whom::Handle(handle) => {
+                let id = self.open_of(client, handle).ok();
+                id.and_then(|id| self.opens.get_mut(&id)).and_then(|open| open.hold.as_mut())
+            }
+            Whom::Lease(key) => self.leases.get_mut(&(client, key.0)),
+        };
+        match hold {
+            Some(hold) if hold.breaking.is_some_and(|to| !lacks(to, left)) => {
+                hold.caching = left;
+                hold.breaking = None;
+            }
+            _ => self.wrong_answers += 1,
+        }
+        note_event();
+        self.carry_out_all();
+    }
+
+    /// Breaks what stands against another open of a file; true where an answer has to come first.
+    fn break_for_open(&mut self, node: NodeId, owner: Option<Owner>, empties: bool, deletes: bool) -> bool {
+        let mut waits = false;
+        for other in self.holders(node, owner) {
+            let has = self.hold(other).expect("is a holder").caching;
+            let mut to = if has.write { minus_write(other, has) } else { has };
+            if deletes {
+                to.handle = false;
+            }
+            waits |= self.break_to(other, if empties { Caching::NONE } else { to });
+        }
+        waits
+    }
+}
+
+fn opened(handle: Handle, granted: Caching, created: bool, info: Info) -> Reply {
+    Reply::Opened {
+        handle,
+        granted,
+        created,
+        info,
+    }
+}

@@ -1,0 +1,220 @@
+//! Shares and workspaces as Python sees them, and a mix of work on files.
+
+use crate::mix::{nanoseconds, MixSpec, Problems, Shape};
+use crate::target::target_error;
+use dyno_engine::{FilesWork, FilesWorkload, Work};
+use dyno_files::{Asking, CacheOptions, Caching, Redirector};
+use dyno_smb::{Dialect, Encryption, Options, Signing};
+use dyno_workload::{DiskMixOptions, LEAST_WORKSPACE_BYTES};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+
+const MAX_WORKSPACE_BYTES: u64 = 1 << 40;
+const MAX_DORMANT_FILES: u32 = 100_000;
+
+/// What the clients' files contain, from mix to mix.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct Workspaces {
+    pub(crate) inner: dyno_engine::Workspaces,
+}
+
+#[pymethods]
+impl Workspaces {
+    #[new]
+    fn new() -> Self {
+        Self {
+            inner: dyno_engine::Workspaces::default(),
+        }
+    }
+}
+
+/// Shares that load may go to.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct SmbTarget {
+    inner: dyno_smb::SmbTarget,
+    url: String,
+}
+
+fn dialect(problems: &mut Problems, name: &str, given: &str) -> Option<Dialect> {
+    let dialects = [
+        ("2.0.2", Dialect::Smb202),
+        ("2.1", Dialect::Smb210),
+        ("3.0", Dialect::Smb300),
+        ("3.0.2", Dialect::Smb302),
+        ("3.1.1", Dialect::Smb311),
+    ];
+    problems.choose(name, given, &dialects)
+}
+
+#[pymethods]
+impl SmbTarget {
+    #[staticmethod]
+    #[pyo3(signature = (url, *, shares, user=None, password=None, network_namespace=None, consent_token=None,
+        min_dialect="2.0.2", max_dialect="3.1.1", signing="auto", encryption="off", seed=0))]
+    #[allow(clippy::too_many_arguments)]
+    fn open(
+        py: Python<'_>,
+        url: String,
+        shares: Vec<String>,
+        user: Option<String>,
+        password: Option<String>,
+        network_namespace: Option<PathBuf>,
+        consent_token: Option<String>,
+        min_dialect: &str,
+        max_dialect: &str,
+        signing: &str,
+        encryption: &str,
+        seed: u64,
+    ) -> PyResult<Self> {
+        let mut problems = Problems::default();
+        let oldest = dialect(&mut problems, "min_dialect", min_dialect);
+        let newest = dialect(&mut problems, "max_dialect", max_dialect);
+        let signings = [
+            ("off", Signing::Off),
+            ("auto", Signing::WhenRequired),
+            ("required", Signing::Required),
+        ];
+        let signing = problems.choose("signing", signing, &signings);
+        let encryptions = [("off", Encryption::Off), ("required", Encryption::Required)];
+        let encryption = problems.choose("encryption", encryption, &encryptions);
+        problems.unless(oldest <= newest, "min_dialect is newer than max_dialect");
+        let (Some(min_dialect), Some(max_dialect), Some(signing), Some(encryption), true) =
+            (oldest, newest, signing, encryption, problems.none())
+        else {
+            return Err(problems.error());
+        };
+        let (domain, user) = match user.as_deref().and_then(|user| user.split_once('\\')) {
+            Some((domain, name)) => (domain.to_owned(), Some(name.to_owned())),
+            None => (String::new(), user),
+        };
+        let options = Options {
+            guest: user.is_none(),
+            user: user.unwrap_or_default(),
+            password: password.unwrap_or_default(),
+            domain,
+            min_dialect,
+            max_dialect,
+            signing,
+            encryption,
+            guid_seed: seed,
+            ..Options::default()
+        };
+        let opened = py.detach(|| {
+            let token = consent_token.as_deref();
+            dyno_smb::SmbTarget::open(&url, shares, options, network_namespace.as_deref(), token)
+        });
+        Ok(Self {
+            inner: opened.map_err(target_error)?,
+            url,
+        })
+    }
+
+    #[getter]
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    #[getter]
+    fn address(&self) -> String {
+        self.inner.address().to_string()
+    }
+
+    #[getter]
+    fn loopback(&self) -> bool {
+        self.inner.is_loopback()
+    }
+}
+
+/// What a client keeps of its files, by the names of the plan.
+fn cache_options(
+    problems: &mut Problems,
+    cache: &str,
+    redirector: &str,
+    dormant_files: u32,
+    dormant_s: f64,
+) -> Option<CacheOptions> {
+    let askings = [
+        ("none", None),
+        ("oplocks", Some(Asking::Oplock(Caching::ALL))),
+        ("leases", Some(Asking::Lease(Caching::ALL))),
+    ];
+    let asking = problems.choose("cache", cache, &askings).flatten();
+    let manners = [("xp", CacheOptions::default()), ("plain", CacheOptions::modern())];
+    let like = problems.choose("redirector", redirector, &manners);
+    problems.unless(
+        dormant_files <= MAX_DORMANT_FILES,
+        "dormant_files lies between 0 and 100,000",
+    );
+    problems.unless(
+        (0.0..=3600.0).contains(&dormant_s),
+        "dormant_s lies between 0 and 3,600",
+    );
+    match (asking, like) {
+        (Some(asking), Some(like)) => Some(CacheOptions {
+            asking,
+            most_deferred: dormant_files,
+            deferred_age_ns: nanoseconds(dormant_s),
+            ..like
+        }),
+        // Without a cache the redirector of XP still has its manners around deletes and renames.
+        (None, Some(like)) if like.redirector == Redirector::Xp => Some(CacheOptions {
+            asking: Asking::Nothing,
+            ..like
+        }),
+        _ => None,
+    }
+}
+
+/// A mix of work on files: `MixSpec.files`.
+#[pyfunction]
+#[pyo3(signature = (shape, *, target, workload, workspaces, cache="leases", redirector="plain", dormant_files=45,
+    dormant_s=10.0, workspace_bytes=20_971_520, legacy_seed_reads=false, true_offsets=false, keep_workspace=true,
+    preparation_timeout_s=600.0))]
+#[allow(clippy::too_many_arguments)]
+pub fn files_mix(
+    shape: &Shape,
+    target: &SmbTarget,
+    workload: &str,
+    workspaces: &Workspaces,
+    cache: &str,
+    redirector: &str,
+    dormant_files: u32,
+    dormant_s: f64,
+    workspace_bytes: u64,
+    legacy_seed_reads: bool,
+    true_offsets: bool,
+    keep_workspace: bool,
+    preparation_timeout_s: f64,
+) -> PyResult<MixSpec> {
+    let mut problems = Problems::default();
+    problems.choose("workload", workload, &[("diskmix", ())]);
+    let cache = cache_options(&mut problems, cache, redirector, dormant_files, dormant_s);
+    problems.unless(
+        (LEAST_WORKSPACE_BYTES..=MAX_WORKSPACE_BYTES).contains(&workspace_bytes),
+        "workspace_bytes lies between 15 MiB and 1 TiB",
+    );
+    problems.unless(
+        (0.0..=86_400.0).contains(&preparation_timeout_s),
+        "preparation_timeout_s lies between 0 and 86,400",
+    );
+    shape.check_files(&mut problems, target.inner.is_loopback());
+    if !problems.none() {
+        return Err(PyValueError::new_err(problems.text()));
+    }
+    let options = DiskMixOptions {
+        workspace_bytes,
+        legacy_seed_reads,
+        true_offsets,
+    };
+    Ok(MixSpec {
+        mix: shape.mix(Work::Files(FilesWork {
+            target: target.inner.clone(),
+            workload: FilesWorkload::DiskMix(options),
+            cache,
+            keep_workspace,
+            workspaces: workspaces.inner.clone(),
+            preparation_ns: nanoseconds(preparation_timeout_s),
+        })),
+    })
+}

@@ -1,0 +1,316 @@
+//! The server's half of a log-on, for one that knows its users' passwords.
+
+use super::ntlm::{self, av, flags, From, AUTHENTICATE_BYTES, MIC_AT, VERSION};
+use super::{spnego, AuthError};
+
+/// A server that asks who is there.
+#[derive(Debug, Clone)]
+pub struct Acceptor {
+    /// What it calls itself.
+    pub name: String,
+}
+
+/// One client that has been asked.
+#[derive(Debug, Clone)]
+pub struct Challenged {
+    negotiate: Vec<u8>,
+    challenge: Vec<u8>,
+    mechanisms: Vec<u8>,
+    nonce: [u8; 8],
+}
+
+/// Who a client turned out to be.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Identity {
+    /// The user, proven.
+    User {
+        /// What keys are made of.
+        session_key: [u8; 16],
+        /// The token of the last response.
+        last_token: Vec<u8>,
+    },
+    /// Nobody, as it said itself.
+    Anonymous,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::User { .. } => "User",
+            Self::Anonymous => "Anonymous",
+        })
+    }
+}
+
+/// The token of a NEGOTIATE response: NTLM is spoken here.
+#[must_use]
+pub fn offer_token() -> Vec<u8> {
+    spnego::write_init(None)
+}
+
+/// The token of the last response to somebody who is let in without a proof: a guest, or nobody.
+#[must_use]
+pub fn last_token() -> Vec<u8> {
+    completed(None)
+}
+
+fn completed(mic: Option<&[u8]>) -> Vec<u8> {
+    let response = spnego::Response {
+        state: Some(spnego::State::Completed),
+        token: None,
+        mic,
+    };
+    spnego::write_response(response, false)
+}
+
+impl Acceptor {
+    /// Answers a client's first token with a challenge: the token, and what is to be remembered. `nonce` is random,
+    /// `filetime` the time now (in 100 ns since 1601).
+    ///
+    /// # Errors
+    /// What is wrong with the token.
+    pub fn challenge(
+        &self,
+        first_token: &[u8],
+        nonce: [u8; 8],
+        filetime: u64,
+    ) -> Result<(Vec<u8>, Challenged), AuthError> {
+        let init = spnego::parse_init(first_token)?;
+        let negotiate = init.token.ok_or(AuthError::Malformed)?;
+        ntlm::check_kind(negotiate, 1)?;
+        let asked = u32::from_le_bytes(ntlm::at(negotiate, 12)?);
+        if asked & flags::NEEDED != flags::NEEDED {
+            return Err(AuthError::Unsupported);
+        }
+        let agreed = asked & flags::OURS | flags::TARGET_INFO | flags::TARGET_TYPE_SERVER | flags::VERSION;
+
+        let name = ntlm::utf16(&self.name);
+        let mut target_info = Vec::new();
+        ntlm::put_pair(&mut target_info, av::DOMAIN_NAME, &name)?;
+        ntlm::put_pair(&mut target_info, av::COMPUTER_NAME, &name)?;
+        ntlm::put_pair(&mut target_info, av::TIMESTAMP, &filetime.to_le_bytes())?;
+        ntlm::put_pair(&mut target_info, av::END, &[])?;
+
+        let mut challenge = ntlm::begin(2);
+        challenge.resize(56, 0);
+        challenge[20..24].copy_from_slice(&agreed.to_le_bytes());
+        challenge[24..32].copy_from_slice(&nonce);
+        challenge[48..56].copy_from_slice(&VERSION);
+        ntlm::put_payload(&mut challenge, 12, &name)?;
+        ntlm::put_payload(&mut challenge, 40, &target_info)?;
+        let response = spnego::Response {
+            state: Some(spnego::State::Incomplete),
+            token: Some(&challenge),
+            mic: None,
+        };
+        let token = spnego::write_response(response, true);
+        let challenged = Challenged {
+            negotiate: negotiate.to_vec(),
+            mechanisms: init.mechanisms.to_vec(),
+            challenge,
+            nonce,
+        };
+        Ok((token, challenged))
+    }
+}
+
+impl Challenged {
+    /// Looks at a client's second token, where `user` with `password` is the one user there is.
+    ///
+    /// # Errors
+    /// Why it is not that user: what is wrong with the token, [`AuthError::UnknownUser`], [`AuthError::WrongPassword`] or
+    /// [`AuthError::Tampered`].
+    pub fn identify(&self, second_token: &[u8], user: &str, password: &str) -> Result<Identity, AuthError> {
+        let response = spnego::parse_response(second_token)?;
+        let message = response.token.ok_or(AuthError::Malformed)?;
+        ntlm::check_kind(message, 3)?;
+        let given_flags = u32::from_le_bytes(ntlm::at(message, 60)?);
+        let given_user = ntlm::text(ntlm::payload(message, 36)?)?;
+        let nt = ntlm::payload(message, 20)?;
+        if given_user.is_empty() && nt.is_empty() {
+            return Ok(Identity::Anonymous);
+        }
+        if ntlm::capitals(&given_user) != ntlm::capitals(user) {
+            return Err(AuthError::UnknownUser);
+        }
+        let domain = ntlm::text(ntlm::payload(message, 28)?)?;
+        let key = ntlm::password_key(&given_user, password, &domain);
+        let (proof, blob) = nt.split_first_chunk::<16>().ok_or(AuthError::Malformed)?;
+        if ntlm::hmac_md5(&key, &[&self.nonce, blob]) != *proof {
+            return Err(AuthError::WrongPassword);
+        }
+        let mut session_key = ntlm::hmac_md5(&key, &[proof]);
+        if given_flags & flags::KEY_EXCHANGE != 0 {
+            let mut sent: [u8; 16] = ntlm::at(ntlm::payload(message, 52)?, 0)?;
+            ntlm::rc4(&session_key, &mut sent);
+            session_key = sent;
+        }
+        self.check_mic(message, blob, &session_key)?;
+        let last_token = self.check_list(response.mic, given_flags, &session_key)?;
+        Ok(Identity::User {
+            session_key,
+            last_token,
+        })
+    }
+
+    /// Holds the integrity code against the three messages, where the client says that there is one.
+    fn check_mic(&self, message: &[u8], blob: &[u8], session_key: &[u8; 16]) -> Result<(), AuthError> {
+        let info = blob.get(28..).ok_or(AuthError::Malformed)?;
+        let has_mic = ntlm::pairs(info)?.into_iter().any(|(kind, value)| {
+            let value = value.first_chunk().map_or(0, |value| u32::from_le_bytes(*value));
+            kind == av::FLAGS && value & av::HAS_MIC != 0
+        });
+        if !has_mic {
+            return Ok(());
+        }
+        let mic: [u8; 16] = ntlm::at(message, MIC_AT)?;
+        let parts: [&[u8]; 5] = [
+            &self.negotiate,
+            &self.challenge,
+            &message[..MIC_AT],
+            &[0; 16],
+            &message[AUTHENTICATE_BYTES..],
+        ];
+        (ntlm::hmac_md5(session_key, &parts) == mic)
+            .then_some(())
+            .ok_or(AuthError::Tampered)
+    }
+
+    /// Holds a client's `mechListMIC` against the list, and answers it with one of ours.
+    fn check_list(
+        &self,
+        mic: Option<&[u8]>,
+        flags: u32,
+        session_key: &[u8; 16],
+    ) -> Result<Vec<u8>, AuthError> {
+        let Some(mic) = mic else {
+            return Ok(completed(None));
+        };
+        if mic != ntlm::list_mic(session_key, flags, From::Client, &self.mechanisms) {
+            return Err(AuthError::Tampered);
+        }
+        let ours = ntlm::list_mic(session_key, flags, From::Server, &self.mechanisms);
+        Ok(completed(Some(&ours)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{first_token, Logon};
+
+    fn logon(user: &str, password: &str) -> Logon {
+        Logon {
+            user: user.into(),
+            password: password.into(),
+            domain: "WORKGROUP".into(),
+            workstation: String::new(),
+        }
+    }
+
+    fn challenge() -> (Vec<u8>, Challenged) {
+        let acceptor = Acceptor {
+            name: "REFERENCE".into(),
+        };
+        acceptor
+            .challenge(&first_token(), [9; 8], 133_000_000_000_000_000)
+            .expect("our own token")
+    }
+
+    /// The client's second token and key, and what asked for it.
+    fn answer(logon: &Logon) -> (Vec<u8>, [u8; 16], Challenged) {
+        let (token, challenged) = challenge();
+        let (second, key) = logon
+            .second_token(&token, [1; 8], [2; 16], 0)
+            .expect("our own challenge");
+        (second, key, challenged)
+    }
+
+    #[test]
+    fn both_sides_come_to_the_same_key() {
+        let (second, key, challenged) = answer(&logon("Bench", "päss"));
+        let Ok(Identity::User {
+            session_key,
+            last_token,
+        }) = challenged.identify(&second, "bench", "päss")
+        else {
+            panic!("the user is known");
+        };
+        assert_eq!(session_key, key);
+        let last = spnego::parse_response(&last_token).expect("well formed");
+        assert_eq!(last.state, Some(spnego::State::Completed));
+        assert!(last.mic.is_some());
+    }
+
+    #[test]
+    fn without_an_exchange_of_keys_both_take_the_same_other_one() {
+        let mut first = first_token();
+        let place = first.len() - 32 + 12 - 8;
+        assert_eq!(first[place..place + 4], flags::OURS.to_le_bytes());
+        first[place + 3] &= !0x40;
+        let acceptor = Acceptor { name: "S".into() };
+        let (token, mut challenged) = acceptor.challenge(&first, [9; 8], 1).expect("well formed");
+        // The client's own record of its first message is the unchanged one.
+        challenged.negotiate = spnego::parse_init(&first_token())
+            .unwrap()
+            .token
+            .unwrap()
+            .to_vec();
+        let (second, key) = logon("u", "p")
+            .second_token(&token, [1; 8], [2; 16], 0)
+            .expect("a good challenge");
+        assert_ne!(key, [2; 16]);
+        let identity = challenged.identify(&second, "u", "p").expect("the user is known");
+        assert!(matches!(identity, Identity::User { session_key, .. } if session_key == key));
+    }
+
+    #[test]
+    fn others_are_told_apart() {
+        let (second, _, challenged) = answer(&logon("bench", "secret"));
+        assert_eq!(
+            challenged.identify(&second, "other", "secret"),
+            Err(AuthError::UnknownUser)
+        );
+        assert_eq!(
+            challenged.identify(&second, "bench", "Secret"),
+            Err(AuthError::WrongPassword)
+        );
+        let (second, _, challenged) = answer(&logon("", ""));
+        assert_eq!(
+            challenged.identify(&second, "bench", "secret"),
+            Ok(Identity::Anonymous)
+        );
+    }
+
+    #[test]
+    fn an_answer_to_another_challenge_proves_nothing() {
+        let (second, _, _) = answer(&logon("bench", "secret"));
+        let acceptor = Acceptor { name: "R".into() };
+        let (_, other) = acceptor
+            .challenge(&first_token(), [10; 8], 0)
+            .expect("our own token");
+        assert_eq!(
+            other.identify(&second, "bench", "secret"),
+            Err(AuthError::WrongPassword)
+        );
+    }
+
+    #[test]
+    fn whatever_is_changed_on_the_way_nobody_gets_in_with_another_key() {
+        let (second, key, challenged) = answer(&logon("bench", "secret"));
+        let mut accepted = 0;
+        for place in 0..second.len() {
+            for change in [0x01, 0x20, 0x80] {
+                let mut changed = second.clone();
+                changed[place] ^= change;
+                if let Ok(identity) = challenged.identify(&changed, "bench", "secret") {
+                    assert!(matches!(identity, Identity::User { session_key, .. } if session_key == key));
+                    accepted += 1;
+                }
+            }
+            let _ = challenged.identify(&second[..place], "bench", "secret");
+        }
+        // Every byte of NTLM's message is covered by its code; tags of SPNEGO around it may differ without harm.
+        assert!(accepted < 10, "{accepted} changes went unnoticed");
+    }
+}

@@ -1,0 +1,27 @@
+//! Keys, signatures, encryption and the hash over the negotiation (MS-SMB2 3.1.4, 3.1.5), for both sides.
+//!
+//! Pure: bytes in, bytes out. In the order of a connection's life:
+//!
+//! * [`Preauth`]: `new()`, then `update(message)` with each NEGOTIATE and SESSION_SETUP (from its header on, without the frame's
+//!   length) but the last response; `value()` goes into the keys of 3.1.1. It is `Clone`: the connection's state after NEGOTIATE
+//!   is where each session's begins.
+//! * [`Keys::derive`]: from dialect, cipher, session key and preauth value to keys.
+//! * [`Signer`]: `new(algorithm, key)`; `sign(&mut message)` sets the flag and the signature in the header of one
+//!   message of a compound (its padding included), `verify(&message)` holds it against what came.
+//! * [`Sealer`] and [`Opener`]: `new(cipher, key)`; a frame is [`TRANSFORM_BYTES`] of room followed by the plain
+//!   messages; `seal(session_id, &mut frame)` encrypts in place, `open(session_id, &mut frame)` gives the plain
+//!   messages inside it. Each sealer counts its nonces: one sealer per key, and it is not `Clone`.
+//!
+//! Not for: what must be signed or encrypted, and when; the session knows that.
+
+mod encryption;
+mod kdf;
+mod preauth;
+mod signing;
+#[cfg(test)]
+pub(crate) mod vectors;
+
+pub use encryption::{Opener, Sealer, Transform, Unopened, Unsealed, TRANSFORM_BYTES};
+pub use kdf::{CipherKey, Keys};
+pub use preauth::Preauth;
+pub use signing::Signer;

@@ -1,0 +1,16 @@
+//! SMB 2.0.2 to 3.1.1 (MS-SMB2) as a load generator needs it: a codec, authentication, signing and encryption, and one
+//! client's session as a [`dyno_files::FileClient`].
+//!
+//! Not for: SMB 1, mounting, Kerberos, several channels a session. Knows no workload and no cache.
+
+pub mod auth;
+pub mod crypto;
+pub mod session;
+pub mod status;
+mod target;
+pub mod wire;
+
+pub use dyno_reactor::destination::TargetError;
+pub use session::{Agreed, Encryption, Options, Session, Signing};
+pub use target::SmbTarget;
+pub use wire::{Cipher, Dialect, SigningAlgorithm};

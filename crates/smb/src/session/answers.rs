@@ -1,0 +1,339 @@
+//! What the server's messages come to: each is held against what is outstanding, and ends calls, brings breaks, or
+//! ends the session because it can't be right.
+
+use super::calls::{Kind, LISTING_BYTES};
+use super::conversation::{Conversation, Owner, Running, Told};
+use super::handles::{caching_of_level, caching_of_state, Handles, OpenFile};
+use super::inbox::Inbox;
+use crate::status;
+use crate::wire::{
+    count_entries, flags, oplock, parse_break, parse_create, parse_data, parse_entries, parse_error,
+    parse_file_info, parse_space_info, parse_structure, parse_write, BreakNotice, Command, Created, Header,
+    Link, Malformed, Parsed,
+};
+use dyno_files::{Break, Caching, Info, LeaseKey, Reply, SpaceInfo, Whom};
+use dyno_measure::Failure;
+use std::ops::Range;
+
+/// Of a message that answers no request (MS-SMB2 2.2.23).
+const NO_REQUEST: u64 = u64::MAX;
+/// Times that a server may say of one request that it goes on. It has to say so once; each further one says nothing.
+const MAX_INTERIMS: u32 = 8;
+
+impl Conversation {
+    /// Reads what has come up to the next thing to be told; None where more has to come first.
+    ///
+    /// # Errors
+    /// Where the session can't go on.
+    pub fn receive(&mut self, inbox: &mut Inbox) -> Result<Option<Told>, Failure> {
+        if let Some((id, failure)) = self.ended_at_once.pop_front() {
+            return Ok(Some(Told::Ended(id, Err(failure), 0..0)));
+        }
+        loop {
+            match inbox.next_part()? {
+                Some((header, range)) => {
+                    if let Some(told) = self.part_came(&header, range, inbox.bytes())? {
+                        return Ok(Some(told));
+                    }
+                }
+                None if inbox.next_message()? => self.protection.open(inbox, self.link.session_id)?,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn part_came(
+        &mut self,
+        header: &Header,
+        range: Range<usize>,
+        bytes: &[u8],
+    ) -> Result<Option<Told>, Failure> {
+        let part = &bytes[range.clone()];
+        if header.message_id == NO_REQUEST {
+            return Ok(self.break_came(header, part)?.map(Told::Break));
+        }
+        let is_it = |request: &super::conversation::Outstanding| request.message_id == header.message_id;
+        let position = self.outstanding.iter().position(is_it).ok_or(Malformed)?;
+        if self.outstanding[position].command as u16 != header.command {
+            return Err(Malformed.into());
+        }
+        if header.status == status::PENDING {
+            self.interim_came(position, header)?;
+            return Ok(None);
+        }
+        self.protection.verify(header, part)?;
+        self.check_identity(position, header)?;
+        let request = self.settle(position);
+        self.earn(header.credits);
+        match request.owner {
+            Owner::Session => {
+                let link = Link {
+                    session_id: header.session_id,
+                    tree_id: header.tree_id,
+                };
+                Ok(Some(Told::Answer(header.status, link, range)))
+            }
+            Owner::Acknowledgement => check_session(header.status).map(|()| None),
+            Owner::Call(index) => self.call_went_on(index, request.command, header.status, part, range.start),
+        }
+    }
+
+    /// The request at `position` goes on. Interim responses are not signed (MS-SMB2 3.2.5.1.3).
+    fn interim_came(&mut self, position: usize, header: &Header) -> Parsed<()> {
+        let request = &mut self.outstanding[position];
+        let is_first = request.interims == 0;
+        if !header.has(flags::ASYNC)
+            || request.interims == MAX_INTERIMS
+            || !(is_first || request.async_id == header.async_id)
+        {
+            return Err(Malformed);
+        }
+        request.interims += 1;
+        request.async_id = header.async_id;
+        self.earn(header.credits);
+        Ok(())
+    }
+
+    /// Whether a response belongs to the session, the share and the request that it should. Errors may come without:
+    /// a server that has lost a session has no number for it.
+    fn check_identity(&self, position: usize, header: &Header) -> Parsed<()> {
+        let request = &self.outstanding[position];
+        let is_async = header.has(flags::ASYNC);
+        if is_async && request.interims > 0 && request.async_id != header.async_id {
+            return Err(Malformed);
+        }
+        if request.owner == Owner::Session || status::is_error(header.status) {
+            return Ok(());
+        }
+        let right_tree = is_async || header.tree_id == self.link.tree_id;
+        if header.session_id == self.link.session_id && right_tree {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
+    }
+
+    fn break_came(&mut self, header: &Header, part: &[u8]) -> Parsed<Option<Break>> {
+        if header.command != Command::OplockBreak as u16 {
+            return Err(Malformed);
+        }
+        self.counts.breaks += 1;
+        match parse_break(part)? {
+            BreakNotice::Oplock { file, level } => {
+                if level > oplock::LEVEL_II {
+                    return Err(Malformed);
+                }
+                let Some(handle) = self.handles.of_file(file) else {
+                    return Ok(None);
+                };
+                let Some(open) = self
+                    .handles
+                    .get(handle)
+                    .filter(|open| open.oplock != Caching::NONE)
+                else {
+                    return Ok(None);
+                };
+                let to = caching_of_level(level);
+                // Level II goes without asking (MS-SMB2 3.2.5.19.1).
+                let acknowledge = open.oplock != Caching::READ;
+                if !acknowledge {
+                    open.oplock = to;
+                }
+                Ok(Some(Break {
+                    whom: Whom::Handle(handle),
+                    to,
+                    acknowledge,
+                }))
+            }
+            BreakNotice::Lease {
+                key,
+                state,
+                acknowledge,
+            } => {
+                let key = LeaseKey(key);
+                Ok(self.knows_lease(key).then_some(Break {
+                    whom: Whom::Lease(key),
+                    to: caching_of_state(state),
+                    acknowledge,
+                }))
+            }
+        }
+    }
+
+    fn call_went_on(
+        &mut self,
+        index: usize,
+        command: Command,
+        status: u32,
+        part: &[u8],
+        start: usize,
+    ) -> Result<Option<Told>, Failure> {
+        check_session(status)?;
+        let running = self
+            .running
+            .get_mut(index)
+            .and_then(Option::as_mut)
+            .ok_or(Malformed)?;
+        running.parts_left = running.parts_left.saturating_sub(1);
+        running.take_part(&mut self.handles, command, status, part, start)?;
+        if running.parts_left > 0 {
+            return Ok(None);
+        }
+        if let (true, None, Some(file)) = (running.more, running.failed, running.file) {
+            (running.parts_left, running.more) = (1, false);
+            // By MS-SMB2 the first request's pattern holds; Samba looks at each one's.
+            let pattern = std::mem::take(&mut self.patterns[index]);
+            self.follow_up(index, |message| {
+                message.query_directory(file, &pattern, LISTING_BYTES)
+            });
+            self.patterns[index] = pattern;
+            return Ok(None);
+        }
+        if let Some(file) = running.file.take() {
+            running.parts_left = 1;
+            self.follow_up(index, |message| message.close(file));
+            return Ok(None);
+        }
+        Ok(self.finish(index).map(Running::end))
+    }
+}
+
+fn check_session(status: u32) -> Result<(), Failure> {
+    if status::ends_session(status) {
+        return Err(status::failure(status));
+    }
+    Ok(())
+}
+
+impl Running {
+    /// Takes in the response to one of the call's requests, which begins at `start` of the inbox.
+    fn take_part(
+        &mut self,
+        handles: &mut Handles,
+        command: Command,
+        status: u32,
+        part: &[u8],
+        start: usize,
+    ) -> Parsed<()> {
+        if status::is_error(status) {
+            parse_error(part)?;
+        }
+        if let (Command::Close, Kind::Close(handle)) = (command, self.kind) {
+            // Whatever the server says: there is nothing more to be done with it.
+            handles.remove(handle);
+        }
+        match (command, status) {
+            (Command::QueryDirectory, status::NO_MORE_FILES | status::NO_SUCH_FILE) => self.more = false,
+            (Command::Read, status::END_OF_FILE) => self.reply = Reply::Read { bytes: 0 },
+            (_, status::SUCCESS) => self.take_success(handles, command, part, start)?,
+            _ => {
+                self.failed.get_or_insert(status);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_success(
+        &mut self,
+        handles: &mut Handles,
+        command: Command,
+        part: &[u8],
+        start: usize,
+    ) -> Parsed<()> {
+        match command {
+            Command::Create => self.take_create(handles, part)?,
+            Command::Close => {
+                parse_structure(part, 60)?;
+                self.file = None;
+            }
+            Command::Read => {
+                let Kind::Read(most) = self.kind else {
+                    return Err(Malformed);
+                };
+                let data = parse_data(part, most)?;
+                let bytes = u32::try_from(data.len()).map_err(|_| Malformed)?;
+                self.data = start + data.start..start + data.end;
+                self.reply = Reply::Read { bytes };
+            }
+            Command::Write => {
+                let Kind::Write(sent) = self.kind else {
+                    return Err(Malformed);
+                };
+                let bytes = parse_write(part, sent)?;
+                self.reply = Reply::Written { bytes };
+            }
+            Command::QueryInfo if self.kind == Kind::Space => {
+                let (total_bytes, free_bytes) = parse_space_info(part)?;
+                self.reply = Reply::Space(SpaceInfo {
+                    total_bytes,
+                    free_bytes,
+                });
+            }
+            Command::QueryInfo => {
+                let (bytes, allocated_bytes, directory, read_only) = parse_file_info(part)?;
+                self.reply = Reply::Info(Info {
+                    bytes,
+                    allocated_bytes,
+                    directory,
+                    read_only,
+                });
+            }
+            Command::QueryDirectory => {
+                let found = count_entries(parse_entries(part, LISTING_BYTES)?)?;
+                if let Reply::Found { entries } = &mut self.reply {
+                    *entries = entries.saturating_add(found);
+                }
+                self.more = true;
+            }
+            Command::SetInfo => parse_structure(part, 2)?,
+            _ => parse_structure(part, 4)?,
+        }
+        Ok(())
+    }
+
+    fn take_create(&mut self, handles: &mut Handles, part: &[u8]) -> Parsed<()> {
+        let Kind::Open { lease, .. } = self.kind else {
+            self.file = Some(parse_create(part, None)?.file);
+            return Ok(());
+        };
+        let created = parse_create(part, lease.map(|key| key.0))?;
+        let is_lease = created.oplock == oplock::LEASE;
+        let level = caching_of_level(created.oplock);
+        let granted = if is_lease {
+            caching_of_state(created.lease_state)
+        } else {
+            level
+        };
+        let handle = handles.insert(OpenFile {
+            file: created.file,
+            oplock: level,
+            lease: lease.filter(|_| is_lease),
+            closing: false,
+        });
+        self.reply = Reply::Opened {
+            handle,
+            granted,
+            created: created.created,
+            info: info(&created),
+        };
+        Ok(())
+    }
+
+    fn end(self) -> Told {
+        let result = match self.failed {
+            Some(status) if self.kind.may_be_absent() && status::is_not_there(status) => Ok(Reply::NotThere),
+            Some(status) => Err(status::failure(status)),
+            None => Ok(self.reply),
+        };
+        Told::Ended(self.id, result, self.data)
+    }
+}
+
+fn info(created: &Created) -> Info {
+    Info {
+        bytes: created.bytes,
+        allocated_bytes: created.allocated_bytes,
+        directory: created.directory,
+        read_only: created.read_only,
+    }
+}

@@ -1,0 +1,407 @@
+//! What client and server have said to each other on one connection, and what is still owed: credits, requests that
+//! are outstanding, calls that run, files that are open. Knows bytes and no sockets: `session/mod.rs` carries them.
+
+use super::calls::{Kind, Writer};
+use super::handles::{level_of, state_of, Handles, OpenFile};
+use super::options::Agreed;
+use super::protection::Protection;
+use crate::wire::{Command, Dialect, FileId, Link, Message, MAX_PARTS};
+use dyno_files::{Break, Caching, Call, CallId, LeaseKey, Reply, Whom};
+use dyno_measure::{Failure, Fault};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Credits that are asked for, so that several large reads and writes can be under way at once.
+const CREDITS_WANTED: u32 = 128;
+const MAX_CREDITS: u32 = 65_535;
+
+/// What is told to whom uses the session.
+#[derive(Debug)]
+pub enum Told {
+    /// A call ended; the range of the inbox holds what was read.
+    Ended(CallId, Result<Reply, Failure>, Range<usize>),
+    /// The server takes caching back.
+    Break(Break),
+    /// The response to a request of the session's own: its status, its session and tree, and where it lies whole.
+    Answer(u32, Link, Range<usize>),
+}
+
+/// For whom a request was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The session itself, which makes or ends.
+    Session,
+    /// Nobody waits for it.
+    Acknowledgement,
+    /// The running call of that number.
+    Call(usize),
+}
+
+/// A request without its response.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outstanding {
+    pub message_id: u64,
+    pub command: Command,
+    pub owner: Owner,
+    pub interims: u32,
+    pub async_id: u64,
+    credits_asked: u32,
+    max_response: u32,
+}
+
+/// A call without its end.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub id: CallId,
+    pub kind: Kind,
+    pub parts_left: usize,
+    /// Of the first part that failed.
+    pub failed: Option<u32>,
+    /// What a compound opened and has not closed yet.
+    pub file: Option<FileId>,
+    /// The listing goes on.
+    pub more: bool,
+    pub reply: Reply,
+    pub data: Range<usize>,
+}
+
+/// Numbers of requests by code, and of breaks.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    /// By the code of the command.
+    pub requests: [u64; Command::CODES],
+    /// That came.
+    pub breaks: u64,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct Conversation {
+    pub(super) link: Link,
+    pub(super) agreed: Option<Agreed>,
+    pub(super) protection: Protection,
+    base: String,
+    next_message_id: u64,
+    credits: u32,
+    /// What outstanding requests have asked for.
+    credits_asked: u32,
+    pub(super) outstanding: Vec<Outstanding>,
+    /// What they may bring, in bytes.
+    expected_bytes: usize,
+    pub(super) running: Vec<Option<Running>>,
+    free: Vec<usize>,
+    /// Of running listings, by the number of the call.
+    pub(super) patterns: Vec<String>,
+    pub(super) handles: Handles,
+    /// The message in the making, or the one that was made last.
+    message: Message,
+    /// Messages that wait for credits, in their order.
+    waiting: VecDeque<(Message, Owner)>,
+    spare: Vec<Message>,
+    pub(super) ended_at_once: VecDeque<(CallId, Failure)>,
+    next_call: u64,
+    pub(super) counts: Counts,
+}
+
+impl Conversation {
+    /// Before the first word; `base` stands before all paths.
+    #[must_use]
+    pub fn new(base: &str) -> Self {
+        Self {
+            link: Link::default(),
+            agreed: None,
+            protection: Protection::default(),
+            base: base.to_owned(),
+            next_message_id: 0,
+            credits: 1,
+            credits_asked: 0,
+            outstanding: Vec::new(),
+            expected_bytes: 0,
+            running: Vec::new(),
+            free: Vec::new(),
+            patterns: Vec::new(),
+            handles: Handles::default(),
+            message: Message::default(),
+            waiting: VecDeque::new(),
+            spare: Vec::new(),
+            ended_at_once: VecDeque::new(),
+            next_call: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Begins anew, on another connection. What was counted stays.
+    pub fn reset(&mut self) {
+        let fresh = Self {
+            base: std::mem::take(&mut self.base),
+            message: std::mem::take(&mut self.message),
+            next_call: self.next_call,
+            counts: std::mem::take(&mut self.counts),
+            ..Self::new("")
+        };
+        *self = fresh;
+    }
+
+    /// Calls can be made from here on.
+    pub fn establish(&mut self, link: Link, agreed: Agreed) {
+        self.link = link;
+        self.agreed = Some(agreed);
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The message to send.
+    #[must_use]
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// What outstanding requests may bring, in bytes.
+    #[must_use]
+    pub fn expected_bytes(&self) -> usize {
+        self.expected_bytes
+    }
+
+    /// Credits that are there to be used.
+    #[must_use]
+    pub fn credits(&self) -> u32 {
+        self.credits
+    }
+
+    /// Whether nothing is outstanding, and so nothing but a break can come.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    /// Whether messages wait, and no response is due that could bring them credits.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        !self.waiting.is_empty() && self.is_quiet() && !self.may_depart()
+    }
+
+    /// Begins `call`. True where its message is to be sent now, followed by the data of a write; else it waits for
+    /// credits, or has ended already.
+    ///
+    /// # Errors
+    /// Where there is no session, or a message can't be protected.
+    pub fn begin(&mut self, call: &Call<'_>) -> Result<(CallId, bool), Failure> {
+        let id = CallId(self.next_call);
+        self.next_call += 1;
+        let agreed = self.agreed.ok_or(Fault::SessionLost)?;
+        self.message.begin(self.link, self.protection.room());
+        let written = Writer {
+            message: &mut self.message,
+            handles: &mut self.handles,
+            agreed: &agreed,
+            base: &self.base,
+        }
+        .write(call);
+        let kind = match written {
+            Ok(kind) => kind,
+            Err(failure) => {
+                self.ended_at_once.push_back((id, failure));
+                return Ok((id, false));
+            }
+        };
+        let tail = match call {
+            Call::Write { data, .. } => data,
+            _ => &[][..],
+        };
+        let index = self.run(id, kind);
+        if let Call::Find { pattern, .. } = call {
+            self.patterns[index].clear();
+            self.patterns[index].push_str(pattern);
+        }
+        Ok((id, self.depart_or_wait(Owner::Call(index), tail)?))
+    }
+
+    /// Writes a request of the session's own, to be sent now.
+    ///
+    /// # Errors
+    /// Where there is no credit for it, or it can't be protected.
+    pub fn begin_own(&mut self, always_sign: bool, write: impl FnOnce(&mut Message)) -> Result<(), Failure> {
+        self.message.begin(self.link, self.protection.room());
+        write(&mut self.message);
+        if self.message.charge() > self.credits {
+            return Err(Fault::NoCredit.into());
+        }
+        self.message.end();
+        self.depart(Owner::Session, always_sign)
+    }
+
+    /// Writes the answer to a break. True where it is to be sent now; else it waits for credits, or whom it concerns
+    /// has been closed meanwhile, which is answer enough.
+    ///
+    /// # Errors
+    /// As `begin`.
+    pub fn acknowledge(&mut self, whom: Whom, left: Caching) -> Result<bool, Failure> {
+        self.message.begin(self.link, self.protection.room());
+        match whom {
+            Whom::Handle(handle) => match self.handles.get(handle) {
+                Some(OpenFile {
+                    file,
+                    oplock,
+                    closing: false,
+                    ..
+                }) => {
+                    *oplock = left;
+                    self.message.acknowledge_oplock(*file, level_of(left));
+                }
+                _ => return Ok(false),
+            },
+            Whom::Lease(key) if self.knows_lease(key) => {
+                self.message.acknowledge_lease(key.0, state_of(left))
+            }
+            Whom::Lease(_) => return Ok(false),
+        }
+        if self.message.charge() > self.credits {
+            // Before what waits: a server that stands still for this answer may not give credits for anything else.
+            self.message.end();
+            let message = std::mem::replace(&mut self.message, self.spare.pop().unwrap_or_default());
+            self.waiting.push_front((message, Owner::Acknowledgement));
+            return Ok(false);
+        }
+        self.message.end();
+        self.depart(Owner::Acknowledgement, false).map(|()| true)
+    }
+
+    /// Whether a lease is ours: breaks may come while the first open under it is still under way.
+    pub(super) fn knows_lease(&self, key: LeaseKey) -> bool {
+        let is_asked =
+            |call: &Running| matches!(call.kind, Kind::Open { lease: Some(lease), .. } if lease == key);
+        self.handles.has_lease(key) || self.running.iter().flatten().any(is_asked)
+    }
+
+    /// Queues further requests of a running call.
+    pub(super) fn follow_up(&mut self, index: usize, write: impl FnOnce(&mut Message)) {
+        let mut message = self.spare.pop().unwrap_or_default();
+        message.begin(self.link, self.protection.room());
+        write(&mut message);
+        message.end();
+        self.waiting.push_back((message, Owner::Call(index)));
+    }
+
+    /// Makes the first message that waits the one to send, where credits allow it.
+    ///
+    /// # Errors
+    /// Where it can't be protected.
+    pub fn next_departure(&mut self) -> Result<bool, Failure> {
+        if !self.may_depart() {
+            return Ok(false);
+        }
+        let Some((message, owner)) = self.waiting.pop_front() else {
+            return Ok(false);
+        };
+        let used = std::mem::replace(&mut self.message, message);
+        self.spare.push(used);
+        self.depart(owner, false).map(|()| true)
+    }
+
+    fn may_depart(&self) -> bool {
+        self.waiting
+            .front()
+            .is_some_and(|(message, _)| message.charge() <= self.credits)
+    }
+
+    fn depart_or_wait(&mut self, owner: Owner, tail: &[u8]) -> Result<bool, Failure> {
+        let must_wait = !self.waiting.is_empty() || self.message.charge() > self.credits;
+        if must_wait || self.protection.needs_whole_messages() {
+            self.message.take_tail(tail);
+        }
+        self.message.end();
+        if must_wait {
+            let message = std::mem::replace(&mut self.message, self.spare.pop().unwrap_or_default());
+            self.waiting.push_back((message, owner));
+            return Ok(false);
+        }
+        self.depart(owner, false).map(|()| true)
+    }
+
+    /// Gives every part of the message its number, and remembers what is owed for it.
+    fn depart(&mut self, owner: Owner, always_sign: bool) -> Result<(), Failure> {
+        // Before SMB 2.1 every request costs one credit, and the field is reserved.
+        let has_charges = self.agreed.is_some_and(|agreed| agreed.dialect > Dialect::Smb202);
+        for index in 0..MAX_PARTS {
+            let Some(part) = self.message.part_at(index) else {
+                break;
+            };
+            let charge = u32::from(part.charge);
+            self.credits = self.credits.saturating_sub(charge);
+            let short = CREDITS_WANTED.saturating_sub(self.credits + self.credits_asked + charge);
+            let credits_asked = charge + short;
+            let field = if has_charges { part.charge } else { 0 };
+            let asked_field = u16::try_from(credits_asked).unwrap_or(u16::MAX);
+            self.message
+                .stamp(index, self.next_message_id, field, asked_field);
+            self.counts.requests[part.command as usize] += 1;
+            self.credits_asked += credits_asked;
+            self.expected_bytes += part.max_response as usize;
+            self.outstanding.push(Outstanding {
+                message_id: self.next_message_id,
+                command: part.command,
+                owner,
+                interims: 0,
+                async_id: 0,
+                credits_asked,
+                max_response: part.max_response,
+            });
+            self.next_message_id += u64::from(part.charge);
+        }
+        self.protection
+            .protect(&mut self.message, self.link.session_id, always_sign)
+    }
+
+    /// A response brought credits.
+    pub(super) fn earn(&mut self, credits: u16) {
+        self.credits = (self.credits + u32::from(credits)).min(MAX_CREDITS);
+    }
+
+    /// The request at `position` has its response.
+    pub(super) fn settle(&mut self, position: usize) -> Outstanding {
+        let request = self.outstanding.swap_remove(position);
+        self.credits_asked -= request.credits_asked;
+        self.expected_bytes -= request.max_response as usize;
+        request
+    }
+
+    fn run(&mut self, id: CallId, kind: Kind) -> usize {
+        let running = Running {
+            id,
+            kind,
+            parts_left: self.message.parts().count(),
+            failed: None,
+            file: None,
+            more: false,
+            reply: match kind {
+                Kind::Find => Reply::Found { entries: 0 },
+                _ => Reply::Done,
+            },
+            data: 0..0,
+        };
+        match self.free.pop() {
+            Some(index) => {
+                self.running[index] = Some(running);
+                index
+            }
+            None => {
+                self.running.push(Some(running));
+                self.patterns.push(String::new());
+                self.running.len() - 1
+            }
+        }
+    }
+
+    /// Takes a call that has ended out of the table.
+    pub(super) fn finish(&mut self, index: usize) -> Option<Running> {
+        let running = self.running.get_mut(index)?.take();
+        if running.is_some() {
+            self.free.push(index);
+        }
+        running
+    }
+}

@@ -1,0 +1,161 @@
+//! The files that a session has open.
+
+use crate::wire::{oplock, FileId};
+use dyno_files::{Ask, Caching, Handle, LeaseKey};
+
+/// An open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFile {
+    /// The server's name for it.
+    pub file: FileId,
+    /// What its oplock allows; of a lease nothing is kept here, as other handles share it.
+    pub oplock: Caching,
+    /// The lease that it was opened under, where one was granted.
+    pub lease: Option<LeaseKey>,
+    /// Its CLOSE has been sent: breaks don't concern it any more.
+    pub closing: bool,
+}
+
+/// All of them by number.
+#[derive(Debug, Default)]
+pub struct Handles {
+    files: Vec<Option<OpenFile>>,
+    free: Vec<u32>,
+}
+
+impl Handles {
+    /// Gives `file` a number.
+    pub fn insert(&mut self, file: OpenFile) -> Handle {
+        if let Some(number) = self.free.pop() {
+            self.files[number as usize] = Some(file);
+            return Handle(number);
+        }
+        self.files.push(Some(file));
+        Handle(u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// The file of that number.
+    pub fn get(&mut self, handle: Handle) -> Option<&mut OpenFile> {
+        self.files.get_mut(handle.0 as usize)?.as_mut()
+    }
+
+    /// Frees the number.
+    pub fn remove(&mut self, handle: Handle) {
+        if let Some(slot) = self.files.get_mut(handle.0 as usize) {
+            if slot.take().is_some() {
+                self.free.push(handle.0);
+            }
+        }
+    }
+
+    /// The number of the file that the server calls `file`, unless it is being closed.
+    #[must_use]
+    pub fn of_file(&self, file: FileId) -> Option<Handle> {
+        self.find(|open| open.file == file)
+    }
+
+    /// Whether a file that is not being closed was opened under `key`.
+    #[must_use]
+    pub fn has_lease(&self, key: LeaseKey) -> bool {
+        self.find(|open| open.lease == Some(key)).is_some()
+    }
+
+    fn find(&self, is_it: impl Fn(&OpenFile) -> bool) -> Option<Handle> {
+        let index = self
+            .files
+            .iter()
+            .position(|slot| slot.as_ref().is_some_and(|open| !open.closing && is_it(open)))?;
+        u32::try_from(index).ok().map(Handle)
+    }
+}
+
+/// The oplock level for `caching`. What has no level of its own is asked for as the next lower: keeping the handle
+/// alone is something that only a lease can grant.
+#[must_use]
+pub fn level_of(caching: Caching) -> u8 {
+    match caching {
+        Caching { read: false, .. } => oplock::NONE,
+        Caching { write: false, .. } => oplock::LEVEL_II,
+        Caching { handle: false, .. } => oplock::EXCLUSIVE,
+        Caching { .. } => oplock::BATCH,
+    }
+}
+
+/// What an oplock level allows; nothing for a level that there isn't.
+#[must_use]
+pub fn caching_of_level(level: u8) -> Caching {
+    match level {
+        oplock::LEVEL_II => Caching::READ,
+        oplock::EXCLUSIVE => Caching::READ_WRITE,
+        oplock::BATCH => Caching::ALL,
+        _ => Caching::NONE,
+    }
+}
+
+/// The bits of a lease state for `caching`.
+#[must_use]
+pub fn state_of(caching: Caching) -> u32 {
+    let bit = |wanted, bit| if wanted { bit } else { 0 };
+    bit(caching.read, oplock::LEASE_READ)
+        | bit(caching.handle, oplock::LEASE_HANDLE)
+        | bit(caching.write, oplock::LEASE_WRITE)
+}
+
+/// What a lease state allows.
+#[must_use]
+pub fn caching_of_state(state: u32) -> Caching {
+    Caching {
+        read: state & oplock::LEASE_READ != 0,
+        write: state & oplock::LEASE_WRITE != 0,
+        handle: state & oplock::LEASE_HANDLE != 0,
+    }
+}
+
+/// What of `ask` can be asked for: without leases an oplock of the same kind stands for one.
+#[must_use]
+pub fn possible(ask: Ask, leases: bool) -> Ask {
+    match ask {
+        Ask::Lease(_, caching) if !leases => Ask::Oplock(caching),
+        ask => ask,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(file: u8, lease: Option<LeaseKey>) -> OpenFile {
+        OpenFile {
+            file: FileId([file; 16]),
+            oplock: Caching::NONE,
+            lease,
+            closing: false,
+        }
+    }
+
+    #[test]
+    fn numbers_are_used_again_and_what_is_being_closed_is_not_found() {
+        let mut handles = Handles::default();
+        let first = handles.insert(open(1, None));
+        let second = handles.insert(open(2, Some(LeaseKey(9))));
+        assert_eq!(handles.of_file(FileId([2; 16])), Some(second));
+        handles.get(second).expect("open").closing = true;
+        assert_eq!(handles.of_file(FileId([2; 16])), None);
+        assert!(!handles.has_lease(LeaseKey(9)));
+        handles.remove(first);
+        handles.remove(first);
+        assert_eq!(handles.insert(open(3, None)), first);
+        assert_eq!(handles.insert(open(4, None)), Handle(2));
+    }
+
+    #[test]
+    fn levels_and_states_go_there_and_back() {
+        for caching in [Caching::NONE, Caching::READ, Caching::READ_WRITE, Caching::ALL] {
+            assert_eq!(caching_of_level(level_of(caching)), caching);
+        }
+        for state in 0..8 {
+            assert_eq!(state_of(caching_of_state(state)), state);
+        }
+        assert_eq!(level_of(Caching::READ_HANDLE), oplock::LEVEL_II);
+    }
+}

@@ -1,0 +1,207 @@
+//! The receive buffer of a session: bytes as they come are cut into messages, and a message into its parts.
+
+use crate::wire::{Header, Parsed, FRAME_BYTES, HEADER_BYTES};
+use dyno_measure::{Failure, Fault};
+use std::ops::Range;
+
+/// Enough for what servers send beside data; several responses are taken at once.
+const FIRST_BYTES: usize = 8192;
+/// Kept behind a large message, so that what follows it comes with the same call.
+const SLACK_BYTES: usize = 4096;
+
+/// The buffer. What has been taken from it stays readable until more room is asked for.
+#[derive(Debug)]
+pub struct Inbox {
+    buffer: Vec<u8>,
+    /// What came and was not taken: `buffer[start..end]`.
+    start: usize,
+    end: usize,
+    /// Where the message ends of which some parts are left; not after `end`.
+    message_end: Option<usize>,
+    max_message_bytes: usize,
+}
+
+impl Inbox {
+    /// An empty one that takes messages of up to `max_message_bytes`.
+    #[must_use]
+    pub fn new(max_message_bytes: usize) -> Self {
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            message_end: None,
+            max_message_bytes,
+        }
+    }
+
+    /// Takes messages of up to `max_message_bytes` from here on.
+    pub fn set_max_message_bytes(&mut self, max_message_bytes: usize) {
+        self.max_message_bytes = max_message_bytes;
+    }
+
+    /// Forgets what came, and keeps the buffer.
+    pub fn clear(&mut self) {
+        (self.start, self.end, self.message_end) = (0, 0, None);
+    }
+
+    /// Everything; ranges that were given out count in it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Part of it, to be changed where it lies.
+    pub fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        &mut self.buffer[range]
+    }
+
+    /// Room for what comes next: as much as the message under way needs, at least. Ranges that were given out before
+    /// are void afterwards.
+    pub fn room(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        let wanted = self.frame_bytes().unwrap_or(0).max(self.end - self.start + 1);
+        if self.start > 0 && self.start + wanted > self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.message_end = self.message_end.map(|end| end - self.start);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.start + wanted > self.buffer.len() {
+            let length = (self.start + wanted + SLACK_BYTES).next_multiple_of(4096);
+            self.buffer.resize(length.max(FIRST_BYTES), 0);
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    /// So many bytes came into `room`.
+    pub fn filled(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.buffer.len());
+    }
+
+    /// Bytes that came and were not taken.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// The length that the frame at `start` declares, its own four bytes included.
+    fn frame_bytes(&self) -> Option<usize> {
+        if self.message_end.is_some() {
+            return None;
+        }
+        let frame: [u8; FRAME_BYTES] = *self.buffer[self.start..self.end].first_chunk()?;
+        let length = u32::from_be_bytes(frame) as usize;
+        Some(FRAME_BYTES + length.min(self.max_message_bytes))
+    }
+
+    /// The unread rest of the message that was begun last.
+    #[must_use]
+    pub fn rest(&self) -> Option<Range<usize>> {
+        self.message_end.map(|end| self.start..end)
+    }
+
+    /// Begins the next message, where it is there as a whole; `rest` is it from then on.
+    ///
+    /// # Errors
+    /// Where the frame can't be one of SMB2, or is longer than the bound.
+    pub fn next_message(&mut self) -> Result<bool, Failure> {
+        let Some(frame) = self.buffer[self.start..self.end].first_chunk::<FRAME_BYTES>() else {
+            return Ok(false);
+        };
+        // The type in the first byte must be 0: as part of the number it makes it too large.
+        let length = u32::from_be_bytes(*frame) as usize;
+        if !(HEADER_BYTES..=self.max_message_bytes).contains(&length) {
+            return Err(Fault::MalformedMessage.into());
+        }
+        if self.waiting_bytes() < FRAME_BYTES + length {
+            return Ok(false);
+        }
+        self.start += FRAME_BYTES;
+        self.message_end = Some(self.start + length);
+        Ok(true)
+    }
+
+    /// The bytes of `rest` before `offset` have been read.
+    pub fn advance(&mut self, bytes: usize) {
+        if let Some(end) = self.message_end {
+            self.start = (self.start + bytes).min(end);
+            if self.start == end {
+                self.message_end = None;
+            }
+        }
+    }
+
+    /// Takes the next part of the message: its header, and where it lies as a whole.
+    ///
+    /// # Errors
+    /// Where it is malformed.
+    pub fn next_part(&mut self) -> Parsed<Option<(Header, Range<usize>)>> {
+        let Some(rest) = self.rest() else {
+            return Ok(None);
+        };
+        let bytes = &self.buffer[rest.clone()];
+        let header = Header::parse(bytes)?;
+        let length = header.length(bytes)?;
+        self.advance(length);
+        Ok(Some((header, rest.start..rest.start + length)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(length: usize) -> Vec<u8> {
+        let mut bytes = u32::try_from(length).expect("short").to_be_bytes().to_vec();
+        bytes.resize(FRAME_BYTES + length, u8::try_from(length % 251).expect("a byte"));
+        bytes
+    }
+
+    /// Feeds `bytes` in pieces and gives the lengths of the messages that come out.
+    fn lengths(bytes: &[u8], piece_bytes: usize) -> Result<Vec<usize>, Fault> {
+        let mut inbox = Inbox::new(100_000);
+        let mut found = Vec::new();
+        for piece in bytes.chunks(piece_bytes) {
+            let mut piece = piece;
+            while !piece.is_empty() {
+                let room = inbox.room();
+                let count = room.len().min(piece.len());
+                room[..count].copy_from_slice(&piece[..count]);
+                inbox.filled(count);
+                piece = &piece[count..];
+                while inbox.next_message().map_err(|failure| failure.fault)? {
+                    let rest = inbox.rest().expect("a message");
+                    let expected = u8::try_from(rest.len() % 251).expect("a byte");
+                    assert!(inbox.bytes()[rest.clone()].iter().all(|byte| *byte == expected));
+                    found.push(rest.len());
+                    inbox.advance(rest.len());
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn messages_come_out_whole_however_they_are_cut() {
+        let sizes = [64, 65, 9000, 64, 100_000, 64, 8192, 4096];
+        let bytes: Vec<u8> = sizes.iter().flat_map(|size| message(*size)).collect();
+        for piece_bytes in [1, 3, 64, 4096, 8192, 70_000, bytes.len()] {
+            assert_eq!(lengths(&bytes, piece_bytes), Ok(sizes.to_vec()), "{piece_bytes}");
+        }
+    }
+
+    #[test]
+    fn a_length_out_of_bounds_is_refused_before_anything_is_kept_for_it() {
+        for frame in [
+            [0, 0, 0, 0],
+            [0, 0, 0, 63],
+            [0, 1, 0x86, 0xa1],
+            [1, 0, 0, 64],
+            [0xff; 4],
+        ] {
+            assert_eq!(lengths(&frame, 4), Err(Fault::MalformedMessage), "{frame:?}");
+        }
+    }
+}

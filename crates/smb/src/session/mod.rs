@@ -1,0 +1,387 @@
+//! One client's session with an SMB server: a connection, a log-on and one share, used as a [`FileClient`].
+//!
+//! `options.rs` says what a session shall be and what was agreed; `setup.rs` makes and ends it; `calls.rs` writes file
+//! calls as requests (with the table of which); `conversation.rs` keeps credits and what is outstanding; `answers.rs`
+//! reads what comes back; `protection.rs` signs and encrypts; `inbox.rs` cuts the stream into messages; this file
+//! carries bytes between them and the socket.
+//!
+//! Oplocks and leases: an `Ask::Lease` becomes a lease where the server gives leases to the dialect (SMB 2.1 on), and
+//! else the oplock nearest to it; breaks of that then come as `Whom::Handle`. A break of what is closed, or being
+//! closed, is not told.
+
+mod answers;
+mod calls;
+mod conversation;
+mod handles;
+mod inbox;
+mod options;
+mod protection;
+mod setup;
+
+pub use conversation::{Conversation, Counts, Told};
+pub use inbox::Inbox;
+pub use options::{Agreed, Encryption, Options, Signing};
+
+use crate::wire::{Command, Link};
+use dyno_files::{Break, Caching, Call, CallId, Event, FileClient, Reply, Traffic, Whom};
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_reactor::{Dialer, Executor, Socket};
+use std::collections::VecDeque;
+use std::future::{poll_fn, Future};
+use std::ops::Range;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Calls in a row after which a task that always finds more bytes lets the others have their turn.
+const RECEIVES_IN_A_TURN: u32 = 16;
+/// Taken while sending beyond what is expected: breaks, and responses without data.
+const BACKLOG_SLACK_BYTES: usize = 65_536;
+/// Longer than any message of a log-on.
+const MAX_SETUP_MESSAGE_BYTES: usize = 65_536 + 1024;
+/// A compound of ours brings two listings at most.
+const MAX_COMPOUND_BYTES: usize = 2 * calls::LISTING_BYTES as usize;
+/// Headers, fixed parts and contexts around the data of a message.
+const AROUND_DATA_BYTES: usize = 4096;
+/// How long the end of a session may take: its outcome is of no use to anybody.
+const DISCONNECT_NS: u64 = 2_000_000_000;
+
+/// A call that ended while only breaks were waited for.
+#[derive(Debug)]
+struct Kept {
+    id: CallId,
+    result: Result<Reply, Failure>,
+    data: Vec<u8>,
+}
+
+/// One client's session.
+#[derive(Debug)]
+pub struct Session {
+    executor: Executor,
+    dialer: Rc<Dialer>,
+    options: Rc<Options>,
+    client: u32,
+    share: String,
+    socket: Option<Socket>,
+    inbox: Inbox,
+    conversation: Conversation,
+    kept: VecDeque<Kept>,
+    /// What was read by the call of `kept` that was told last.
+    kept_data: Vec<u8>,
+    traffic: Traffic,
+    /// The socket may have more than the last call took.
+    more_is_there: bool,
+    receives: u32,
+}
+
+impl Session {
+    /// A session without a connection: `connect` makes one. `client` makes its GUID, together with the options' seed.
+    #[must_use]
+    pub fn new(
+        executor: Executor,
+        dialer: Rc<Dialer>,
+        options: Rc<Options>,
+        client: u32,
+        share: &str,
+    ) -> Self {
+        Self {
+            executor,
+            dialer,
+            client,
+            share: share.to_owned(),
+            socket: None,
+            inbox: Inbox::new(MAX_SETUP_MESSAGE_BYTES),
+            conversation: Conversation::new(&options.base_path),
+            options,
+            kept: VecDeque::new(),
+            kept_data: Vec::new(),
+            traffic: Traffic::default(),
+            more_is_there: false,
+            receives: 0,
+        }
+    }
+
+    /// What was agreed on, while there is a session.
+    #[must_use]
+    pub fn agreed(&self) -> Option<&Agreed> {
+        self.conversation.agreed.as_ref()
+    }
+
+    /// What failed on the connection has ended it.
+    fn lose<T>(&mut self, result: Result<T, Failure>) -> Result<T, Failure> {
+        if result.is_err() {
+            self.drop_connection();
+        }
+        result
+    }
+
+    fn drop_connection(&mut self) {
+        self.socket = None;
+        self.conversation.reset();
+        self.inbox.clear();
+        self.inbox.set_max_message_bytes(MAX_SETUP_MESSAGE_BYTES);
+        self.kept.clear();
+        self.more_is_there = false;
+    }
+
+    /// Sends the conversation's message and `tail` behind it. What the server sends meanwhile is taken in as far as it
+    /// was asked for: two sides that only send would wait for each other.
+    async fn send(&mut self, tail: &[u8]) -> Result<(), Failure> {
+        let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
+        let message = self.conversation.message();
+        self.traffic.bytes_out += message.sent_bytes() as u64;
+        let backlog_bytes = self.conversation.expected_bytes() + BACKLOG_SLACK_BYTES;
+        let (inbox, bytes_in) = (&mut self.inbox, &mut self.traffic.bytes_in);
+        let late = Fault::ResponseTimeout;
+        let mut sending = pin!(async {
+            match tail {
+                [] => socket.send_all(message.bytes(), late).await,
+                tail => socket.send_pair(message.bytes(), tail, late).await,
+            }
+        });
+        let mut took = false;
+        let result = poll_fn(|context| match sending.as_mut().poll(context) {
+            Poll::Pending => {
+                took = true;
+                match take_while_sending(socket, inbox, backlog_bytes, bytes_in) {
+                    Ok(()) => Poll::Pending,
+                    Err(failure) => Poll::Ready(Err(failure)),
+                }
+            }
+            ready => ready,
+        })
+        .await;
+        self.more_is_there |= took;
+        result
+    }
+
+    async fn send_waiting(&mut self) -> Result<(), Failure> {
+        while self.conversation.next_departure()? {
+            self.send(&[]).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the socket has, without waiting.
+    fn take(&mut self) -> Result<bool, Failure> {
+        let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
+        let room = self.inbox.room();
+        let room_bytes = room.len();
+        match socket.try_receive(room)? {
+            None => {
+                self.more_is_there = false;
+                Ok(false)
+            }
+            Some(0) if self.conversation.is_quiet() => Err(Fault::SessionLost.into()),
+            Some(0) => Err(Fault::ClosedEarly.into()),
+            Some(count) => {
+                self.inbox.filled(count);
+                self.traffic.bytes_in += count as u64;
+                // A call that brought less than there was room for has emptied the socket. An end that was reported
+                // before is not reported again.
+                self.more_is_there = count == room_bytes || socket.end_reported();
+                Ok(true)
+            }
+        }
+    }
+
+    /// Waits for whatever calls the task, unless the socket may have more, and takes what is there.
+    async fn wait(&mut self) -> Result<(), Failure> {
+        if self.more_is_there {
+            self.receives += 1;
+            if self.receives % RECEIVES_IN_A_TURN == 0 {
+                self.executor.give_way().await;
+            }
+            if self.executor.deadline_passed() {
+                return Err(Fault::ResponseTimeout.into());
+            }
+        } else {
+            let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
+            socket.readable(Fault::ResponseTimeout).await?;
+        }
+        self.take().map(|_| ())
+    }
+
+    async fn next_told(&mut self) -> Result<Told, Failure> {
+        loop {
+            self.send_waiting().await?;
+            if let Some(told) = self.conversation.receive(&mut self.inbox)? {
+                return Ok(told);
+            }
+            if self.conversation.next_departure()? {
+                self.send(&[]).await?;
+            } else if self.conversation.is_stuck() {
+                return Err(Fault::NoCredit.into());
+            } else {
+                self.wait().await?;
+            }
+        }
+    }
+
+    async fn next_break(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
+        // Only to have the task called when it is due, which ends a wait for the socket, too.
+        let executor = self.executor.clone();
+        let mut alarm = pin!(executor.sleep_until(due_ns));
+        poll_fn(|context| Poll::Ready(alarm.as_mut().poll(context).is_ready())).await;
+        loop {
+            self.send_waiting().await?;
+            match self.conversation.receive(&mut self.inbox)? {
+                Some(Told::Break(broken)) => return Ok(Some(broken)),
+                Some(Told::Ended(id, result, data)) => self.kept.push_back(Kept {
+                    id,
+                    result,
+                    data: self.inbox.bytes()[data].to_vec(),
+                }),
+                Some(Told::Answer(..)) => {}
+                None if monotonic_ns() >= due_ns => return Ok(None),
+                None if self.conversation.is_stuck() => return Err(Fault::NoCredit.into()),
+                None => self.wait().await?,
+            }
+        }
+    }
+
+    async fn begin_call(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
+        if self.socket.is_none() {
+            return Err(Fault::SessionLost.into());
+        }
+        let (id, now) = self.conversation.begin(call)?;
+        if now {
+            let tail = match call {
+                Call::Write { data, .. } if !self.conversation.protection.needs_whole_messages() => data,
+                _ => &[][..],
+            };
+            self.send(tail).await?;
+        }
+        Ok(id)
+    }
+
+    async fn answer_break(&mut self, whom: Whom, left: Caching) -> Result<(), Failure> {
+        if self.conversation.acknowledge(whom, left)? {
+            self.send(&[]).await?;
+        }
+        self.send_waiting().await
+    }
+
+    /// Sends the request that is ready as the conversation's message, and waits for its answer.
+    async fn exchange(&mut self) -> Result<(u32, Link, Range<usize>), Failure> {
+        self.send(&[]).await?;
+        self.answer().await
+    }
+
+    async fn answer(&mut self) -> Result<(u32, Link, Range<usize>), Failure> {
+        loop {
+            // Of a session that is being ended, calls may still end: nobody waits for them.
+            if let Told::Answer(status, link, range) = self.next_told().await? {
+                return Ok((status, link, range));
+            }
+        }
+    }
+}
+
+/// Takes what is there, up to `most` bytes that nobody has looked at.
+fn take_while_sending(
+    socket: &Socket,
+    inbox: &mut Inbox,
+    most: usize,
+    bytes_in: &mut u64,
+) -> Result<(), Failure> {
+    while inbox.waiting_bytes() < most {
+        match socket.try_receive(inbox.room())? {
+            None | Some(0) => break,
+            Some(count) => {
+                inbox.filled(count);
+                *bytes_in += count as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl FileClient for Session {
+    async fn connect(&mut self) -> Result<(), Failure> {
+        if self.agreed().is_some() {
+            return Ok(());
+        }
+        self.drop_connection();
+        let result = self.establish().await;
+        self.lose(result)
+    }
+
+    async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
+        let result = self.begin_call(call).await;
+        self.lose(result)
+    }
+
+    async fn next(&mut self) -> Result<Event<'_>, Failure> {
+        if let Some(kept) = self.kept.pop_front() {
+            self.kept_data = kept.data;
+            return Ok(Event::Ended {
+                id: kept.id,
+                result: kept.result,
+                data: &self.kept_data,
+            });
+        }
+        loop {
+            let result = self.next_told().await;
+            match self.lose(result)? {
+                Told::Break(broken) => return Ok(Event::Break(broken)),
+                Told::Ended(id, result, data) => {
+                    let data = &self.inbox.bytes()[data];
+                    return Ok(Event::Ended { id, result, data });
+                }
+                Told::Answer(..) => {}
+            }
+        }
+    }
+
+    /// Moves the task's deadline: to some time after `due_ns`, for what has to be done about a break.
+    async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
+        if self.socket.is_none() {
+            return Err(Fault::SessionLost.into());
+        }
+        let result = self.next_break(due_ns).await;
+        self.lose(result)
+    }
+
+    async fn acknowledge(&mut self, whom: Whom, left: Caching) -> Result<(), Failure> {
+        let result = self.answer_break(whom, left).await;
+        self.lose(result)
+    }
+
+    /// Sets a deadline of its own, of two seconds.
+    async fn disconnect(&mut self) {
+        if self.agreed().is_some() {
+            self.executor
+                .set_deadline(monotonic_ns().saturating_add(DISCONNECT_NS));
+            // A failure means that the connection is gone, which is what is wanted.
+            let _ = self.log_off().await;
+        }
+        self.drop_connection();
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            requests: self.conversation.counts().requests.iter().sum(),
+            breaks: self.conversation.counts().breaks,
+            ..self.traffic
+        }
+    }
+
+    fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
+        let requests = &self.conversation.counts().requests;
+        Command::ALL
+            .iter()
+            .map(|command| (command.name(), requests[*command as usize]))
+            .collect()
+    }
+
+    fn max_read_bytes(&self) -> u32 {
+        self.agreed()
+            .map_or(self.options.max_transfer_bytes, |agreed| agreed.max_read_bytes)
+    }
+
+    fn max_write_bytes(&self) -> u32 {
+        self.agreed()
+            .map_or(self.options.max_transfer_bytes, |agreed| agreed.max_write_bytes)
+    }
+}

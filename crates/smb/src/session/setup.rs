@@ -1,0 +1,344 @@
+//! How a session is made, NEGOTIATE, SESSION_SETUP twice and TREE_CONNECT, and ended (MS-SMB2 3.2.4.2).
+
+use super::options::{Agreed, Encryption, Options, Signing};
+use super::{Session, AROUND_DATA_BYTES, MAX_COMPOUND_BYTES};
+use crate::auth::{first_token, Logon};
+use crate::crypto::{Keys, Opener, Preauth, Sealer, Signer, TRANSFORM_BYTES};
+use crate::status;
+use crate::wire::{
+    capabilities, filetime_now, flags, parse_session_setup, parse_tree_connect, security, write_negotiate,
+    Cipher, Command, Dialect, Header, Link, Malformed, NegotiateRequest, NegotiateResponse, SessionSetup,
+    SigningAlgorithm,
+};
+use dyno_measure::{Failure, Fault};
+use rustix::rand::{getrandom, GetRandomFlags};
+use sha2::{Digest, Sha256};
+
+/// What one credit pays for, and all that a request may have where several can't be paid at once.
+const CREDIT_BYTES: u32 = 65_536;
+
+/// What NEGOTIATE came to.
+struct Negotiated {
+    response: NegotiateResponse,
+    signing_algorithm: SigningAlgorithm,
+    sign_all: bool,
+    cipher: Option<Cipher>,
+    preauth: Preauth,
+}
+
+impl Session {
+    /// Connects, logs on and connects to the share.
+    pub(super) async fn establish(&mut self) -> Result<(), Failure> {
+        let negotiated = self.negotiate().await?;
+        let (session_id, guest) = self.log_on(&negotiated).await?;
+        let encrypts = negotiated.cipher.is_some();
+        let must_sign = negotiated.response.dialect == Dialect::Smb311 && !guest;
+        let link = self.connect_tree(session_id, must_sign, encrypts).await?;
+        let agreed = self.limits(&negotiated, guest)?;
+        let longest = MAX_COMPOUND_BYTES.max(agreed.max_read_bytes as usize);
+        self.inbox
+            .set_max_message_bytes(longest + AROUND_DATA_BYTES + TRANSFORM_BYTES);
+        self.conversation.establish(link, agreed);
+        Ok(())
+    }
+
+    async fn negotiate(&mut self) -> Result<Negotiated, Failure> {
+        let offered = dialects(&self.options);
+        let request = NegotiateRequest {
+            dialects: &offered,
+            security_mode: security_mode(self.options.signing),
+            capabilities: capabilities_of(&self.options),
+            client_guid: client_guid(self.options.guid_seed, self.client),
+            salt: random()?,
+            ciphers: match self.options.encryption {
+                Encryption::Off => &[],
+                Encryption::Required => &self.options.ciphers,
+            },
+            signing_algorithms: &self.options.signing_algorithms,
+        };
+        self.conversation
+            .begin_own(false, |message| write_negotiate(message, &request))?;
+        let mut preauth = Preauth::new();
+        preauth.update(self.conversation.message().plain());
+
+        let socket = self.dialer.dial(None)?;
+        socket.send_first(self.conversation.message().bytes()).await?;
+        socket.send_at_once()?;
+        self.socket = Some(socket);
+        self.traffic.connections += 1;
+        self.traffic.bytes_out += self.conversation.message().sent_bytes() as u64;
+        let (status, _, range) = self.answer().await?;
+        if status != status::SUCCESS {
+            return Err(status::with(Fault::SessionRefused, status));
+        }
+        let part = &self.inbox.bytes()[range];
+        preauth.update(part);
+        let response = NegotiateResponse::parse(part)?;
+        if !offered.contains(&response.dialect) {
+            return Err(Malformed.into());
+        }
+        choose(&self.options, response, preauth)
+    }
+
+    /// Logs on; gives the session's number, and whether we are a guest or nobody.
+    async fn log_on(&mut self, negotiated: &Negotiated) -> Result<(u64, bool), Failure> {
+        let mode = security_mode(self.options.signing);
+        let mut preauth = negotiated.preauth;
+        self.conversation
+            .begin_own(false, |message| message.session_setup(mode, &first_token()))?;
+        preauth.update(self.conversation.message().plain());
+        let (status, link, range) = self.exchange().await?;
+        if status != status::MORE_PROCESSING_REQUIRED {
+            return Err(status::with(Fault::SessionRefused, status));
+        }
+        let part = &self.inbox.bytes()[range];
+        preauth.update(part);
+        let challenge = &part[parse_session_setup(part)?.token];
+        let (token, session_key) =
+            logon(&self.options).second_token(challenge, random()?, random()?, filetime_now())?;
+
+        let session_id = link.session_id;
+        self.conversation.link = Link {
+            session_id,
+            tree_id: 0,
+        };
+        self.conversation
+            .begin_own(false, |message| message.session_setup(mode, &token))?;
+        preauth.update(self.conversation.message().plain());
+        let (status, link, range) = self.exchange().await?;
+        if status != status::SUCCESS {
+            return Err(status::with(Fault::SessionRefused, status));
+        }
+        let part = &self.inbox.bytes()[range];
+        let setup = parse_session_setup(part)?;
+        if link.session_id != session_id {
+            return Err(Malformed.into());
+        }
+        let guest = check_admission(&self.options, negotiated, &setup)?;
+        if !guest {
+            let keys = Keys::derive(
+                negotiated.response.dialect,
+                negotiated.cipher,
+                &session_key,
+                preauth.value(),
+            );
+            let signer = Signer::new(negotiated.signing_algorithm, &keys.signing);
+            check_last_signature(negotiated.response.dialect, &signer, part)?;
+            self.use_keys(negotiated, signer, &keys);
+        }
+        Ok((session_id, guest))
+    }
+
+    fn use_keys(&mut self, negotiated: &Negotiated, signer: Signer, keys: &Keys) {
+        let protection = &mut self.conversation.protection;
+        protection.sign(signer, negotiated.sign_all);
+        if let Some(cipher) = negotiated.cipher {
+            let sealer = Sealer::new(cipher, &keys.client_to_server);
+            protection.encrypt(sealer, Opener::new(cipher, &keys.server_to_client));
+        }
+    }
+
+    async fn connect_tree(
+        &mut self,
+        session_id: u64,
+        must_sign: bool,
+        encrypts: bool,
+    ) -> Result<Link, Failure> {
+        let (server, share) = (&self.options.server, &self.share);
+        self.conversation
+            .begin_own(must_sign, |message| message.tree_connect(server, share))?;
+        let (status, link, range) = self.exchange().await?;
+        if status != status::SUCCESS {
+            return Err(status::with(Fault::SessionRefused, status));
+        }
+        let tree = parse_tree_connect(&self.inbox.bytes()[range])?;
+        if link.session_id != session_id {
+            return Err(Malformed.into());
+        }
+        if !tree.disk || (tree.encrypt && !encrypts) {
+            return Err(Fault::SessionRefused.into());
+        }
+        Ok(link)
+    }
+
+    fn limits(&self, negotiated: &Negotiated, guest: bool) -> Result<Agreed, Failure> {
+        let response = &negotiated.response;
+        let large =
+            response.dialect >= Dialect::Smb210 && response.capabilities & capabilities::LARGE_MTU != 0;
+        let paid = if large {
+            CREDIT_BYTES.saturating_mul(self.conversation.credits())
+        } else {
+            CREDIT_BYTES
+        };
+        let most = self.options.max_transfer_bytes.min(paid.max(CREDIT_BYTES));
+        if response.max_read_bytes == 0 || response.max_write_bytes == 0 {
+            return Err(Malformed.into());
+        }
+        let signs = negotiated.sign_all && negotiated.cipher.is_none() && !guest;
+        Ok(Agreed {
+            dialect: response.dialect,
+            signing: signs.then_some(negotiated.signing_algorithm),
+            cipher: negotiated.cipher,
+            guest,
+            capabilities: response.capabilities,
+            leases: response.dialect >= Dialect::Smb210 && response.capabilities & capabilities::LEASING != 0,
+            max_transact_bytes: response.max_transact_bytes,
+            max_read_bytes: response.max_read_bytes.min(most),
+            max_write_bytes: response.max_write_bytes.min(most),
+        })
+    }
+
+    /// Ends the session in order.
+    pub(super) async fn log_off(&mut self) -> Result<(), Failure> {
+        for command in [Command::TreeDisconnect, Command::Logoff] {
+            self.conversation
+                .begin_own(false, |message| message.empty(command))?;
+            self.exchange().await?;
+        }
+        Ok(())
+    }
+}
+
+/// What follows from the server's response and from what was asked.
+fn choose(options: &Options, response: NegotiateResponse, preauth: Preauth) -> Result<Negotiated, Failure> {
+    let signing_algorithm = match response.dialect {
+        Dialect::Smb202 | Dialect::Smb210 => SigningAlgorithm::HmacSha256,
+        Dialect::Smb300 | Dialect::Smb302 => SigningAlgorithm::Aes128Cmac,
+        // A server that doesn't know the context says nothing, and means this one.
+        Dialect::Smb311 => response.signing_algorithm.unwrap_or(SigningAlgorithm::Aes128Cmac),
+    };
+    let offered = match response.dialect {
+        Dialect::Smb311 => response.cipher.filter(|cipher| options.ciphers.contains(cipher)),
+        Dialect::Smb300 | Dialect::Smb302 if response.capabilities & capabilities::ENCRYPTION != 0 => {
+            Some(Cipher::Aes128Ccm)
+        }
+        _ => None,
+    };
+    let cipher = match options.encryption {
+        Encryption::Off => None,
+        Encryption::Required => Some(offered.ok_or(Fault::SessionRefused)?),
+    };
+    let server_requires = response.security_mode & security::SIGNING_REQUIRED != 0;
+    if server_requires && options.signing == Signing::Off && cipher.is_none() {
+        return Err(Fault::SessionRefused.into());
+    }
+    Ok(Negotiated {
+        response,
+        signing_algorithm,
+        sign_all: server_requires || options.signing == Signing::Required,
+        cipher,
+        preauth,
+    })
+}
+
+/// Whether the session that we were let into is one that was asked for; and whether it is a guest's.
+fn check_admission(
+    options: &Options,
+    negotiated: &Negotiated,
+    setup: &SessionSetup,
+) -> Result<bool, Failure> {
+    let guest = setup.guest || setup.anonymous;
+    let needs_keys = options.signing == Signing::Required || negotiated.cipher.is_some();
+    let refused = (guest && (!options.guest || needs_keys)) || (setup.encrypt && negotiated.cipher.is_none());
+    if refused {
+        return Err(Fault::SessionRefused.into());
+    }
+    Ok(guest)
+}
+
+/// From SMB 3.1.1 on, the last response of a log-on proves that nobody changed the negotiation (MS-SMB2 3.2.5.3.1).
+fn check_last_signature(dialect: Dialect, signer: &Signer, part: &[u8]) -> Result<(), Failure> {
+    let is_signed = Header::parse(part)?.has(flags::SIGNED);
+    if (is_signed || dialect == Dialect::Smb311) && !(is_signed && signer.verify(part)) {
+        return Err(Fault::WrongSignature.into());
+    }
+    Ok(())
+}
+
+fn dialects(options: &Options) -> Vec<Dialect> {
+    let range = options.min_dialect..=options.max_dialect;
+    Dialect::ALL
+        .into_iter()
+        .filter(|dialect| range.contains(dialect))
+        .collect()
+}
+
+fn security_mode(signing: Signing) -> u8 {
+    match signing {
+        Signing::Off | Signing::WhenRequired => security::SIGNING_ENABLED,
+        Signing::Required => security::SIGNING_REQUIRED,
+    }
+}
+
+fn capabilities_of(options: &Options) -> u32 {
+    let encryption = match options.encryption {
+        Encryption::Off => 0,
+        Encryption::Required => capabilities::ENCRYPTION,
+    };
+    capabilities::LEASING | capabilities::LARGE_MTU | encryption
+}
+
+/// Differs for every client: a server hands all connections with one GUID to one process.
+fn client_guid(seed: u64, client: u32) -> [u8; 16] {
+    let digest = Sha256::digest(format!("serverdyno client {seed} {client}"));
+    let mut guid = [0; 16];
+    guid.copy_from_slice(&digest[..16]);
+    guid
+}
+
+fn logon(options: &Options) -> Logon {
+    if options.guest {
+        return Logon {
+            user: "guest".to_owned(),
+            ..Logon::default()
+        };
+    }
+    Logon {
+        user: options.user.clone(),
+        password: options.password.clone(),
+        domain: options.domain.clone(),
+        workstation: "SERVERDYNO".to_owned(),
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    // The kernel gives up to 256 bytes at once.
+    getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(|_| Fault::OtherIo)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_clients_have_the_same_guid() {
+        let guids: std::collections::BTreeSet<_> = (0..100)
+            .flat_map(|client| [client_guid(1, client), client_guid(2, client)])
+            .collect();
+        assert_eq!(guids.len(), 200);
+    }
+
+    #[test]
+    fn the_dialects_between_both_ends_are_offered() {
+        let options = Options {
+            min_dialect: Dialect::Smb210,
+            max_dialect: Dialect::Smb302,
+            ..Options::default()
+        };
+        assert_eq!(
+            dialects(&options),
+            [Dialect::Smb210, Dialect::Smb300, Dialect::Smb302]
+        );
+    }
+
+    #[test]
+    fn options_are_printed_without_the_password() {
+        let options = Options {
+            password: "correct horse".to_owned(),
+            ..Options::default()
+        };
+        assert!(!format!("{options:?}").contains("horse"));
+    }
+}

@@ -1,0 +1,139 @@
+//! What an NTSTATUS (MS-ERREF 2.3.1) means to the client of a file server.
+
+use dyno_measure::{Detail, Failure, Fault};
+
+/// All is well.
+pub const SUCCESS: u32 = 0x0000_0000;
+/// The request goes on; its response comes later.
+pub const PENDING: u32 = 0x0000_0103;
+/// The listing has nothing more.
+pub const NO_MORE_FILES: u32 = 0x8000_0006;
+/// More would have been there than there was room for.
+pub const BUFFER_OVERFLOW: u32 = 0x8000_0005;
+/// Nothing matches.
+pub const NO_SUCH_FILE: u32 = 0xC000_000F;
+/// The read begins behind the end.
+pub const END_OF_FILE: u32 = 0xC000_0011;
+/// The log-on needs another round.
+pub const MORE_PROCESSING_REQUIRED: u32 = 0xC000_0016;
+/// The last part of the path is not there.
+pub const OBJECT_NAME_NOT_FOUND: u32 = 0xC000_0034;
+/// The name is taken.
+pub const OBJECT_NAME_COLLISION: u32 = 0xC000_0035;
+/// A part of the path before the last is not there.
+pub const OBJECT_PATH_NOT_FOUND: u32 = 0xC000_003A;
+
+const INVALID_HANDLE: u32 = 0xC000_0008;
+const ACCESS_DENIED: u32 = 0xC000_0022;
+const SHARING_VIOLATION: u32 = 0xC000_0043;
+const QUOTA_EXCEEDED: u32 = 0xC000_0044;
+const FILE_LOCK_CONFLICT: u32 = 0xC000_0054;
+const LOCK_NOT_GRANTED: u32 = 0xC000_0055;
+const DELETE_PENDING: u32 = 0xC000_0056;
+const PRIVILEGE_NOT_HELD: u32 = 0xC000_0061;
+const DISK_FULL: u32 = 0xC000_007F;
+const MEDIA_WRITE_PROTECTED: u32 = 0xC000_00A2;
+const NETWORK_NAME_DELETED: u32 = 0xC000_00C9;
+const NETWORK_ACCESS_DENIED: u32 = 0xC000_00CA;
+const CANNOT_DELETE: u32 = 0xC000_0121;
+const FILE_DELETED: u32 = 0xC000_0123;
+const FILE_CLOSED: u32 = 0xC000_0128;
+const USER_SESSION_DELETED: u32 = 0xC000_0203;
+const CONNECTION_DISCONNECTED: u32 = 0xC000_020C;
+const CONNECTION_RESET: u32 = 0xC000_020D;
+const NETWORK_SESSION_EXPIRED: u32 = 0xC000_035C;
+
+/// Whether it says of a path that it is not there.
+#[must_use]
+pub fn is_not_there(status: u32) -> bool {
+    matches!(
+        status,
+        OBJECT_NAME_NOT_FOUND | OBJECT_PATH_NOT_FOUND | NO_SUCH_FILE
+    )
+}
+
+/// Whether it says that the request failed: the two highest bits are its severity.
+#[must_use]
+pub fn is_error(status: u32) -> bool {
+    status >> 30 == 3
+}
+
+/// Whether it ends the session, or the use of the share, and so all its files.
+#[must_use]
+pub fn ends_session(status: u32) -> bool {
+    matches!(
+        status,
+        USER_SESSION_DELETED
+            | NETWORK_SESSION_EXPIRED
+            | NETWORK_NAME_DELETED
+            | CONNECTION_DISCONNECTED
+            | CONNECTION_RESET
+    )
+}
+
+/// The failure that it is to a call. The number goes along.
+#[must_use]
+pub fn failure(status: u32) -> Failure {
+    let fault = match status {
+        OBJECT_NAME_NOT_FOUND | OBJECT_PATH_NOT_FOUND | NO_SUCH_FILE => Fault::NotFound,
+        OBJECT_NAME_COLLISION => Fault::AlreadyThere,
+        ACCESS_DENIED
+        | PRIVILEGE_NOT_HELD
+        | MEDIA_WRITE_PROTECTED
+        | NETWORK_ACCESS_DENIED
+        | CANNOT_DELETE => Fault::AccessDenied,
+        // A file that is about to be deleted is there only because somebody has it open.
+        SHARING_VIOLATION | DELETE_PENDING => Fault::SharingViolation,
+        FILE_LOCK_CONFLICT | LOCK_NOT_GRANTED => Fault::LockConflict,
+        DISK_FULL | QUOTA_EXCEEDED => Fault::NoSpace,
+        INVALID_HANDLE | FILE_CLOSED | FILE_DELETED => Fault::SessionLost,
+        status if ends_session(status) => Fault::SessionLost,
+        _ => Fault::ErrorStatus,
+    };
+    with(fault, status)
+}
+
+/// `fault`, because of `status`.
+#[must_use]
+pub fn with(fault: Fault, status: u32) -> Failure {
+    Failure {
+        fault,
+        detail: Detail::NtStatus(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: u32, fault: Fault) {
+        assert_eq!(failure(status), with(fault, status), "{status:#010x}");
+    }
+
+    #[test]
+    fn a_status_is_a_failure_of_its_kind_and_keeps_its_number() {
+        check(0xC000_0034, Fault::NotFound);
+        check(0xC000_003A, Fault::NotFound);
+        check(0xC000_0035, Fault::AlreadyThere);
+        check(0xC000_0022, Fault::AccessDenied);
+        check(0xC000_0043, Fault::SharingViolation);
+        check(0xC000_0055, Fault::LockConflict);
+        check(0xC000_007F, Fault::NoSpace);
+        check(0xC000_0128, Fault::SessionLost);
+        check(0xC000_0203, Fault::SessionLost);
+    }
+
+    #[test]
+    fn a_status_that_nobody_here_knows_is_one_all_the_same() {
+        check(0xC000_0BAD, Fault::ErrorStatus);
+        check(0xFFFF_FFFF, Fault::ErrorStatus);
+    }
+
+    #[test]
+    fn warnings_and_information_are_no_errors() {
+        for status in [SUCCESS, PENDING, NO_MORE_FILES, BUFFER_OVERFLOW] {
+            assert!(!is_error(status), "{status:#010x}");
+        }
+        assert!(is_error(END_OF_FILE));
+    }
+}

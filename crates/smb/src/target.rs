@@ -1,0 +1,355 @@
+//! Shares that load may go to. An `SmbTarget` is the only thing that the engine takes, and `SmbTarget::open` is the only
+//! way to make one.
+//!
+//! A server on loopback is the user's own, also on the loopback of another network namespace of this machine. Any other
+//! must hold, in the root of each share, a file whose name contains the user's secret token and whose content can be
+//! made only by somebody who knows it (`dyno_reactor::destination`). The address that passed is the address that is
+//! used: the name is resolved once, and a namespace stays open.
+//!
+//! `SmbTarget` can be neither built nor changed elsewhere:
+//!
+//! ```compile_fail,E0277
+//! let target: dyno_smb::SmbTarget = Default::default();
+//! ```
+//! ```compile_fail,E0616
+//! let mut target = dyno_smb::SmbTarget::open("smb://127.0.0.1/a", vec![], Default::default(), None, None).unwrap();
+//! target.address = ([10, 0, 0, 1], 445).into();
+//! ```
+
+use crate::session::{Options, Session};
+use dyno_files::{Access, Ask, Call, Disposition, Event, FileClient, Open, Reply};
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_reactor::destination::{consent_document, is_loopback, is_token, name_and_port, resolve, TargetError};
+use dyno_reactor::{Dialer, Executor};
+use rustix::io::Errno;
+use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const SMB_PORT: u16 = 445;
+const TIMEOUT_NS: u64 = 10_000_000_000;
+const MAX_DOCUMENT_BYTES: u32 = 4096;
+/// Consent is asked for as the last of all clients.
+const ASKING_CLIENT: u32 = u32::MAX;
+
+/// Shares of one server that load may go to.
+#[derive(Debug, Clone)]
+pub struct SmbTarget {
+    address: SocketAddr,
+    host: String,
+    shares: Vec<String>,
+    options: Options,
+    network_namespace: Option<Arc<File>>,
+}
+
+/// `smb://host[:port]/share[/path]`, taken apart.
+#[derive(Debug, PartialEq, Eq)]
+struct Url<'a> {
+    host: &'a str,
+    /// May be empty.
+    share: &'a str,
+    path: &'a str,
+}
+
+impl SmbTarget {
+    /// Resolves `url`, `smb://host[:port]/share[/path]`, and asks the server for its consent, unless it is on loopback.
+    /// The clients are spread over `shares`, or work on the URL's alone where there are none; the URL's path stands
+    /// before all of theirs. Its host is what `options.server` becomes. The server is looked for in the network
+    /// namespace whose file (`/proc/PID/ns/net`) is given.
+    ///
+    /// # Errors
+    /// See `TargetError`.
+    pub fn open(
+        url: &str,
+        shares: Vec<String>,
+        options: Options,
+        network_namespace: Option<&Path>,
+        token: Option<&str>,
+    ) -> Result<Self, TargetError> {
+        let parts = split_url(url)?;
+        let shares = choose_shares(url, parts.share, shares)?;
+        let network_namespace = network_namespace.map(File::open).transpose().map_err(TargetError::Io)?.map(Arc::new);
+        let (name, _) = name_and_port(parts.host, SMB_PORT).unwrap_or((parts.host, SMB_PORT));
+        let options = Options {
+            server: name.to_owned(),
+            base_path: parts.path.to_owned(),
+            ..options
+        };
+        let host = parts.host.to_owned();
+        // On a thread of its own: who has entered a namespace doesn't come back.
+        let opening = std::thread::Builder::new().spawn({
+            let token = token.map(str::to_owned);
+            move || Self::open_here(host, shares, options, network_namespace, token.as_deref())
+        });
+        let opened = opening.map_err(TargetError::Io)?.join();
+        opened.unwrap_or_else(|_| Err(TargetError::Io(io::Error::other("the check of the target panicked"))))
+    }
+
+    fn open_here(
+        host: String,
+        shares: Vec<String>,
+        options: Options,
+        network_namespace: Option<Arc<File>>,
+        token: Option<&str>,
+    ) -> Result<Self, TargetError> {
+        let mut target = Self {
+            address: SocketAddr::from(([0, 0, 0, 0], 0)),
+            host,
+            shares,
+            options,
+            network_namespace,
+        };
+        target.enter().map_err(|error| TargetError::Io(error.into()))?;
+        target.address = resolve(&target.host, SMB_PORT).map_err(TargetError::Io)?;
+        if !target.is_loopback() {
+            for share in &target.shares {
+                target.ask_consent(share, token)?;
+            }
+        }
+        Ok(target)
+    }
+
+    /// The address that was checked.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The server as the URL names it.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// How sessions with it are made.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// All shares.
+    #[must_use]
+    pub fn shares(&self) -> &[String] {
+        &self.shares
+    }
+
+    /// The share of a client: they are dealt out in turn.
+    #[must_use]
+    pub fn share_of(&self, client: u32) -> &str {
+        &self.shares[client as usize % self.shares.len()]
+    }
+
+    /// Whether it is this machine.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(self.address.ip())
+    }
+
+    /// Takes the calling thread to the namespace in which the server is; sockets that it makes from then on are there.
+    /// Nothing where none was given.
+    ///
+    /// # Errors
+    /// Where this process may not (it needs `CAP_SYS_ADMIN`), or the file was none of a network namespace.
+    pub fn enter(&self) -> Result<(), Errno> {
+        match &self.network_namespace {
+            Some(file) => move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)),
+            None => Ok(()),
+        }
+    }
+
+    fn ask_consent(&self, share: &str, token: Option<&str>) -> Result<(), TargetError> {
+        let host = &self.host;
+        let token = token.filter(|token| is_token(token)).ok_or_else(|| {
+            TargetError::Consent(format!(
+                "{host} is not this machine, and there is no token to ask it for consent with"
+            ))
+        })?;
+        let wanted = consent_document(host, token);
+        let name = format!("serverdyno-{token}.txt");
+        let found = self.fetch(share, &name)?;
+        if found.as_deref().map(<[u8]>::trim_ascii) == Some(wanted.as_bytes()) {
+            return Ok(());
+        }
+        Err(TargetError::Consent(format!(
+            "{host} is not this machine and has not agreed to be loaded. Whoever runs it agrees with a file {name} in \
+             the root of the share {share} that contains this one line:\n{wanted}"
+        )))
+    }
+
+    /// The beginning of the file `name` in the share's root; None where it is not there.
+    fn fetch(&self, share: &str, name: &str) -> Result<Option<Vec<u8>>, TargetError> {
+        let executor = Executor::new().map_err(|error| TargetError::Io(error.into()))?;
+        let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
+        let options = Options {
+            base_path: String::new(),
+            ..self.options.clone()
+        };
+        let mut session = Session::new(executor.clone(), dialer, Rc::new(options), ASKING_CLIENT, share);
+        let fetched = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
+        let (slot, name, handle) = (fetched.clone(), name.to_owned(), executor.clone());
+        executor.spawn(async move {
+            handle.set_deadline(monotonic_ns().saturating_add(TIMEOUT_NS));
+            let result = read_file(&mut session, &name).await;
+            session.disconnect().await;
+            *slot.borrow_mut() = result;
+        });
+        executor.run(|| false).map_err(|error| TargetError::Io(error.into()))?;
+        let result = fetched.replace(Ok(None));
+        result.map_err(|failure| TargetError::Io(io::Error::other(failure.to_string())))
+    }
+}
+
+/// The first bytes of a file; None where there is none.
+async fn read_file(session: &mut Session, path: &str) -> Result<Option<Vec<u8>>, Failure> {
+    session.connect().await?;
+    let open = Call::Open(Open {
+        path,
+        access: Access::Read,
+        disposition: Disposition::Open,
+        directory: false,
+        delete_on_close: false,
+        ask: Ask::Nothing,
+    });
+    let mut data = Vec::new();
+    let Reply::Opened { handle, .. } = carry_out(session, &open, &mut data).await? else {
+        return Ok(None);
+    };
+    let read = Call::Read {
+        handle,
+        offset: 0,
+        bytes: MAX_DOCUMENT_BYTES,
+    };
+    carry_out(session, &read, &mut data).await?;
+    Ok(Some(data))
+}
+
+async fn carry_out(session: &mut Session, call: &Call<'_>, data: &mut Vec<u8>) -> Result<Reply, Failure> {
+    session.begin(call).await?;
+    loop {
+        if let Event::Ended { result, data: read, .. } = session.next().await? {
+            data.extend_from_slice(read);
+            return result;
+        }
+    }
+}
+
+fn choose_shares(url: &str, share: &str, shares: Vec<String>) -> Result<Vec<String>, TargetError> {
+    let shares = if shares.is_empty() { vec![share.to_owned()] } else { shares };
+    if shares.iter().any(|share| share.is_empty() || share.contains(['/', '\\', '\0'])) {
+        return Err(TargetError::Url(format!("{url:?}: a share has a name without / and \\")));
+    }
+    Ok(shares)
+}
+
+/// Takes a URL apart. What could mean something else to somebody else is refused.
+fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
+    let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));
+    let Some(rest) = url.strip_prefix("smb://") else {
+        return refuse("the URL of a file server begins with smb://");
+    };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if !host.is_ascii() || host.contains(['@', '?', '#', '\\', '%', ' ']) || host.bytes().any(|byte| byte < b' ') {
+        return refuse("there is no plain host[:port] after smb://");
+    }
+    if name_and_port(host, SMB_PORT).is_none() {
+        return refuse("there is no plain host[:port] after smb://");
+    }
+    if path.contains(['\\', '?', '#', '%', ':', '*', '"', '<', '>', '|']) || path.chars().any(char::is_control) {
+        return refuse("the path has characters that no file name has, or an escape, which is not decoded");
+    }
+    let (share, path) = path.split_once('/').unwrap_or((path, ""));
+    let path = path.strip_suffix('/').unwrap_or(path);
+    if !path.is_empty() && path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return refuse("the path has empty parts or dots");
+    }
+    Ok(Url { host, share, path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(url: &str, expected: Option<(&str, &str, &str)>) {
+        let split = split_url(url).ok();
+        let split = split.map(|parts| (parts.host, parts.share, parts.path));
+        assert_eq!(split, expected, "{url}");
+    }
+
+    #[test]
+    fn a_url_is_split_into_host_share_and_path() {
+        check("smb://127.0.0.1/data", Some(("127.0.0.1", "data", "")));
+        check("smb://127.0.0.1:1445/data/", Some(("127.0.0.1:1445", "data", "")));
+        check("smb://nas/data/a/b c/", Some(("nas", "data", "a/b c")));
+        check("smb://[::1]:445/d\u{e9}p\u{f4}t", Some(("[::1]:445", "d\u{e9}p\u{f4}t", "")));
+        check("smb://nas", Some(("nas", "", "")));
+    }
+
+    #[test]
+    fn a_url_that_could_mean_something_else_is_refused() {
+        for url in [
+            "",
+            "smb://",
+            "smb:///data",
+            "http://nas/data",
+            "//nas/data",
+            "smb://user@nas/data",
+            "smb://user:secret@nas/data",
+            "smb://nas:0/data",
+            "smb://nas:/data",
+            "smb://nas\\data",
+            "smb://nas/data\\..\\other",
+            "smb://nas/data/../other",
+            "smb://nas/data//a",
+            "smb://nas/data/./a",
+            "smb://nas/data?user=a",
+            "smb://nas/data#a",
+            "smb://nas/da%74a",
+            "smb://nas/data/a:stream",
+            "smb://nas/data/\0",
+            "smb://n\u{e4}s/data",
+        ] {
+            check(url, None);
+        }
+    }
+
+    #[test]
+    fn clients_are_dealt_out_to_shares_in_turn() {
+        let shares = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        let target = SmbTarget::open("smb://127.0.0.1/a/x", shares, Options::default(), None, None);
+        let target = target.expect("loopback needs no consent");
+        let of: Vec<_> = (0..7).map(|client| target.share_of(client)).collect();
+        assert_eq!(of, ["a", "b", "c", "a", "b", "c", "a"]);
+        assert_eq!(target.options().base_path, "x");
+        assert_eq!(target.address().port(), SMB_PORT);
+    }
+
+    #[test]
+    fn a_target_needs_a_share_with_a_plain_name() {
+        for (url, shares) in [
+            ("smb://127.0.0.1", vec![]),
+            ("smb://127.0.0.1/a", vec!["b".to_owned(), String::new()]),
+            ("smb://127.0.0.1/a", vec!["b/c".to_owned()]),
+        ] {
+            let opened = SmbTarget::open(url, shares, Options::default(), None, None);
+            assert!(matches!(opened, Err(TargetError::Url(_))), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_network_namespace_is_refused() {
+        let opened = SmbTarget::open(
+            "smb://127.0.0.1/a",
+            vec![],
+            Options::default(),
+            Some(Path::new("/dev/null")),
+            None,
+        );
+        assert!(matches!(opened, Err(TargetError::Io(_))));
+    }
+}

@@ -1,0 +1,69 @@
+//! The format of SMB2 and SMB3 messages (MS-SMB2, section 2.2): requests are written into a buffer that is used again,
+//! responses are read where they lie.
+//!
+//! Not for: what is outstanding, what a status means, keys. Everything here is a pure function of bytes; a length or an
+//! offset that a server sent is used only after it was held against the message.
+
+mod bytes;
+mod directory;
+mod header;
+mod message;
+mod negotiate;
+mod request;
+mod response;
+
+pub use bytes::{Malformed, Parsed};
+pub use directory::count_entries;
+pub use header::{flags, Command, Header, HEADER_BYTES, PROTOCOL_ID, TRANSFORM_ID};
+pub use message::{Link, Message, Part, FRAME_BYTES, MAX_PARTS};
+pub use negotiate::{
+    capabilities, security, write_negotiate, Cipher, Dialect, NegotiateRequest, NegotiateResponse,
+    SigningAlgorithm,
+};
+pub use request::{access, create_options, CreateRequest, LeaseRequest};
+pub use response::{
+    parse_break, parse_create, parse_data, parse_entries, parse_error, parse_file_info, parse_session_setup,
+    parse_space_info, parse_structure, parse_tree_connect, parse_write, BreakNotice, Created, SessionSetup,
+    TreeConnect,
+};
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Names an open file to the server (MS-SMB2 2.2.14.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FileId(pub [u8; 16]);
+
+impl FileId {
+    /// In a compound: the file that the request before it opened or used (MS-SMB2 3.2.4.1.4).
+    pub const OF_THE_REQUEST_BEFORE: Self = Self([0xff; 16]);
+}
+
+/// From 1601 to 1970, in 100 ns.
+const FILETIME_OF_1970: u64 = 116_444_736_000_000_000;
+
+/// The time now as the wire counts it: in 100 ns since 1601 (MS-DTYP 2.3.3).
+#[must_use]
+pub fn filetime_now() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_nanos() / 100).unwrap_or(0) + FILETIME_OF_1970
+}
+
+/// How much caching an oplock level or lease state stands for, in the numbers of the wire (MS-SMB2 2.2.13).
+pub mod oplock {
+    /// No oplock.
+    pub const NONE: u8 = 0x00;
+    /// Level II: reads may be cached.
+    pub const LEVEL_II: u8 = 0x01;
+    /// Exclusive: reads and writes.
+    pub const EXCLUSIVE: u8 = 0x08;
+    /// Batch: reads, writes and the handle.
+    pub const BATCH: u8 = 0x09;
+    /// A lease, which a create context describes.
+    pub const LEASE: u8 = 0xff;
+    /// Lease state: reads.
+    pub const LEASE_READ: u32 = 1;
+    /// Lease state: the handle.
+    pub const LEASE_HANDLE: u32 = 2;
+    /// Lease state: writes.
+    pub const LEASE_WRITE: u32 = 4;
+}

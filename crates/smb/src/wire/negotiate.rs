@@ -1,0 +1,417 @@
+//! NEGOTIATE: dialects, capabilities and, from SMB 3.1.1 on, contexts (MS-SMB2 2.2.3, 2.2.4).
+
+use super::bytes::{pad_to_8, put, range, size_at, u16_at, u32_at, Malformed, Parsed};
+use super::header::{Command, HEADER_BYTES};
+use super::message::Message;
+use super::response::parse_structure;
+
+/// Length of the salt of the pre-authentication hash.
+pub const SALT_BYTES: usize = 32;
+
+const BODY: usize = HEADER_BYTES;
+const MAX_CONTEXTS: u16 = 16;
+const CONTEXT_PREAUTH: u16 = 1;
+const CONTEXT_ENCRYPTION: u16 = 2;
+const CONTEXT_SIGNING: u16 = 8;
+const SHA_512: u16 = 1;
+const MAX_RESPONSE: u32 = 65536;
+
+/// Capabilities that both sides announce (2.2.3).
+pub mod capabilities {
+    /// Leases.
+    pub const LEASING: u32 = 0x02;
+    /// More than 64 KiB in one request.
+    pub const LARGE_MTU: u32 = 0x04;
+    /// Encryption, as SMB 3.0 and 3.0.2 announce it.
+    pub const ENCRYPTION: u32 = 0x40;
+}
+
+/// What a side says of signing (2.2.3).
+pub mod security {
+    /// It can.
+    pub const SIGNING_ENABLED: u8 = 1;
+    /// It will have nothing else.
+    pub const SIGNING_REQUIRED: u8 = 2;
+}
+
+/// A version of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u16)]
+pub enum Dialect {
+    /// SMB 2.0.2.
+    Smb202 = 0x0202,
+    /// SMB 2.1.
+    Smb210 = 0x0210,
+    /// SMB 3.0.
+    Smb300 = 0x0300,
+    /// SMB 3.0.2.
+    Smb302 = 0x0302,
+    /// SMB 3.1.1.
+    Smb311 = 0x0311,
+}
+
+impl Dialect {
+    /// All of them, from the oldest.
+    pub const ALL: [Self; 5] = [
+        Self::Smb202,
+        Self::Smb210,
+        Self::Smb300,
+        Self::Smb302,
+        Self::Smb311,
+    ];
+
+    /// As people write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smb202 => "2.0.2",
+            Self::Smb210 => "2.1",
+            Self::Smb300 => "3.0",
+            Self::Smb302 => "3.0.2",
+            Self::Smb311 => "3.1.1",
+        }
+    }
+
+    fn of(code: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| *dialect as u16 == code)
+    }
+}
+
+/// How messages are encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum Cipher {
+    /// AES-128-CCM; the only one before SMB 3.1.1.
+    Aes128Ccm = 1,
+    /// AES-128-GCM.
+    Aes128Gcm = 2,
+    /// AES-256-CCM.
+    Aes256Ccm = 3,
+    /// AES-256-GCM.
+    Aes256Gcm = 4,
+}
+
+impl Cipher {
+    /// All, as Windows 11 prefers them.
+    pub const ALL: [Self; 4] = [Self::Aes128Gcm, Self::Aes128Ccm, Self::Aes256Gcm, Self::Aes256Ccm];
+
+    /// As people write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aes128Ccm => "AES-128-CCM",
+            Self::Aes128Gcm => "AES-128-GCM",
+            Self::Aes256Ccm => "AES-256-CCM",
+            Self::Aes256Gcm => "AES-256-GCM",
+        }
+    }
+}
+
+/// How messages are signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum SigningAlgorithm {
+    /// HMAC-SHA256: SMB 2.0.2 and 2.1.
+    HmacSha256 = 0,
+    /// AES-128-CMAC: SMB 3.0 on.
+    Aes128Cmac = 1,
+    /// AES-128-GMAC: SMB 3.1.1, where both sides know it.
+    Aes128Gmac = 2,
+}
+
+impl SigningAlgorithm {
+    /// Those that SMB 3.1.1 lets choose from, as Windows 11 prefers them.
+    pub const ALL: [Self; 3] = [Self::Aes128Gmac, Self::Aes128Cmac, Self::HmacSha256];
+
+    /// As people write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HmacSha256 => "HMAC-SHA256",
+            Self::Aes128Cmac => "AES-128-CMAC",
+            Self::Aes128Gmac => "AES-128-GMAC",
+        }
+    }
+}
+
+/// What a client offers.
+#[derive(Debug, Clone, Copy)]
+pub struct NegotiateRequest<'a> {
+    /// In ascending order.
+    pub dialects: &'a [Dialect],
+    /// Of `security`.
+    pub security_mode: u8,
+    /// Of `capabilities`; only sent where SMB 3 is among the dialects.
+    pub capabilities: u32,
+    /// Names the client; no two have the same.
+    pub client_guid: [u8; 16],
+    /// Random.
+    pub salt: [u8; SALT_BYTES],
+    /// By preference; empty for no encryption.
+    pub ciphers: &'a [Cipher],
+    /// By preference.
+    pub signing_algorithms: &'a [SigningAlgorithm],
+}
+
+/// Writes a NEGOTIATE.
+pub fn write_negotiate(message: &mut Message, request: &NegotiateRequest<'_>) {
+    message.part(Command::Negotiate, 1, MAX_RESPONSE);
+    let part_start = message.part_start();
+    let newest = request.dialects.last().copied();
+    let capabilities = if newest >= Some(Dialect::Smb300) {
+        request.capabilities
+    } else {
+        0
+    };
+    let mut fixed = [0; 36];
+    put(&mut fixed, 0, 36u16.to_le_bytes());
+    put(&mut fixed, 2, count(request.dialects));
+    fixed[4] = request.security_mode;
+    put(&mut fixed, 8, capabilities.to_le_bytes());
+    if newest > Some(Dialect::Smb202) {
+        put(&mut fixed, 12, request.client_guid);
+    }
+    let body = message.body();
+    let body_start = body.len();
+    body.extend_from_slice(&fixed);
+    for dialect in request.dialects {
+        body.extend_from_slice(&(*dialect as u16).to_le_bytes());
+    }
+    if newest == Some(Dialect::Smb311) {
+        pad_to_8(body, part_start);
+        let offset = u32::try_from(body.len() - part_start).unwrap_or(0);
+        let contexts = write_contexts(body, part_start, request);
+        put(&mut body[body_start..], 28, offset.to_le_bytes());
+        put(&mut body[body_start..], 32, contexts.to_le_bytes());
+    }
+}
+
+fn count<T>(items: &[T]) -> [u8; 2] {
+    u16::try_from(items.len()).unwrap_or(0).to_le_bytes()
+}
+
+fn write_contexts(body: &mut Vec<u8>, part_start: usize, request: &NegotiateRequest<'_>) -> u16 {
+    let mut contexts = 0;
+    let mut write = |kind: u16, parts: &[&[u8]]| {
+        pad_to_8(body, part_start);
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        body.extend_from_slice(&kind.to_le_bytes());
+        body.extend_from_slice(&u16::try_from(length).unwrap_or(0).to_le_bytes());
+        body.extend_from_slice(&[0; 4]);
+        for part in parts {
+            body.extend_from_slice(part);
+        }
+        contexts += 1;
+    };
+    let salt_length = (SALT_BYTES as u16).to_le_bytes();
+    write(
+        CONTEXT_PREAUTH,
+        &[
+            &1u16.to_le_bytes(),
+            &salt_length,
+            &SHA_512.to_le_bytes(),
+            &request.salt,
+        ],
+    );
+    if !request.ciphers.is_empty() {
+        let codes: Vec<u8> = request
+            .ciphers
+            .iter()
+            .flat_map(|one| (*one as u16).to_le_bytes())
+            .collect();
+        write(CONTEXT_ENCRYPTION, &[&count(request.ciphers), &codes]);
+    }
+    if !request.signing_algorithms.is_empty() {
+        let algorithms = request.signing_algorithms;
+        let codes: Vec<u8> = algorithms
+            .iter()
+            .flat_map(|one| (*one as u16).to_le_bytes())
+            .collect();
+        write(CONTEXT_SIGNING, &[&count(algorithms), &codes]);
+    }
+    contexts
+}
+
+/// What the server chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NegotiateResponse {
+    /// The version.
+    pub dialect: Dialect,
+    /// Of `security`.
+    pub security_mode: u8,
+    /// Of `capabilities`.
+    pub capabilities: u32,
+    /// The most that a listing or information may have.
+    pub max_transact_bytes: u32,
+    /// The most that a read may have.
+    pub max_read_bytes: u32,
+    /// The most that a write may have.
+    pub max_write_bytes: u32,
+    /// SMB 3.1.1 alone: how it would encrypt.
+    pub cipher: Option<Cipher>,
+    /// SMB 3.1.1 alone: how it would sign.
+    pub signing_algorithm: Option<SigningAlgorithm>,
+}
+
+impl NegotiateResponse {
+    /// Reads one, from the message's header on.
+    ///
+    /// # Errors
+    /// Where it is malformed, or chooses what nobody offers.
+    pub fn parse(message: &[u8]) -> Parsed<Self> {
+        parse_structure(message, 65)?;
+        let dialect = Dialect::of(u16_at(message, BODY + 4)?).ok_or(Malformed)?;
+        let token_offset = usize::from(u16_at(message, BODY + 56)?);
+        let token_bytes = usize::from(u16_at(message, BODY + 58)?);
+        range(message, token_offset, token_bytes, BODY + 64)?;
+        let mut response = Self {
+            dialect,
+            security_mode: (u16_at(message, BODY + 2)? & 3) as u8,
+            capabilities: u32_at(message, BODY + 24)?,
+            max_transact_bytes: u32_at(message, BODY + 28)?,
+            max_read_bytes: u32_at(message, BODY + 32)?,
+            max_write_bytes: u32_at(message, BODY + 36)?,
+            cipher: None,
+            signing_algorithm: None,
+        };
+        if dialect == Dialect::Smb311 {
+            response.parse_contexts(message)?;
+        }
+        Ok(response)
+    }
+
+    fn parse_contexts(&mut self, message: &[u8]) -> Parsed<()> {
+        let contexts = u16_at(message, BODY + 6)?;
+        if contexts > MAX_CONTEXTS {
+            return Err(Malformed);
+        }
+        let mut offset = size_at(message, BODY + 60)?;
+        let mut hash_chosen = false;
+        for _ in 0..contexts {
+            let kind = u16_at(message, offset)?;
+            let length = usize::from(u16_at(message, offset + 2)?);
+            let data = &message[range(message, offset + 8, length, BODY + 64)?];
+            match kind {
+                CONTEXT_PREAUTH => hash_chosen = only_choice(data, 4)? == SHA_512,
+                // Zero where it encrypts with none of ours.
+                CONTEXT_ENCRYPTION => {
+                    let code = only_choice(data, 2)?;
+                    self.cipher = Cipher::ALL.into_iter().find(|cipher| *cipher as u16 == code);
+                }
+                CONTEXT_SIGNING => {
+                    let code = only_choice(data, 2)?;
+                    let algorithm = SigningAlgorithm::ALL.into_iter().find(|one| *one as u16 == code);
+                    self.signing_algorithm = Some(algorithm.ok_or(Malformed)?);
+                }
+                _ => {}
+            }
+            offset = (offset + 8 + length).next_multiple_of(8);
+        }
+        if hash_chosen {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
+    }
+}
+
+/// The choice at `offset` of a context's data, which says first that it is the only one.
+fn only_choice(data: &[u8], offset: usize) -> Parsed<u16> {
+    if u16_at(data, 0)? != 1 {
+        return Err(Malformed);
+    }
+    u16_at(data, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Link;
+
+    fn request(dialects: &[Dialect]) -> Vec<u8> {
+        let mut message = Message::default();
+        message.begin(Link::default(), 0);
+        write_negotiate(
+            &mut message,
+            &NegotiateRequest {
+                dialects,
+                security_mode: security::SIGNING_ENABLED,
+                capabilities: capabilities::LEASING,
+                client_guid: [7; 16],
+                salt: [9; SALT_BYTES],
+                ciphers: &Cipher::ALL,
+                signing_algorithms: &SigningAlgorithm::ALL,
+            },
+        );
+        message.end();
+        message.plain().to_vec()
+    }
+
+    #[test]
+    fn older_dialects_are_offered_without_what_they_do_not_know() {
+        let oldest = request(&[Dialect::Smb202]);
+        assert_eq!(oldest.len(), 64 + 36 + 2);
+        assert_eq!(oldest[64 + 8..64 + 36], [0; 28]);
+        let second = request(&[Dialect::Smb202, Dialect::Smb210]);
+        assert_eq!(second[64 + 8..64 + 12], [0; 4]);
+        assert_eq!(second[64 + 12..64 + 28], [7; 16]);
+    }
+
+    #[test]
+    fn the_newest_brings_three_contexts_in_step() {
+        let newest = request(&Dialect::ALL);
+        let offset = size_at(&newest, 64 + 28).expect("an offset");
+        assert_eq!((offset % 8, u16_at(&newest, 64 + 32)), (0, Ok(3)));
+        assert_eq!(u16_at(&newest, offset), Ok(CONTEXT_PREAUTH));
+        assert_eq!(newest.len(), offset + 48 + 24 + 8 + 8);
+    }
+
+    fn response(contexts: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut message = vec![0; 128];
+        put(&mut message, 64, 65u16.to_le_bytes());
+        put(&mut message, 68, 0x0311u16.to_le_bytes());
+        put(&mut message, 70, count(contexts));
+        put(&mut message, 124, 128u32.to_le_bytes());
+        for (kind, data) in contexts {
+            pad_to_8(&mut message, 0);
+            message.extend(kind.to_le_bytes());
+            message.extend(count(data));
+            message.extend([0; 4]);
+            message.extend(*data);
+        }
+        message
+    }
+
+    const PREAUTH: (u16, &[u8]) = (1, &[1, 0, 0, 0, 1, 0]);
+
+    #[test]
+    fn the_choices_of_a_server_are_read() {
+        let parsed = NegotiateResponse::parse(&response(&[PREAUTH, (2, &[1, 0, 2, 0]), (8, &[1, 0, 2, 0])]));
+        let parsed = parsed.expect("well formed");
+        assert_eq!(parsed.cipher, Some(Cipher::Aes128Gcm));
+        assert_eq!(parsed.signing_algorithm, Some(SigningAlgorithm::Aes128Gmac));
+    }
+
+    #[test]
+    fn a_response_that_makes_no_choice_or_none_of_ours_is_refused() {
+        let mut other_dialect = response(&[PREAUTH]);
+        put(&mut other_dialect, 68, 0x02ffu16.to_le_bytes());
+        let mut far_contexts = response(&[PREAUTH]);
+        put(&mut far_contexts, 124, u32::MAX.to_le_bytes());
+        let mut many_contexts = response(&[PREAUTH]);
+        put(&mut many_contexts, 70, u16::MAX.to_le_bytes());
+        for message in [
+            vec![0; 64],
+            response(&[]),
+            response(&[(1, &[1, 0, 0, 0, 2, 0])]),
+            response(&[(1, &[2, 0, 0, 0, 1, 0, 1, 0])]),
+            response(&[PREAUTH, (8, &[1, 0, 9, 0])]),
+            response(&[PREAUTH, (8, &[1, 0])]),
+            other_dialect,
+            far_contexts,
+            many_contexts,
+        ] {
+            assert_eq!(NegotiateResponse::parse(&message), Err(Malformed), "{message:?}");
+        }
+    }
+}

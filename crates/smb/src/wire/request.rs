@@ -1,0 +1,467 @@
+//! The bodies of requests, each written behind its header as a part of a message.
+
+use super::bytes::{pad_to_8, put};
+use super::header::{Command, HEADER_BYTES};
+use super::message::Message;
+use super::{oplock, FileId};
+
+/// Rights that an open asks for (MS-SMB2 2.2.13.1.1). Specific ones: for `GENERIC_ALL` on a file of somebody else a
+/// server denies access, though each right that is needed would be granted.
+pub mod access {
+    /// Attributes, and waiting: neither sharing modes nor oplocks of others are touched.
+    pub const ATTRIBUTES: u32 = 0x0010_0080;
+    /// Attributes, and the names in a directory.
+    pub const LIST: u32 = 0x0000_0001 | ATTRIBUTES;
+    /// What a Windows client maps `GENERIC_READ` to.
+    pub const READ: u32 = 0x0012_0089;
+    /// `GENERIC_WRITE`, and attributes may be read.
+    pub const WRITE: u32 = 0x0012_0196;
+    /// Both.
+    pub const READ_WRITE: u32 = READ | WRITE;
+    /// Delete or rename.
+    pub const DELETE: u32 = 0x0001_0000 | ATTRIBUTES;
+}
+
+/// Options of an open (MS-SMB2 2.2.13).
+pub mod create_options {
+    /// It must be a directory.
+    pub const DIRECTORY: u32 = 0x0000_0001;
+    /// It must not be one.
+    pub const NO_DIRECTORY: u32 = 0x0000_0040;
+    /// Deleted with its last handle.
+    pub const DELETE_ON_CLOSE: u32 = 0x0000_1000;
+}
+
+const IMPERSONATION: u32 = 2;
+/// Read, write and delete by others are allowed beside us.
+const SHARE_ALL: u32 = 7;
+const ATTRIBUTE_NORMAL: u32 = 0x80;
+const ATTRIBUTE_DIRECTORY: u32 = 0x10;
+/// What one credit pays for (MS-SMB2 3.2.4.1.5).
+const CREDIT_BYTES: u32 = 65536;
+/// Room for the fixed part of any response, and for create contexts.
+const SMALL_RESPONSE: u32 = 1024;
+const EXCLUSIVE_LOCK: u32 = 0x02;
+const UNLOCK: u32 = 0x04;
+const FAIL_IMMEDIATELY: u32 = 0x10;
+const INFO_FILE: u8 = 1;
+const INFO_FILE_SYSTEM: u8 = 2;
+const FILE_BASIC_INFORMATION: u8 = 4;
+const FILE_RENAME_INFORMATION: u8 = 10;
+const FILE_DISPOSITION_INFORMATION: u8 = 13;
+const FILE_END_OF_FILE_INFORMATION: u8 = 20;
+const FILE_NETWORK_OPEN_INFORMATION: u8 = 34;
+const FILE_ID_BOTH_DIRECTORY_INFORMATION: u8 = 37;
+const FILE_FS_FULL_SIZE_INFORMATION: u8 = 7;
+
+/// The lease that an open asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct LeaseRequest {
+    /// Its name.
+    pub key: u128,
+    /// Bits of `oplock::LEASE_*`.
+    pub state: u32,
+    /// In the second form, of SMB 3.0 on: SMB 2.1 ignores it, and grants nothing.
+    pub second_form: bool,
+}
+
+/// An open.
+#[derive(Debug, Clone, Copy)]
+pub struct CreateRequest<'a> {
+    /// Put before `path`; empty, or without a separator at its end.
+    pub base: &'a str,
+    /// Parts separated by `/`.
+    pub path: &'a str,
+    /// Of `access`.
+    pub access: u32,
+    /// As the wire numbers dispositions.
+    pub disposition: u32,
+    /// Of `create_options`.
+    pub options: u32,
+    /// Of `oplock`, but for a lease.
+    pub oplock: u8,
+    /// Instead of an oplock.
+    pub lease: Option<LeaseRequest>,
+}
+
+/// Credits that a request costs whose data, sent or asked for, has `bytes`.
+fn charge(bytes: u32) -> u16 {
+    u16::try_from(bytes.saturating_sub(1) / CREDIT_BYTES + 1).unwrap_or(u16::MAX)
+}
+
+/// Appends `text` as the wire spells names, and gives the length of that in bytes.
+fn push_name(bytes: &mut Vec<u8>, text: &str) -> usize {
+    let start = bytes.len();
+    for unit in text.encode_utf16() {
+        let unit = if unit == u16::from(b'/') {
+            u16::from(b'\\')
+        } else {
+            unit
+        };
+        bytes.extend_from_slice(&unit.to_le_bytes());
+    }
+    bytes.len() - start
+}
+
+/// `base` and `path` as one name.
+fn push_path(bytes: &mut Vec<u8>, base: &str, path: &str) -> usize {
+    let between = if base.is_empty() || path.is_empty() {
+        ""
+    } else {
+        "/"
+    };
+    push_name(bytes, base) + push_name(bytes, between) + push_name(bytes, path)
+}
+
+fn length_field(length: usize) -> [u8; 2] {
+    u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes()
+}
+
+impl Message {
+    /// SESSION_SETUP with a token (MS-SMB2 2.2.5).
+    pub fn session_setup(&mut self, security_mode: u8, token: &[u8]) {
+        self.part(Command::SessionSetup, 1, CREDIT_BYTES);
+        let mut fixed = [0; 24];
+        put(&mut fixed, 0, 25u16.to_le_bytes());
+        fixed[3] = security_mode;
+        put(&mut fixed, 12, (HEADER_BYTES as u16 + 24).to_le_bytes());
+        put(&mut fixed, 14, length_field(token.len()));
+        self.body().extend_from_slice(&fixed);
+        self.body().extend_from_slice(token);
+    }
+
+    /// TREE_CONNECT to `\\server\share` (2.2.9).
+    pub fn tree_connect(&mut self, server: &str, share: &str) {
+        self.part(Command::TreeConnect, 1, SMALL_RESPONSE);
+        let body = self.body();
+        let start = body.len();
+        body.extend_from_slice(&[0; 8]);
+        let length =
+            push_name(body, "//") + push_name(body, server) + push_name(body, "/") + push_name(body, share);
+        put(&mut body[start..], 0, 9u16.to_le_bytes());
+        put(&mut body[start..], 4, (HEADER_BYTES as u16 + 8).to_le_bytes());
+        put(&mut body[start..], 6, length_field(length));
+    }
+
+    /// TREE_DISCONNECT (2.2.11) or LOGOFF (2.2.7), which have nothing in them.
+    pub fn empty(&mut self, command: Command) {
+        self.part(command, 1, SMALL_RESPONSE);
+        self.body().extend_from_slice(&[4, 0, 0, 0]);
+    }
+
+    /// CREATE (2.2.13).
+    pub fn create(&mut self, request: &CreateRequest<'_>) {
+        self.part(Command::Create, 1, SMALL_RESPONSE);
+        let start = self.part_start();
+        let is_directory = request.options & create_options::DIRECTORY != 0;
+        let level = if request.lease.is_some() {
+            oplock::LEASE
+        } else {
+            request.oplock
+        };
+        let attributes = if is_directory {
+            ATTRIBUTE_DIRECTORY
+        } else {
+            ATTRIBUTE_NORMAL
+        };
+        let mut fixed = [0; 56];
+        put(&mut fixed, 0, 57u16.to_le_bytes());
+        fixed[3] = level;
+        put(&mut fixed, 4, IMPERSONATION.to_le_bytes());
+        put(&mut fixed, 24, request.access.to_le_bytes());
+        put(&mut fixed, 28, attributes.to_le_bytes());
+        put(&mut fixed, 32, SHARE_ALL.to_le_bytes());
+        put(&mut fixed, 36, request.disposition.to_le_bytes());
+        put(&mut fixed, 40, request.options.to_le_bytes());
+        put(&mut fixed, 44, (HEADER_BYTES as u16 + 56).to_le_bytes());
+        let body = self.body();
+        let body_start = body.len();
+        body.extend_from_slice(&fixed);
+        let length = push_path(body, request.base, request.path);
+        if length == 0 {
+            // The share's root has no name, and yet the buffer must not be empty.
+            body.extend_from_slice(&[0; 8]);
+        }
+        put(&mut body[body_start..], 46, length_field(length));
+        if let Some(lease) = &request.lease {
+            pad_to_8(body, start);
+            let contexts_start = body.len();
+            push_lease(body, lease);
+            let offset = u32::try_from(contexts_start - start).unwrap_or(0);
+            let length = u32::try_from(body.len() - contexts_start).unwrap_or(0);
+            put(&mut body[body_start..], 48, offset.to_le_bytes());
+            put(&mut body[body_start..], 52, length.to_le_bytes());
+        }
+    }
+
+    /// CLOSE (2.2.15).
+    pub fn close(&mut self, file: FileId) {
+        self.part(Command::Close, 1, SMALL_RESPONSE);
+        self.structure_and_file::<24>(24, 8, file, |_| ());
+    }
+
+    /// FLUSH (2.2.17).
+    pub fn flush(&mut self, file: FileId) {
+        self.part(Command::Flush, 1, SMALL_RESPONSE);
+        self.structure_and_file::<24>(24, 8, file, |_| ());
+    }
+
+    /// READ (2.2.19).
+    pub fn read(&mut self, file: FileId, offset: u64, bytes: u32) {
+        self.part(Command::Read, charge(bytes), bytes.saturating_add(SMALL_RESPONSE));
+        self.structure_and_file::<49>(49, 16, file, |fixed| {
+            // Where the server shall put the data, so that it lies behind the fixed part without a gap.
+            fixed[2] = 0x50;
+            put(fixed, 4, bytes.to_le_bytes());
+            put(fixed, 8, offset.to_le_bytes());
+        });
+    }
+
+    /// WRITE (2.2.21) of `bytes` that follow as the message's tail.
+    pub fn write(&mut self, file: FileId, offset: u64, bytes: u32) {
+        self.part(Command::Write, charge(bytes), SMALL_RESPONSE);
+        self.structure_and_file::<48>(49, 16, file, |fixed| {
+            put(fixed, 2, (HEADER_BYTES as u16 + 48).to_le_bytes());
+            put(fixed, 4, bytes.to_le_bytes());
+            put(fixed, 8, offset.to_le_bytes());
+        });
+        self.expect_tail(bytes as usize);
+    }
+
+    /// LOCK (2.2.26) of one range, for ourselves alone and without waiting; or its release.
+    pub fn lock(&mut self, file: FileId, offset: u64, bytes: u64, release: bool) {
+        self.part(Command::Lock, 1, SMALL_RESPONSE);
+        let flags = if release {
+            UNLOCK
+        } else {
+            EXCLUSIVE_LOCK | FAIL_IMMEDIATELY
+        };
+        self.structure_and_file::<48>(48, 8, file, |fixed| {
+            put(fixed, 2, 1u16.to_le_bytes());
+            put(fixed, 24, offset.to_le_bytes());
+            put(fixed, 32, bytes.to_le_bytes());
+            put(fixed, 40, flags.to_le_bytes());
+        });
+    }
+
+    /// QUERY_DIRECTORY (2.2.33): names, sizes, times and attributes of what matches, `room` bytes of it at most.
+    pub fn query_directory(&mut self, file: FileId, pattern: &str, room: u32) {
+        self.part(
+            Command::QueryDirectory,
+            charge(room),
+            room.saturating_add(SMALL_RESPONSE),
+        );
+        let start = self.body().len();
+        self.structure_and_file::<32>(33, 8, file, |fixed| {
+            fixed[2] = FILE_ID_BOTH_DIRECTORY_INFORMATION;
+            put(fixed, 24, (HEADER_BYTES as u16 + 32).to_le_bytes());
+            put(fixed, 28, room.to_le_bytes());
+        });
+        let body = self.body();
+        let length = push_name(body, pattern);
+        put(&mut body[start..], 26, length_field(length));
+    }
+
+    /// QUERY_INFO (2.2.37) for sizes and attributes.
+    pub fn query_file_info(&mut self, file: FileId) {
+        self.query_info(file, INFO_FILE, FILE_NETWORK_OPEN_INFORMATION, 56);
+    }
+
+    /// QUERY_INFO for the space of the volume.
+    pub fn query_space(&mut self, file: FileId) {
+        self.query_info(file, INFO_FILE_SYSTEM, FILE_FS_FULL_SIZE_INFORMATION, 32);
+    }
+
+    fn query_info(&mut self, file: FileId, kind: u8, class: u8, room: u32) {
+        self.part(Command::QueryInfo, 1, SMALL_RESPONSE);
+        self.structure_and_file::<40>(41, 24, file, |fixed| {
+            fixed[2] = kind;
+            fixed[3] = class;
+            put(fixed, 4, room.to_le_bytes());
+        });
+    }
+
+    /// SET_INFO (2.2.39) of the end of the file.
+    pub fn set_end(&mut self, file: FileId, bytes: u64) {
+        self.set_info(file, FILE_END_OF_FILE_INFORMATION, |body| {
+            body.extend_from_slice(&bytes.to_le_bytes());
+        });
+    }
+
+    /// SET_INFO of the time of the last write; other times and the attributes are left (MS-FSCC 2.4.7).
+    pub fn set_write_time(&mut self, file: FileId, filetime: u64) {
+        self.set_info(file, FILE_BASIC_INFORMATION, |body| {
+            let start = body.len();
+            body.extend_from_slice(&[0; 40]);
+            put(&mut body[start..], 16, filetime.to_le_bytes());
+        });
+    }
+
+    /// SET_INFO that deletes the file with its last handle.
+    pub fn set_disposition(&mut self, file: FileId) {
+        self.set_info(file, FILE_DISPOSITION_INFORMATION, |body| body.push(1));
+    }
+
+    /// SET_INFO of the name; the new one must not be there.
+    pub fn rename(&mut self, file: FileId, base: &str, to: &str) {
+        self.set_info(file, FILE_RENAME_INFORMATION, |body| {
+            let start = body.len();
+            body.extend_from_slice(&[0; 20]);
+            let length = u32::try_from(push_path(body, base, to)).unwrap_or(0);
+            put(&mut body[start..], 16, length.to_le_bytes());
+        });
+    }
+
+    fn set_info(&mut self, file: FileId, class: u8, value: impl FnOnce(&mut Vec<u8>)) {
+        self.part(Command::SetInfo, 1, SMALL_RESPONSE);
+        let start = self.body().len();
+        self.structure_and_file::<32>(33, 16, file, |fixed| {
+            fixed[2] = INFO_FILE;
+            fixed[3] = class;
+            put(fixed, 8, (HEADER_BYTES as u16 + 32).to_le_bytes());
+        });
+        let body = self.body();
+        value(body);
+        let length = u32::try_from(body.len() - start - 32).unwrap_or(0);
+        put(&mut body[start..], 4, length.to_le_bytes());
+    }
+
+    /// OPLOCK_BREAK, as the answer to the break of an oplock (2.2.24.1).
+    pub fn acknowledge_oplock(&mut self, file: FileId, level: u8) {
+        self.part(Command::OplockBreak, 1, SMALL_RESPONSE);
+        self.structure_and_file::<24>(24, 8, file, |fixed| fixed[2] = level);
+    }
+
+    /// OPLOCK_BREAK, as the answer to the break of a lease (2.2.24.2).
+    pub fn acknowledge_lease(&mut self, key: u128, state: u32) {
+        self.part(Command::OplockBreak, 1, SMALL_RESPONSE);
+        let mut fixed = [0; 36];
+        put(&mut fixed, 0, 36u16.to_le_bytes());
+        put(&mut fixed, 8, key.to_le_bytes());
+        put(&mut fixed, 24, state.to_le_bytes());
+        self.body().extend_from_slice(&fixed);
+    }
+
+    /// A body of `N` bytes with its structure size at its beginning and `file` at `file_offset`.
+    fn structure_and_file<const N: usize>(
+        &mut self,
+        structure: u16,
+        file_offset: usize,
+        file: FileId,
+        fill: impl FnOnce(&mut [u8; N]),
+    ) {
+        let mut fixed = [0; N];
+        put(&mut fixed, 0, structure.to_le_bytes());
+        put(&mut fixed, file_offset, file.0);
+        fill(&mut fixed);
+        self.body().extend_from_slice(&fixed);
+    }
+}
+
+/// The create context of a lease (2.2.13.2.8, 2.2.13.2.10).
+fn push_lease(bytes: &mut Vec<u8>, lease: &LeaseRequest) {
+    const NAME_AND_GAP: usize = 8;
+    let data_bytes: u32 = if lease.second_form { 52 } else { 32 };
+    let mut context = [0; 16 + NAME_AND_GAP + 52];
+    put(&mut context, 4, 16u16.to_le_bytes());
+    put(&mut context, 6, 4u16.to_le_bytes());
+    put(&mut context, 10, (16 + NAME_AND_GAP as u16).to_le_bytes());
+    put(&mut context, 12, data_bytes.to_le_bytes());
+    put(&mut context, 16, *b"RqLs");
+    put(&mut context, 24, lease.key.to_le_bytes());
+    put(&mut context, 40, lease.state.to_le_bytes());
+    bytes.extend_from_slice(&context[..16 + NAME_AND_GAP + data_bytes as usize]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Link, FRAME_BYTES};
+
+    fn check(write: impl FnOnce(&mut Message), expected: &[(Command, usize)]) {
+        let mut message = Message::default();
+        message.begin(Link::default(), 0);
+        write(&mut message);
+        message.end();
+        let parts: Vec<_> = message
+            .parts()
+            .map(|part| (part.command, part.end - part.start))
+            .collect();
+        assert_eq!(parts, expected);
+        let frame = u32::from_be_bytes(message.bytes()[..4].try_into().expect("four bytes"));
+        assert_eq!(frame as usize, message.sent_bytes() - FRAME_BYTES);
+    }
+
+    fn create(path: &str, lease: Option<LeaseRequest>) -> CreateRequest<'_> {
+        CreateRequest {
+            base: "b",
+            path,
+            access: access::READ,
+            disposition: 1,
+            options: 0,
+            oplock: oplock::NONE,
+            lease,
+        }
+    }
+
+    #[test]
+    fn a_create_has_the_length_of_its_name_and_of_its_lease() {
+        let lease = |second_form| {
+            Some(LeaseRequest {
+                key: 1,
+                state: 7,
+                second_form,
+            })
+        };
+        check(
+            |message| message.create(&create("a/c", None)),
+            &[(Command::Create, 120 + 10)],
+        );
+        check(
+            |message| message.create(&create("a/c", lease(false))),
+            &[(Command::Create, 136 + 24 + 32)],
+        );
+        check(
+            |message| message.create(&create("a/c", lease(true))),
+            &[(Command::Create, 136 + 24 + 52)],
+        );
+    }
+
+    #[test]
+    fn parts_of_a_compound_are_padded_but_for_the_last() {
+        check(
+            |message| {
+                message.create(&create("x", None));
+                message.rename(FileId::OF_THE_REQUEST_BEFORE, "b", "yz");
+                message.close(FileId::OF_THE_REQUEST_BEFORE);
+            },
+            &[
+                (Command::Create, 128),
+                (Command::SetInfo, 128),
+                (Command::Close, 88),
+            ],
+        );
+    }
+
+    #[test]
+    fn data_that_follows_counts_in_the_frame() {
+        check(
+            |message| message.write(FileId::default(), 0, 70_000),
+            &[(Command::Write, 112)],
+        );
+    }
+
+    #[test]
+    fn every_64_kib_cost_a_credit() {
+        for (bytes, credits) in [(0, 1), (1, 1), (65_536, 1), (65_537, 2), (1 << 20, 16)] {
+            assert_eq!(charge(bytes), credits, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn names_are_utf_16_with_backslashes() {
+        let mut bytes = Vec::new();
+        assert_eq!(push_path(&mut bytes, "", "a/\u{e9}\u{1f600}"), 10);
+        assert_eq!(bytes, [0x61, 0, 0x5c, 0, 0xe9, 0, 0x3d, 0xd8, 0, 0xde]);
+    }
+}

@@ -1,0 +1,282 @@
+//! The bodies of responses. `message` is always one message from its header to the end of its part of the compound:
+//! offsets of the wire count from there.
+
+use super::bytes::{array, range, size_at, u16_at, u32_at, u64_at, u8_at, Malformed, Parsed};
+use super::header::HEADER_BYTES;
+use super::{oplock, FileId};
+use std::ops::Range;
+
+const BODY: usize = HEADER_BYTES;
+const ATTRIBUTE_READ_ONLY: u32 = 0x01;
+const ATTRIBUTE_DIRECTORY: u32 = 0x10;
+
+/// Checks that the body begins with `structure`, which every response declares.
+///
+/// # Errors
+/// Where it does not.
+pub fn parse_structure(message: &[u8], structure: u16) -> Parsed<()> {
+    if u16_at(message, BODY)? == structure {
+        Ok(())
+    } else {
+        Err(Malformed)
+    }
+}
+
+/// Checks the body of a response that says that something failed (MS-SMB2 2.2.2).
+///
+/// # Errors
+/// Where it is none.
+pub fn parse_error(message: &[u8]) -> Parsed<()> {
+    parse_structure(message, 9)?;
+    let data_bytes = size_at(message, BODY + 4)?;
+    if data_bytes > message.len() - (BODY + 8) {
+        return Err(Malformed);
+    }
+    Ok(())
+}
+
+/// A response to SESSION_SETUP (2.2.6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSetup {
+    /// We are a guest.
+    pub guest: bool,
+    /// We are nobody.
+    pub anonymous: bool,
+    /// The server will have everything encrypted.
+    pub encrypt: bool,
+    /// Where its token lies in the message.
+    pub token: Range<usize>,
+}
+
+/// Reads one.
+///
+/// # Errors
+/// Where it is malformed.
+pub fn parse_session_setup(message: &[u8]) -> Parsed<SessionSetup> {
+    parse_structure(message, 9)?;
+    let flags = u16_at(message, BODY + 2)?;
+    let offset = usize::from(u16_at(message, BODY + 4)?);
+    let length = usize::from(u16_at(message, BODY + 6)?);
+    Ok(SessionSetup {
+        guest: flags & 1 != 0,
+        anonymous: flags & 2 != 0,
+        encrypt: flags & 4 != 0,
+        token: range(message, offset, length, BODY + 8)?,
+    })
+}
+
+/// A response to TREE_CONNECT (2.2.10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeConnect {
+    /// A share of files, not a pipe or a printer.
+    pub disk: bool,
+    /// It is to be used encrypted alone.
+    pub encrypt: bool,
+}
+
+/// Reads one.
+///
+/// # Errors
+/// Where it is malformed.
+pub fn parse_tree_connect(message: &[u8]) -> Parsed<TreeConnect> {
+    parse_structure(message, 16)?;
+    Ok(TreeConnect {
+        disk: u8_at(message, BODY + 2)? == 1,
+        encrypt: u32_at(message, BODY + 4)? & 0x8000 != 0,
+    })
+}
+
+/// A response to CREATE (2.2.14).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Created {
+    /// The file's name from now on.
+    pub file: FileId,
+    /// Of `oplock`.
+    pub oplock: u8,
+    /// Bits of `oplock::LEASE_*`; 0 where no lease was granted.
+    pub lease_state: u32,
+    /// It was not there before.
+    pub created: bool,
+    /// Its end.
+    pub bytes: u64,
+    /// Room that is kept for it.
+    pub allocated_bytes: u64,
+    /// It is a directory.
+    pub directory: bool,
+    /// It must not be written.
+    pub read_only: bool,
+}
+
+/// Reads one; `key` is that of the lease that was asked for.
+///
+/// # Errors
+/// Where it is malformed, or grants a lease that was not asked for.
+pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
+    parse_structure(message, 89)?;
+    let level = u8_at(message, BODY + 2)?;
+    let attributes = u32_at(message, BODY + 56)?;
+    let offset = size_at(message, BODY + 80)?;
+    let length = size_at(message, BODY + 84)?;
+    let contexts = &message[range(message, offset, length, BODY + 88)?];
+    let lease_state = match (level, key) {
+        (oplock::LEASE, Some(key)) => lease_state(contexts, key)?,
+        (oplock::LEASE, None) => return Err(Malformed),
+        _ => 0,
+    };
+    Ok(Created {
+        file: FileId(array(message, BODY + 64)?),
+        oplock: level,
+        lease_state,
+        // FILE_CREATED; a file that was superseded or overwritten was there.
+        created: u32_at(message, BODY + 4)? == 2,
+        allocated_bytes: u64_at(message, BODY + 40)?,
+        bytes: u64_at(message, BODY + 48)?,
+        directory: attributes & ATTRIBUTE_DIRECTORY != 0,
+        read_only: attributes & ATTRIBUTE_READ_ONLY != 0,
+    })
+}
+
+/// The state of the lease `key` among create contexts.
+fn lease_state(contexts: &[u8], key: u128) -> Parsed<u32> {
+    let mut rest = contexts;
+    loop {
+        let next = size_at(rest, 0)?;
+        let context = if next == 0 {
+            rest
+        } else {
+            rest.get(..next).ok_or(Malformed)?
+        };
+        let name_offset = usize::from(u16_at(context, 4)?);
+        let name_bytes = usize::from(u16_at(context, 6)?);
+        if &context[range(context, name_offset, name_bytes, 16)?] == b"RqLs" {
+            let data_offset = usize::from(u16_at(context, 10)?);
+            let data = &context[range(context, data_offset, size_at(context, 12)?, 16)?];
+            let granted = u128::from_le_bytes(array(data, 0)?);
+            return if granted == key {
+                u32_at(data, 16)
+            } else {
+                Err(Malformed)
+            };
+        }
+        // Every step goes on by more than a context's fixed part, so the chain ends.
+        if next < 16 {
+            return Err(Malformed);
+        }
+        rest = rest.get(next..).ok_or(Malformed)?;
+    }
+}
+
+/// Where the data of a READ (2.2.20), `most` bytes of it, lies in the message.
+///
+/// # Errors
+/// Where it is malformed or brings more than was asked for.
+pub fn parse_data(message: &[u8], most: u32) -> Parsed<Range<usize>> {
+    parse_structure(message, 17)?;
+    let offset = usize::from(u8_at(message, BODY + 2)?);
+    let length = size_at(message, BODY + 4)?;
+    if length > most as usize {
+        return Err(Malformed);
+    }
+    range(message, offset, length, BODY + 16)
+}
+
+/// Bytes that a WRITE (2.2.22) took.
+///
+/// # Errors
+/// Where it is malformed or took more than was sent.
+pub fn parse_write(message: &[u8], sent: u32) -> Parsed<u32> {
+    parse_structure(message, 17)?;
+    let taken = u32_at(message, BODY + 4)?;
+    if taken > sent {
+        return Err(Malformed);
+    }
+    Ok(taken)
+}
+
+/// What a QUERY_DIRECTORY (2.2.34) or QUERY_INFO (2.2.38) brings.
+fn parse_output(message: &[u8]) -> Parsed<&[u8]> {
+    parse_structure(message, 9)?;
+    let offset = usize::from(u16_at(message, BODY + 2)?);
+    let length = size_at(message, BODY + 4)?;
+    message
+        .get(range(message, offset, length, BODY + 8)?)
+        .ok_or(Malformed)
+}
+
+/// Sizes and attributes: FileNetworkOpenInformation (MS-FSCC 2.4.29) as end, room, directory, read only.
+///
+/// # Errors
+/// Where it is malformed.
+pub fn parse_file_info(message: &[u8]) -> Parsed<(u64, u64, bool, bool)> {
+    let info = parse_output(message)?;
+    let attributes = u32_at(info, 48)?;
+    Ok((
+        u64_at(info, 40)?,
+        u64_at(info, 32)?,
+        attributes & ATTRIBUTE_DIRECTORY != 0,
+        attributes & ATTRIBUTE_READ_ONLY != 0,
+    ))
+}
+
+/// Space: FileFsFullSizeInformation (MS-FSCC 2.5.4) as bytes in all and bytes free for us.
+///
+/// # Errors
+/// Where it is malformed.
+pub fn parse_space_info(message: &[u8]) -> Parsed<(u64, u64)> {
+    let info = parse_output(message)?;
+    let unit_bytes = u64::from(u32_at(info, 24)?) * u64::from(u32_at(info, 28)?);
+    let bytes = |offset| u64_at(info, offset).map(|units| units.saturating_mul(unit_bytes));
+    Ok((bytes(0)?, bytes(8)?))
+}
+
+/// The entries that a QUERY_DIRECTORY brings, `most` bytes of them.
+///
+/// # Errors
+/// Where it is malformed or brings more than was asked for.
+pub fn parse_entries(message: &[u8], most: u32) -> Parsed<&[u8]> {
+    let entries = parse_output(message)?;
+    if entries.len() > most as usize {
+        return Err(Malformed);
+    }
+    Ok(entries)
+}
+
+/// A break, as the server announces it (2.2.23).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BreakNotice {
+    /// Of an oplock.
+    Oplock {
+        /// Of which file.
+        file: FileId,
+        /// What is left.
+        level: u8,
+    },
+    /// Of a lease.
+    Lease {
+        /// Which.
+        key: u128,
+        /// What is left.
+        state: u32,
+        /// The server waits for an answer.
+        acknowledge: bool,
+    },
+}
+
+/// Reads one.
+///
+/// # Errors
+/// Where it is malformed.
+pub fn parse_break(message: &[u8]) -> Parsed<BreakNotice> {
+    match u16_at(message, BODY)? {
+        24 => Ok(BreakNotice::Oplock {
+            level: u8_at(message, BODY + 2)?,
+            file: FileId(array(message, BODY + 8)?),
+        }),
+        44 => Ok(BreakNotice::Lease {
+            acknowledge: u32_at(message, BODY + 4)? & 1 != 0,
+            key: u128::from_le_bytes(array(message, BODY + 8)?),
+            state: u32_at(message, BODY + 28)?,
+        }),
+        _ => Err(Malformed),
+    }
+}

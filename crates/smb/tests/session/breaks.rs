@@ -1,0 +1,230 @@
+//! Oplocks and leases between two sessions: what is granted, what is taken back, and that the other goes on as soon as
+//! that was acknowledged.
+
+use crate::client::{create, existing, fault, fresh_path, options, run, Client};
+use crate::samba::Samba;
+use dyno_files::{Access, Ask, Break, Call, Caching, Disposition, Event, FileClient, LeaseKey, Open, Reply, Whom};
+use dyno_measure::{monotonic_ns, Fault};
+use dyno_smb::{Dialect, Options};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn of(dialect: Dialect) -> Options {
+    Options {
+        min_dialect: dialect,
+        max_dialect: dialect,
+        ..options()
+    }
+}
+
+/// Waits for a break that must come.
+async fn awaited_break(client: &mut Client) -> Break {
+    let broken = client.session.break_until(monotonic_ns() + 10 * SECOND_NS).await;
+    broken.expect("the session goes on").expect("a break comes")
+}
+
+/// One client opens with `ask` and is granted `granted`; another opens for writing; the first is told that `left` is
+/// left, and acknowledges. Then the other's open ends.
+async fn check(first: &mut Client, second: &mut Client, ask: Ask, granted: Caching, left: Caching) {
+    let path = fresh_path();
+    let (handle, got, ..) = first.open(&Open { ask, ..create(&path) }).await;
+    assert_eq!(got, granted, "{ask:?}");
+    let pending = second.begin(&Call::Open(create(&path))).await;
+    let broken = awaited_break(first).await;
+    let whom = match ask {
+        Ask::Lease(key, _) if first.session.agreed().is_some_and(|agreed| agreed.leases) => Whom::Lease(key),
+        _ => Whom::Handle(handle),
+    };
+    let expected = Break {
+        whom,
+        to: left,
+        acknowledge: true,
+    };
+    assert_eq!(broken, expected, "{ask:?}");
+    // The holder may use its handle before it gives way.
+    let write = Call::Write {
+        handle,
+        offset: 0,
+        data: b"kept back",
+    };
+    assert_eq!(first.call(&write).await, Ok(Reply::Written { bytes: 9 }));
+    first.session.acknowledge(broken.whom, broken.to).await.expect("the session goes on");
+    let opened = second.end(pending).await;
+    let Ok(Reply::Opened { handle: other, info, .. }) = opened else {
+        panic!("{opened:?}");
+    };
+    assert_eq!(info.bytes, 9, "the other sees what was kept back");
+    first.close(handle).await;
+    second.close(other).await;
+}
+
+#[test]
+fn an_exclusive_or_batch_oplock_gives_way_to_another_client() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        for dialect in Dialect::ALL {
+            // One task has one socket; two sessions of one task take turns here, which needs nothing but polling.
+            let mut first = Client::try_connect(&executor, &samba, of(dialect)).await.expect("a session");
+            let mut second = Client::try_connect(&executor, &samba, of(dialect)).await.expect("a session");
+            for caching in [Caching::ALL, Caching::READ_WRITE] {
+                check(&mut first, &mut second, Ask::Oplock(caching), caching, Caching::READ).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_lease_gives_way_as_far_as_it_must() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        for (number, dialect) in Dialect::ALL.into_iter().enumerate().skip(1) {
+            let mut first = Client::try_connect(&executor, &samba, of(dialect)).await.expect("a session");
+            let mut second = Client::try_connect(&executor, &samba, of(dialect)).await.expect("a session");
+            for (key, (caching, left)) in [
+                (Caching::ALL, Caching::READ_HANDLE),
+                (Caching::READ_WRITE, Caching::READ),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let key = LeaseKey((number * 10 + key + 1) as u128);
+                check(&mut first, &mut second, Ask::Lease(key, caching), caching, left).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn without_leases_an_oplock_stands_for_one() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let mut first = Client::try_connect(&executor, &samba, of(Dialect::Smb202)).await.expect("a session");
+        let mut second = Client::try_connect(&executor, &samba, of(Dialect::Smb202)).await.expect("a session");
+        let ask = Ask::Lease(LeaseKey(5), Caching::ALL);
+        check(&mut first, &mut second, ask, Caching::ALL, Caching::READ).await;
+    });
+}
+
+#[test]
+fn what_only_reads_is_taken_back_without_an_answer_when_another_writes() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let mut reader = Client::connect(&executor, &samba).await;
+        let mut writer = Client::connect(&executor, &samba).await;
+        let asks = [
+            Ask::Oplock(Caching::READ),
+            Ask::Lease(LeaseKey(0xa), Caching::READ),
+            Ask::Lease(LeaseKey(0xb), Caching::READ_HANDLE),
+        ];
+        for ask in asks {
+            let path = fresh_path();
+            writer.write_file(&path, b"old").await;
+            let (handle, granted, ..) = reader.open(&Open { ask, ..existing(&path) }).await;
+            assert!(granted.read && !granted.write, "{ask:?}");
+            let other = writer.create(&path).await;
+            let write = Call::Write {
+                handle: other,
+                offset: 0,
+                data: b"new",
+            };
+            assert_eq!(writer.call(&write).await, Ok(Reply::Written { bytes: 3 }));
+            let broken = awaited_break(&mut reader).await;
+            assert!(!broken.to.read, "{broken:?}");
+            let has_handle = granted.handle;
+            assert_eq!(broken.acknowledge, has_handle, "only a handle is given back in words: {broken:?}");
+            if broken.acknowledge {
+                reader.session.acknowledge(broken.whom, broken.to).await.expect("the session goes on");
+            }
+            reader.close(handle).await;
+            writer.close(other).await;
+        }
+    });
+}
+
+#[test]
+fn two_opens_under_one_key_share_a_lease() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let mut first = Client::connect(&executor, &samba).await;
+        let mut second = Client::connect(&executor, &samba).await;
+        let path = fresh_path();
+        let key = LeaseKey(0x77);
+        let open = Open {
+            ask: Ask::Lease(key, Caching::ALL),
+            ..create(&path)
+        };
+        let (one, granted, ..) = first.open(&open).await;
+        let (two, again, ..) = first.open(&open).await;
+        assert_eq!((granted, again), (Caching::ALL, Caching::ALL));
+        assert!(first.breaks.is_empty());
+        first.close(one).await;
+        let pending = second.begin(&Call::Open(create(&path))).await;
+        let broken = awaited_break(&mut first).await;
+        assert_eq!(broken.whom, Whom::Lease(key));
+        first.session.acknowledge(broken.whom, broken.to).await.expect("the session goes on");
+        assert!(matches!(second.end(pending).await, Ok(Reply::Opened { .. })));
+        first.close(two).await;
+    });
+}
+
+#[test]
+fn closing_is_an_answer_to_a_break_too() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let mut first = Client::connect(&executor, &samba).await;
+        let mut second = Client::connect(&executor, &samba).await;
+        let path = fresh_path();
+        let ask = Ask::Oplock(Caching::ALL);
+        let (handle, ..) = first.open(&Open { ask, ..create(&path) }).await;
+        let pending = second.begin(&Call::Open(create(&path))).await;
+        let broken = awaited_break(&mut first).await;
+        first.close(handle).await;
+        // Too late, and of no harm.
+        first.session.acknowledge(broken.whom, broken.to).await.expect("the session goes on");
+        assert!(matches!(second.end(pending).await, Ok(Reply::Opened { .. })));
+        assert_eq!(first.session.traffic().breaks, 1);
+    });
+}
+
+#[test]
+fn idling_ends_when_it_is_due_and_keeps_what_ended_meanwhile() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let mut client = Client::connect(&executor, &samba).await;
+        let path = fresh_path();
+        client.write_file(&path, b"contents").await;
+        let (handle, ..) = client.open(&existing(&path)).await;
+        let id = client.begin(&Call::Read { handle, offset: 0, bytes: 8 }).await;
+        let due_ns = monotonic_ns() + SECOND_NS / 20;
+        let idled = client.session.break_until(due_ns).await;
+        assert!(matches!(idled, Ok(None)));
+        assert!(monotonic_ns() >= due_ns);
+        match client.session.next().await.expect("the session goes on") {
+            Event::Ended { id: ended, result, data } => {
+                assert_eq!((ended, result, data), (id, Ok(Reply::Read { bytes: 8 }), &b"contents"[..]));
+            }
+            Event::Break(broken) => panic!("{broken:?}"),
+        }
+    });
+}
+
+#[test]
+fn a_file_that_somebody_has_open_is_not_deleted_under_him() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let mut first = Client::connect(&executor, &samba).await;
+        let mut second = Client::connect(&executor, &samba).await;
+        let path = fresh_path();
+        let handle = first.create(&path).await;
+        assert_eq!(second.call(&Call::Delete { path: &path }).await, Ok(Reply::Done));
+        // Deleted with its last handle; until then nobody else opens it.
+        let again = Call::Open(Open {
+            access: Access::Read,
+            disposition: Disposition::Open,
+            ..create(&path)
+        });
+        assert_eq!(fault(second.call(&again).await), Some(Fault::SharingViolation));
+        first.close(handle).await;
+        assert_eq!(second.call(&again).await, Ok(Reply::NotThere));
+    });
+}

@@ -1,0 +1,195 @@
+//! Dialects, signing, encryption and log-ons: what is agreed on is what was asked for, and everything works under it.
+
+use crate::client::{fault, fresh_path, options, pattern, run, Client};
+use crate::samba::Samba;
+use dyno_files::{Call, FileClient, Reply};
+use dyno_measure::{Detail, Failure, Fault};
+use dyno_reactor::Executor;
+use dyno_smb::{Agreed, Cipher, Dialect, Encryption, Options, Signing, SigningAlgorithm};
+
+fn only(dialect: Dialect) -> Options {
+    Options {
+        min_dialect: dialect,
+        max_dialect: dialect,
+        ..options()
+    }
+}
+
+/// Makes a session, uses it in every way that touches the framing, and gives what was agreed on.
+async fn exercise(executor: &Executor, samba: &Samba, options: Options, share: &str) -> Agreed {
+    let printed = format!("{options:?}");
+    let client = Client::try_connect_to(executor, samba, options, share).await;
+    let mut client = client.unwrap_or_else(|failure| panic!("{failure}: {printed}"));
+    let (path, renamed) = (fresh_path(), fresh_path());
+    let data = pattern(200_000, 3);
+    let handle = client.create(&path).await;
+    let chunk = client.session.max_write_bytes().min(65_536) as usize;
+    let mut begun = Vec::new();
+    for (index, part) in data.chunks(chunk).enumerate() {
+        let offset = (index * chunk) as u64;
+        begun.push((client.begin(&Call::Write { handle, offset, data: part }).await, part.len()));
+    }
+    for (id, length) in begun {
+        let bytes = u32::try_from(length).expect("small");
+        assert_eq!(client.end(id).await, Ok(Reply::Written { bytes }), "{printed}");
+    }
+    for (index, part) in data.chunks(chunk).enumerate() {
+        let (offset, bytes) = ((index * chunk) as u64, chunk as u32);
+        let read = client.call(&Call::Read { handle, offset, bytes }).await;
+        assert_eq!(read, Ok(Reply::Read { bytes: part.len() as u32 }), "{printed}");
+        assert!(client.data == part, "{printed}");
+    }
+    client.close(handle).await;
+    let rename = Call::Rename {
+        from: &path,
+        to: &renamed,
+    };
+    assert_eq!(client.call(&rename).await, Ok(Reply::Done), "{printed}");
+    let find = Call::Find {
+        directory: "",
+        pattern: &renamed,
+    };
+    assert_eq!(client.call(&find).await, Ok(Reply::Found { entries: 1 }), "{printed}");
+    assert_eq!(client.call(&Call::Delete { path: &renamed }).await, Ok(Reply::Done), "{printed}");
+    let agreed = *client.session.agreed().expect("a session");
+    client.session.disconnect().await;
+    agreed
+}
+
+#[test]
+fn every_dialect_works_signed_and_not() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        for dialect in Dialect::ALL {
+            for signing in [Signing::Off, Signing::WhenRequired, Signing::Required] {
+                let asked = Options {
+                    signing,
+                    ..only(dialect)
+                };
+                let agreed = exercise(&executor, &samba, asked, "share").await;
+                let expected = match dialect {
+                    Dialect::Smb202 | Dialect::Smb210 => SigningAlgorithm::HmacSha256,
+                    Dialect::Smb300 | Dialect::Smb302 => SigningAlgorithm::Aes128Cmac,
+                    Dialect::Smb311 => SigningAlgorithm::Aes128Gmac,
+                };
+                let signs = signing == Signing::Required;
+                assert_eq!(agreed.dialect, dialect);
+                assert_eq!(agreed.signing, signs.then_some(expected), "{dialect:?}");
+                assert_eq!((agreed.cipher, agreed.guest), (None, false));
+                assert_eq!(agreed.leases, dialect > Dialect::Smb202);
+            }
+        }
+    });
+}
+
+#[test]
+fn every_signing_algorithm_of_3_1_1_works() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        for algorithm in SigningAlgorithm::ALL {
+            let asked = Options {
+                signing: Signing::Required,
+                signing_algorithms: vec![algorithm],
+                ..only(Dialect::Smb311)
+            };
+            let agreed = exercise(&executor, &samba, asked, "share").await;
+            assert_eq!(agreed.signing, Some(algorithm));
+        }
+    });
+}
+
+#[test]
+fn every_cipher_works_also_where_the_share_requires_one() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        for (dialect, cipher) in [
+            (Dialect::Smb300, Cipher::Aes128Ccm),
+            (Dialect::Smb302, Cipher::Aes128Ccm),
+            (Dialect::Smb311, Cipher::Aes128Ccm),
+            (Dialect::Smb311, Cipher::Aes128Gcm),
+            (Dialect::Smb311, Cipher::Aes256Ccm),
+            (Dialect::Smb311, Cipher::Aes256Gcm),
+        ] {
+            for share in ["share", "secret"] {
+                let asked = Options {
+                    encryption: Encryption::Required,
+                    ciphers: vec![cipher],
+                    ..only(dialect)
+                };
+                let agreed = exercise(&executor, &samba, asked, share).await;
+                assert_eq!((agreed.cipher, agreed.signing), (Some(cipher), None), "{dialect:?}");
+            }
+        }
+    });
+}
+
+/// What the server answered, where the refusal was its own.
+fn status_of(failure: Failure) -> u32 {
+    assert_eq!(failure.fault, Fault::SessionRefused);
+    match failure.detail {
+        Detail::NtStatus(status) => status,
+        _ => 0,
+    }
+}
+
+#[test]
+fn what_cannot_be_agreed_on_is_refused() {
+    let Some(samba) = Samba::shared() else { return };
+    let with = |change: &dyn Fn(&mut Options)| {
+        let mut asked = options();
+        change(&mut asked);
+        asked
+    };
+    let cases = [
+        ("a wrong password", "share", 0xC000_006D, with(&|asked| asked.password = "wrong".to_owned())),
+        ("no such share", "nowhere", 0xC000_00CC, options()),
+        ("pipes", "IPC$", 0, options()),
+        ("an encrypted share", "secret", 0xC000_0022, options()),
+        ("guests sign nothing", "share", 0, with(&|asked| (asked.guest, asked.signing) = (true, Signing::Required))),
+        ("2.1 encrypts nothing", "share", 0, with(&|asked| {
+            (asked.max_dialect, asked.encryption) = (Dialect::Smb210, Encryption::Required);
+        })),
+        ("let in as a guest", "share", 0, with(&|asked| asked.user = "somebody else".to_owned())),
+    ];
+    run(|executor| async move {
+        for (what, share, status, asked) in cases {
+            let refused = Client::try_connect_to(&executor, &samba, asked, share).await;
+            let failure = refused.err().unwrap_or_else(|| panic!("{what}"));
+            assert_eq!(status_of(failure), status, "{what}");
+        }
+    });
+}
+
+#[test]
+fn a_guest_works_unsigned_where_that_was_asked_for() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        for dialect in Dialect::ALL {
+            let asked = Options {
+                guest: true,
+                ..only(dialect)
+            };
+            let agreed = exercise(&executor, &samba, asked, "share").await;
+            assert!(agreed.guest && agreed.signing.is_none(), "{dialect:?}");
+        }
+    });
+}
+
+#[test]
+fn a_server_that_requires_signatures_gets_them_or_no_session() {
+    let Some(samba) = Samba::start("mandatory", "  server signing = mandatory") else {
+        return;
+    };
+    run(|executor| async move {
+        for dialect in Dialect::ALL {
+            let agreed = exercise(&executor, &samba, only(dialect), "share").await;
+            assert!(agreed.signing.is_some(), "{dialect:?}");
+            let unsigned = Options {
+                signing: Signing::Off,
+                ..only(dialect)
+            };
+            let refused = Client::try_connect(&executor, &samba, unsigned).await;
+            assert_eq!(fault(refused.map(|_| ())), Some(Fault::SessionRefused));
+        }
+    });
+}

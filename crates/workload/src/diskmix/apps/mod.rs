@@ -1,0 +1,50 @@
+//! The eight applications: in which order each asks for what. They are our own plays in the manner of their kind; how
+//! often each routine comes is seen, the order of routines is derived from what must follow from what (a file is made
+//! before it is renamed) and else a choice.
+//!
+//! Not for: offsets, sizes and the number of requests in bursts, which `share.rs` and `fill.rs` choose from the tables.
+
+mod drawings;
+mod layout;
+mod letters;
+mod papers;
+mod records;
+mod sheets;
+mod slides;
+mod tables;
+
+use super::draft::Draft;
+use super::facts::{APPS, DOCUMENTS};
+use crate::PathId;
+
+/// Extensions of the documents, by application.
+const EXTENSIONS: [&str; 8] = ["ltr", "sht", "sld", "rec", "tab", "drw", "lay", "ppr"];
+
+/// Name of a document in the directory of its application.
+pub(super) fn document(application: usize, number: u32) -> String {
+    let stem = &APPS[application][..4];
+    format!("{stem}{number:02}.{}", EXTENSIONS[application])
+}
+
+/// The documents of an application.
+fn documents(draft: &mut Draft<'_>, application: usize) -> Vec<PathId> {
+    (0..DOCUMENTS[application])
+        .map(|number| draft.file(&document(application, number)))
+        .collect()
+}
+
+/// Writes the script of an application, by its column of the tables.
+pub(super) fn write(application: usize, draft: &mut Draft<'_>) {
+    let documents = documents(draft, application);
+    match application {
+        0 => letters::write(draft, &documents),
+        1 => sheets::write(draft, &documents),
+        2 => slides::write(draft, &documents),
+        3 => records::write(draft, &documents),
+        4 => tables::write(draft, &documents),
+        5 => drawings::write(draft, &documents),
+        6 => layout::write(draft, &documents),
+        7 => papers::write(draft, &documents),
+        _ => unreachable!("there are eight applications"),
+    }
+}

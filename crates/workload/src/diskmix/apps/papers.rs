@@ -1,0 +1,96 @@
+//! A second word processor: pages through two long papers that it has locked a byte of, saves two new ones, and prints
+//! four times.
+
+use crate::diskmix::draft::{Burst, Draft, Place};
+use crate::diskmix::facts::{PAPERS, PAPERS_PRINTED};
+use crate::{Intent, PathId};
+
+/// The byte that says who has the document: far beyond its end. Seen.
+const LOCK_OFFSET: u64 = 0x7FFF_FF92;
+/// Saves of the two targets. Derived: three old files are deleted.
+const SAVES: [usize; 2] = [3, 2];
+
+pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
+    draft.space(2);
+    draft.list(1);
+    for number in 0..5 {
+        let path = draft.file(&format!("user{number}.cfg"));
+        draft.probe(path);
+    }
+    draft.miss_some("words", 6);
+    draft.view(documents[2], Intent::Read, 3, Burst::reads(2, 1).and_asks(1));
+    draft.view(documents[2], Intent::Edit, 3, Burst::reads(2, 1).and_asks(1));
+    let mut number = 0;
+    for (target, saves) in SAVES.into_iter().enumerate() {
+        page_through(draft, documents[target], target);
+        for save in 0..saves {
+            self::save(draft, target, save, number);
+            number += 1;
+        }
+        for print in 0..2 {
+            let path = draft.file(&format!("copy{target}{print}.prn"));
+            draft.list(1);
+            draft.print(path, &PAPERS_PRINTED[target * 2 + print], 0, 1);
+        }
+    }
+    let slot = draft.open(documents[0], Intent::Edit);
+    draft.read(slot, Place::At(0), None);
+    draft.close(slot);
+    draft.space(1);
+    draft.stat(documents[0]);
+    for &path in documents {
+        draft.stat(path);
+        draft.stat(path);
+        draft.touch(path, Intent::Read);
+    }
+}
+
+/// Reads a document page by page. While its lock stands, a client may not answer from its cache: nearly all of these
+/// reads passed below the cache in capture 4, in the applications' own sizes.
+fn page_through(draft: &mut Draft<'_>, document: PathId, target: usize) {
+    draft.stat(document);
+    draft.stat(document);
+    let slot = draft.open(document, Intent::Edit);
+    draft.lock(slot, LOCK_OFFSET, 1);
+    draft.burst(slot, Burst::reads(130, 24).and_asks(6));
+    draft.unlock(slot, LOCK_OFFSET, 1);
+    draft.close(slot);
+    draft.miss_some(&format!("note{target}"), 2);
+    draft.list(1);
+    let slot = draft.open(document, Intent::Read);
+    draft.burst(slot, Burst::reads(2, 1));
+    draft.close(slot);
+}
+
+fn save(draft: &mut Draft<'_>, target: usize, save: usize, number: usize) {
+    let path = draft.file(&format!("text{target}.ppr"));
+    let temporary = draft.file(&format!("text{target}{save}.tmp"));
+    draft.space(1);
+    draft.list(1);
+    if save == 0 {
+        draft.miss(path);
+        draft.try_to_write(path, true);
+    } else {
+        draft.stat(path);
+    }
+    let slot = draft.make(temporary);
+    draft.fill(slot, &PAPERS[number]);
+    let corrections = Burst::writes(10, 0).and_asks(2);
+    // The first save of a text is made durable before it is corrected, the others after.
+    if save == 0 {
+        draft.flush(slot);
+        draft.burst(slot, corrections);
+    } else {
+        draft.burst(slot, corrections);
+        draft.flush(slot);
+    }
+    draft.close(slot);
+    if save > 0 {
+        draft.delete(path);
+    }
+    draft.rename(temporary, path);
+    draft.stat(path);
+    let slot = draft.open(path, Intent::Read);
+    draft.burst(slot, Burst::reads(2, 1).and_asks(2));
+    draft.close(slot);
+}

@@ -1,0 +1,323 @@
+//! A script while it is being written: operations in order, with requests whose offsets and sizes are not chosen yet.
+//!
+//! Not for: choosing them (`fill.rs`), nor the applications' habits (`routines.rs`, `apps`).
+
+use crate::{FileAction, Intent, PathId, Presence, Slot};
+use std::collections::HashMap;
+
+/// The names of a workspace, each once.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) paths: Vec<String>,
+    ids: HashMap<String, PathId>,
+}
+
+impl Names {
+    pub(super) fn id(&mut self, path: &str) -> PathId {
+        if let Some(&id) = self.ids.get(path) {
+            return id;
+        }
+        let id = PathId(u32::try_from(self.paths.len()).expect("some hundred names"));
+        self.paths.push(path.to_owned());
+        self.ids.insert(path.to_owned(), id);
+        id
+    }
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// To this offset.
+    At(u64),
+    /// To one that is to be chosen, and is not where the one before ended.
+    Seek,
+    /// To where the one before on this handle ended.
+    Next,
+}
+
+/// A read or a write. Its size is to be chosen where it is None.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) slot: Slot,
+    pub(super) write: bool,
+    pub(super) place: Place,
+    pub(super) bytes: Option<u32>,
+    /// One of the largest sizes, if it is to be chosen.
+    pub(super) large: bool,
+}
+
+/// Part of what is left of an application's requests: by these weights the rest is shared among its bursts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    /// Of all requests that are left.
+    pub(super) requests: u32,
+    /// Of those that are left and continue where the one before ended.
+    pub(super) sequential: u32,
+}
+
+/// Work on an open file: reads, writes and file queries, interleaved.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Burst {
+    pub(super) reads: Share,
+    pub(super) writes: Share,
+    /// Weight of file queries.
+    pub(super) asks: u32,
+    /// Its requests that seek have the largest sizes.
+    pub(super) large: bool,
+}
+
+impl Burst {
+    /// With so many parts of the reads, and so many of the sequential ones.
+    pub(super) fn reads(requests: u32, sequential: u32) -> Self {
+        Self::default().and_reads(requests, sequential)
+    }
+
+    /// As `reads`, for writes.
+    pub(super) fn writes(requests: u32, sequential: u32) -> Self {
+        Self::default().and_writes(requests, sequential)
+    }
+
+    pub(super) fn and_reads(mut self, requests: u32, sequential: u32) -> Self {
+        self.reads = Share { requests, sequential };
+        self
+    }
+
+    pub(super) fn and_writes(mut self, requests: u32, sequential: u32) -> Self {
+        self.writes = Share { requests, sequential };
+        self
+    }
+
+    pub(super) fn and_asks(mut self, asks: u32) -> Self {
+        self.asks = asks;
+        self
+    }
+
+    /// With the largest sizes.
+    pub(super) fn of_large(mut self) -> Self {
+        self.large = true;
+        self
+    }
+}
+
+/// One step of a draft.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rough {
+    Act(FileAction),
+    Data(Request),
+    Burst(Slot, Burst),
+}
+
+/// Index of "*" among the patterns of finds.
+pub(super) const EVERYTHING: u16 = 0;
+/// Index of a pattern that no file matches.
+pub(super) const NOTHING: u16 = 1;
+/// The patterns of finds.
+pub(super) const PATTERNS: [&str; 2] = ["*", "*.qzx"];
+
+/// The operations of one application, or of another piece of a pass.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    names: &'a mut Names,
+    directory: &'static str,
+    pub(super) steps: Vec<Rough>,
+    slots: Vec<bool>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(names: &'a mut Names, directory: &'static str) -> Self {
+        Self {
+            names,
+            directory,
+            steps: Vec::new(),
+            slots: Vec::new(),
+        }
+    }
+
+    /// A file of the piece's directory.
+    pub(super) fn file(&mut self, name: &str) -> PathId {
+        let path = format!("{}/{name}", self.directory);
+        self.names.id(&path)
+    }
+
+    /// The path of a directory below the client's; "" is that itself.
+    pub(super) fn path(&mut self, path: &str) -> PathId {
+        self.names.id(path)
+    }
+
+    fn act(&mut self, action: FileAction) {
+        self.steps.push(Rough::Act(action));
+    }
+
+    fn times(&mut self, count: u32, action: FileAction) {
+        for _ in 0..count {
+            self.act(action);
+        }
+    }
+
+    fn free_slot(&mut self) -> Slot {
+        let place = self
+            .slots
+            .iter()
+            .position(|used| !used)
+            .unwrap_or(self.slots.len());
+        if place == self.slots.len() {
+            self.slots.push(false);
+        }
+        Slot(u16::try_from(place).expect("some twenty slots"))
+    }
+
+    fn open_as(&mut self, path: PathId, intent: Intent, presence: Presence) -> Slot {
+        let slot = self.free_slot();
+        self.slots[usize::from(slot.0)] = presence == Presence::There;
+        self.act(FileAction::Open {
+            slot,
+            path,
+            intent,
+            directory: false,
+            presence,
+        });
+        slot
+    }
+
+    /// Opens a file that is there.
+    pub(super) fn open(&mut self, path: PathId, intent: Intent) -> Slot {
+        self.open_as(path, intent, Presence::There)
+    }
+
+    /// Makes a file that is not there.
+    pub(super) fn make(&mut self, path: PathId) -> Slot {
+        self.open_as(path, Intent::Make, Presence::There)
+    }
+
+    /// Tries to open a file that is not there.
+    pub(super) fn probe(&mut self, path: PathId) {
+        self.open_as(path, Intent::Read, Presence::NotThere);
+    }
+
+    pub(super) fn close(&mut self, slot: Slot) {
+        self.slots[usize::from(slot.0)] = false;
+        self.act(FileAction::Close { slot });
+    }
+
+    /// Opens a file for its attributes, and closes it.
+    pub(super) fn look(&mut self, path: PathId) {
+        let slot = self.open(path, Intent::Look);
+        self.close(slot);
+    }
+
+    /// Opens a file, and closes it without having done anything.
+    pub(super) fn touch(&mut self, path: PathId, intent: Intent) {
+        let slot = self.open(path, intent);
+        self.close(slot);
+    }
+
+    pub(super) fn space(&mut self, count: u32) {
+        self.times(count, FileAction::QuerySpace);
+    }
+
+    /// Looks for files that are not there.
+    pub(super) fn look_for(&mut self, count: u32) {
+        let directory = self.path(self.directory);
+        let pattern = NOTHING;
+        let presence = Presence::NotThere;
+        self.times(
+            count,
+            FileAction::Find {
+                directory,
+                pattern,
+                presence,
+            },
+        );
+    }
+
+    /// Lists the client's directory.
+    pub(super) fn list(&mut self, count: u32) {
+        let directory = self.path("");
+        self.list_in(directory, count);
+    }
+
+    /// Lists a directory that is not empty.
+    pub(super) fn list_in(&mut self, directory: PathId, count: u32) {
+        let pattern = EVERYTHING;
+        let presence = Presence::There;
+        self.times(
+            count,
+            FileAction::Find {
+                directory,
+                pattern,
+                presence,
+            },
+        );
+    }
+
+    /// Asks for a path that is there.
+    pub(super) fn stat(&mut self, path: PathId) {
+        let presence = Presence::There;
+        self.act(FileAction::QueryPath { path, presence });
+    }
+
+    /// Asks for a path that is not there.
+    pub(super) fn miss(&mut self, path: PathId) {
+        let presence = Presence::NotThere;
+        self.act(FileAction::QueryPath { path, presence });
+    }
+
+    /// Asks for `count` templates or parts that are nowhere: `stem` and a number.
+    pub(super) fn miss_some(&mut self, stem: &str, count: u32) {
+        for number in 0..count {
+            let path = self.file(&format!("{stem}{number}.tpl"));
+            self.miss(path);
+        }
+    }
+
+    pub(super) fn ask(&mut self, slot: Slot, count: u32) {
+        self.times(count, FileAction::QueryFile { slot });
+    }
+
+    pub(super) fn set_times(&mut self, slot: Slot, count: u32) {
+        self.times(count, FileAction::SetTimes { slot });
+    }
+
+    pub(super) fn flush(&mut self, slot: Slot) {
+        self.act(FileAction::Flush { slot });
+    }
+
+    pub(super) fn lock(&mut self, slot: Slot, offset: u64, bytes: u64) {
+        self.act(FileAction::Lock { slot, offset, bytes });
+    }
+
+    pub(super) fn unlock(&mut self, slot: Slot, offset: u64, bytes: u64) {
+        self.act(FileAction::Unlock { slot, offset, bytes });
+    }
+
+    pub(super) fn delete(&mut self, path: PathId) {
+        let presence = Presence::There;
+        self.act(FileAction::Delete { path, presence });
+    }
+
+    pub(super) fn rename(&mut self, from: PathId, to: PathId) {
+        self.act(FileAction::Rename { from, to });
+    }
+
+    pub(super) fn read(&mut self, slot: Slot, place: Place, bytes: impl Into<Option<u32>>) {
+        self.data(slot, false, place, bytes.into());
+    }
+
+    pub(super) fn write(&mut self, slot: Slot, place: Place, bytes: impl Into<Option<u32>>) {
+        self.data(slot, true, place, bytes.into());
+    }
+
+    fn data(&mut self, slot: Slot, write: bool, place: Place, bytes: Option<u32>) {
+        self.steps.push(Rough::Data(Request {
+            slot,
+            write,
+            place,
+            bytes,
+            large: false,
+        }));
+    }
+
+    pub(super) fn burst(&mut self, slot: Slot, burst: Burst) {
+        self.steps.push(Rough::Burst(slot, burst));
+    }
+}

@@ -1,0 +1,372 @@
+//! The figures that the scripts are generated from, as tables: what one pass of the original did, application by
+//! application.
+//!
+//! They were counted on the four public captures that the load files of dbench were made from (its history from June
+//! 1999 to November 2004): capture 1, a sniffer between Windows 95 clients that wrote through and their server, which
+//! shows the writes of applications; capture 2, Windows 2000 without oplocks, which shows their reads and everything
+//! that moves no data; capture 4, Windows XP with oplocks. Statistics alone, no line of them. Each table says what was
+//! counted (*seen*) and what follows from it (*derived*); which column is which kind of program, `APPS`.
+//!
+//! Not for: the order of operations (`apps`), nor choosing offsets (`fill.rs`).
+
+/// Our names of the eight applications, which are their directories, too. In the order of the columns of all tables:
+/// a word processor, a spreadsheet, a presentation program, a data base of pages, one of table files, a drawing
+/// program, a page layout program, and a second word processor.
+pub(super) const APPS: [&str; 8] = [
+    "letters", "sheets", "slides", "records", "tables", "drawings", "layout", "papers",
+];
+/// Where the files of the seed phases are.
+pub(super) const SEED_DIRECTORY: &str = "bulk";
+
+/// Columns of a table: the applications.
+type Columns = [u32; APPS.len()];
+
+/// A row of a table of sizes: from, to (inclusive), and how many requests of each application.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SizeRow {
+    pub(super) least: u32,
+    pub(super) most: u32,
+    pub(super) counts: Columns,
+}
+
+const fn row(least: u32, most: u32, counts: Columns) -> SizeRow {
+    SizeRow { least, most, counts }
+}
+
+/// Sizes of reads. Seen (capture 2, one pass); the seed phases have no column here because their sizes are fixed.
+#[rustfmt::skip]
+pub(super) const READ_SIZES: [SizeRow; 17] = [
+    row(    1,     1, [  0,   0,    5,   0,   0,  0,  0,   0]),
+    row(    2,    16, [  0,   0,   64,   0, 164, 14,  4,  40]),
+    row(   17,    64, [  0,   1,   46,   0, 178,  0,  8,  13]),
+    row(   65,   128, [  3,   2,   36,   0,   5,  0,  4,   3]),
+    row(  129,   256, [ 10,   0,   30,   0,  24,  0,  0,   9]),
+    row(  257,   511, [ 11,   3,   78,   0, 308,  4,  0,  13]),
+    row(  512,   512, [117,  68, 1604,   0,   0, 23, 28,   9]),
+    row(  513,  1023, [  2,   6,    0,   0,  19,  0,  2,   7]),
+    row( 1024,  1024, [  4,   0,    0,   0,   0,  0,  0,   5]),
+    row( 1025,  2047, [  7,  16,    1,   0,   2,  0,  0,  10]),
+    row( 2048,  2048, [ 48, 215,    0, 575, 215,  0,  2,  23]),
+    row( 2049,  4095, [  4,   1,    3,   0,   0,  0,  1,   9]),
+    row( 4096,  4096, [ 11,   4,   49,   2,   4,  0,  1, 149]),
+    row( 4097,  8191, [  1,   0,    0,   3,   4,  0,  0,   3]),
+    row( 8192,  8192, [  0,   0,    0,   3,   1, 38,  0,   0]),
+    row( 8193, 16383, [  0,   0,    2,   1,   7,  0,  0,   4]),
+    row(16384, 16384, [  0,   0,    0,   4,  72,  1,  0,   5]),
+];
+
+/// Bytes read. Seen (capture 2).
+pub(super) const READ_BYTES: Columns = [
+    239_178, 524_394, 1_097_425, 1_304_576, 1_929_454, 341_589, 27_427, 856_179,
+];
+
+/// Sizes of writes. Seen (capture 1, mean of its passes); derived: the fractions of the last column are rounded so that
+/// its sum is that of the whole capture, 755.
+#[rustfmt::skip]
+pub(super) const WRITE_SIZES: [SizeRow; 17] = [
+    row(    1,     1, [ 0,   0,   0,  4,  0,   9,  0,   2]),
+    row(    2,    16, [ 5,   3, 364, 53,  2, 212,  0, 181]),
+    row(   17,    64, [ 9,  17,  45,  1,  0,  49,  0, 109]),
+    row(   65,   128, [11,   6,   6,  0, 36,  17,  0,   1]),
+    row(  129,   256, [ 9,  13,   1,  0,  0,  15,  0,   6]),
+    row(  257,   511, [17,  26,  15,  1,  1,  31,  0,   5]),
+    row(  512,   512, [53,  48,  85,  3,  0,   0,  0,   0]),
+    row(  513,  1023, [ 1,   1,   8,  1,  2,  35,  0,   1]),
+    row( 1024,  1024, [10,   3,  11,  0,  0,   0,  0,   0]),
+    row( 1025,  2047, [ 3,  18,  12,  7,  8,  32,  0,   7]),
+    row( 2048,  2048, [ 0,  47,   6, 83, 46,   0,  0,  60]),
+    row( 2049,  4095, [ 5,  42,  18,  1, 31,  47,  1,  11]),
+    row( 4096,  4096, [ 8, 280, 114, 24,  6,  22, 70, 369]),
+    row( 4097,  8191, [ 4,   0,   2,  0,  0,  53,  0,   0]),
+    row( 8192,  8192, [ 0,   0,   0,  0,  0,   4,  0,   0]),
+    row( 8193, 16383, [ 6,   0,   2,  0, 39,   3,  0,   2]),
+    row(16384, 16384, [ 0,   0,   0,  0,  0,   9,  0,   1]),
+];
+
+/// Bytes written. Seen (capture 1).
+pub(super) const WRITE_BYTES: Columns = [
+    199_033, 1_448_946, 659_363, 283_952, 766_066, 875_511, 288_778, 1_723_451,
+];
+
+/// A row of a table of offsets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OffsetRow {
+    pub(super) name: &'static str,
+    pub(super) counts: Columns,
+}
+
+const fn offsets(name: &'static str, counts: Columns) -> OffsetRow {
+    OffsetRow { name, counts }
+}
+
+/// Where the octaves of `READ_OFFSETS` and `WRITE_OFFSETS` begin, from their second row on. All offsets that the
+/// originals seek to have three hexadecimal digits at most, but for a handful: an artefact of how they were recorded,
+/// which leaves the first page or two of a document in use again and again.
+pub(super) const OCTAVES: [u64; 7] = [0, 1, 256, 512, 1024, 2048, 4096];
+
+/// Offsets of reads: continuing the read before on that handle, or an octave. Seen (capture 2, one pass).
+#[rustfmt::skip]
+pub(super) const READ_OFFSETS: [OffsetRow; 8] = [
+    offsets("sequential",           [84, 241, 1475,   0, 324, 59, 11, 47]),
+    offsets("at 0",                 [14,   8,   37,  27, 365, 13, 12,  5]),
+    offsets("at 1 to 255",          [ 0,   0,    1,   0,   6,  1,  0,  4]),
+    offsets("at 256 to 511",        [ 5,  28,  166,  81,  51,  0, 10, 36]),
+    offsets("at 512 to 1,023",      [17,  13,   33, 201, 102,  5,  7, 60]),
+    offsets("at 1,024 to 2,047",    [59,  13,  120, 138,  54,  2,  1, 69]),
+    offsets("at 2,048 to 4,095",    [28,   9,   86, 141,  95,  0,  9, 81]),
+    offsets("at 4,096 or more",     [11,   4,    0,   0,   6,  0,  0,  0]),
+];
+
+/// Offsets of writes. Seen (capture 1, one pass); derived: the last column is of a pass with 739 writes and is brought
+/// to the mean of 755.
+#[rustfmt::skip]
+pub(super) const WRITE_OFFSETS: [OffsetRow; 8] = [
+    offsets("sequential",           [19, 303, 121, 29, 42, 146, 70, 376]),
+    offsets("at 0",                 [16,  16,  18,  4, 57,   6,  1,   9]),
+    offsets("at 1 to 255",          [ 0,   0,   0,  0,  2,   4,  0,   0]),
+    offsets("at 256 to 511",        [ 0,  70, 313, 21,  4, 154,  0,  23]),
+    offsets("at 512 to 1,023",      [10,  73, 185, 20,  8,  40,  0,  31]),
+    offsets("at 1,024 to 2,047",    [50,  24,  49, 77, 24,  54,  0, 207]),
+    offsets("at 2,048 to 4,095",    [46,  10,   3, 27, 34, 134,  0, 109]),
+    offsets("at 4,096 or more",     [ 0,   8,   0,  0,  0,   0,  0,   0]),
+];
+
+/// How a request lies to the one before on its handle. Reads are held against reads, writes against writes: a choice,
+/// since the counting says nothing of handles that do both.
+#[rustfmt::skip]
+pub(super) const READ_RELATIONS: [OffsetRow; 7] = [
+    offsets("first, at 0",          [14,   8,   37,   1, 345, 13, 12,   3]),
+    offsets("first, elsewhere",     [ 0,   0,    0,   0,   0,  0,  0,   9]),
+    offsets("sequential",           [84, 241, 1475,   0, 324, 59, 11,  47]),
+    offsets("forward, beyond",      [21,  14,   24,  21,  94,  5,  7,   7]),
+    offsets("forward, overlapping", [36,  10,  137, 271, 129,  2,  9, 107]),
+    offsets("the same place",       [ 9,   9,   10,  34,  22,  0,  0,  19]),
+    offsets("backward",             [54,  34,  235, 261,  89,  1, 11, 110]),
+];
+
+/// As `READ_RELATIONS`. Seen (capture 1); derived: the fractions of the last column are rounded to a sum of 755.
+#[rustfmt::skip]
+pub(super) const WRITE_RELATIONS: [OffsetRow; 7] = [
+    offsets("first, at 0",          [ 2,   6,   0,  4, 24,   6,  1,   9]),
+    offsets("first, elsewhere",     [10,   6,  18,  1, 21,   0,  0,   0]),
+    offsets("sequential",           [19, 303, 121, 29, 42, 146, 70, 376]),
+    offsets("forward, beyond",      [13,  22, 179, 27,  9,  84,  0,   3]),
+    offsets("forward, overlapping", [35,  62, 172, 48,  3,  33,  0, 294],),
+    offsets("the same place",       [ 0,  12, 108,  9,  0, 103,  0,  60]),
+    offsets("backward",             [62,  93,  91, 60, 72, 166,  0,  13]),
+];
+
+/// Rows of `OPERATIONS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Create,
+    Open,
+    OpenMissing,
+    OpenAttributes,
+    Close,
+    QueryFile,
+    QueryPathFound,
+    QueryPathMissing,
+    QuerySpace,
+    Find,
+    FindNone,
+    SetTimes,
+    Flush,
+    Lock,
+    Unlock,
+    Rename,
+    Delete,
+}
+
+/// A row of the table of operations that move no data; after the applications, the seed phases of a pass together, and
+/// the sweep.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OperationRow {
+    pub(super) operation: Operation,
+    pub(super) name: &'static str,
+    /// The number must be met, not come near.
+    pub(super) exact: bool,
+    pub(super) counts: [u32; APPS.len() + 2],
+}
+
+const fn operation(
+    operation: Operation,
+    name: &'static str,
+    exact: bool,
+    counts: [u32; APPS.len() + 2],
+) -> OperationRow {
+    OperationRow {
+        operation,
+        name,
+        exact,
+        counts,
+    }
+}
+
+/// What an application asked for beside data. Seen (capture 2) but for three rows:
+///
+/// * Opens for attributes, closes, path queries: derived. The redirector of Windows 2000 renamed with two path queries,
+///   an open and a close of its own (in capture 2, applications that rename have these beyond what capture 4 leaves
+///   when the redirector's share is taken off there). With 26 renames, 28 such opens become 2, 721 closes 695, and
+///   452.8 path queries 400.8.
+/// * Found or not, for path queries and finds: derived from capture 4, whose redirector asked once more for each
+///   delete, twice for each rename; what is left without a match is 163 path queries and 111 finds. Those that found
+///   something are 217 in capture 4 and 238 in capture 2; between them we have 226.
+/// * Set times: seen (capture 4).
+#[rustfmt::skip]
+pub(super) const OPERATIONS: [OperationRow; 17] = [
+    operation(Operation::Create,           "creates",               true,  [  9, 16,  12,  7,  17, 11, 37, 15,  0,  0]),
+    operation(Operation::Delete,           "deletes",               true,  [  7, 10,  10,  4,  13,  7, 36,  9,  0, 28]),
+    operation(Operation::Rename,           "renames",               true,  [  6,  6,   4,  0,   1,  4,  0,  5,  0,  0]),
+    operation(Operation::Flush,            "flushes",               true,  [  0,  4,  24,  4,   6,  0,  0,  5,  0,  0]),
+    operation(Operation::QuerySpace,       "free-space queries",    true,  [ 15, 13,  19, 16,   1, 14, 12, 12,  0,  0]),
+    operation(Operation::Find,             "finds with a match",    true,  [  2,  2,   2,  2,  52,  9, 13, 12,  0, 10]),
+    operation(Operation::FindNone,         "finds without a match", true,  [ 14, 27,  24, 46,   0,  0,  0,  0,  0,  0]),
+    operation(Operation::OpenMissing,      "failed opens",          true,  [  0,  8,   7,  6,  36,  6, 85, 15,  0,  0]),
+    operation(Operation::Lock,             "locks",                 true,  [  0,  0,   0,  0,   0,  0,  0,  2,  0,  0]),
+    operation(Operation::Unlock,           "unlocks",               true,  [  0,  0,   0,  0,   0,  0,  0,  2,  0,  0]),
+    operation(Operation::Open,             "opens",                 false, [ 18, 10,  54,  2, 390, 38, 21, 15, 21,  0]),
+    operation(Operation::OpenAttributes,   "opens for attributes",  false, [  2,  0,   0,  0,   0,  0,  0,  0,  0,  0]),
+    operation(Operation::Close,            "closes",                false, [ 29, 26,  66,  9, 407, 49, 58, 30, 21,  0]),
+    operation(Operation::QueryFile,        "file queries",          false, [140, 70, 144,  6,  67, 29, 15, 44,  0,  0]),
+    operation(Operation::QueryPathFound,   "path queries, found",   false, [ 20,  5,   5,  3, 128, 14,  1, 19,  3, 28]),
+    operation(Operation::QueryPathMissing, "path queries, missing", false, [ 18, 23,   3,  4,  57, 17, 25, 16,  0,  0]),
+    operation(Operation::SetTimes,         "set times",             false, [ 16, 16,  18,  0,   0,  0,  0,  0,  0,  0]),
+];
+
+/// All path queries of a pass less those of the redirector: 452.8 - 2 x 26. Derived, see `OPERATIONS`.
+pub(super) const PATH_QUERIES: f64 = 400.8;
+
+/// A file that an application makes and fills, in the order in which it makes them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made {
+    /// Its final size.
+    pub(super) bytes: u64,
+    /// Where its first write begins.
+    pub(super) first: u64,
+    /// Sizes of its first writes one after the other; 4,096 from then on, and what is left at the end.
+    pub(super) pieces: &'static [u32],
+}
+
+const fn made(bytes: u64, first: u64, pieces: &'static [u32]) -> Made {
+    Made { bytes, first, pieces }
+}
+
+/// Final sizes of the files that a pass makes and that don't stay empty. Seen (captures 2 and 4 agree).
+#[rustfmt::skip]
+pub(super) const FINAL_SIZES: [u64; 57] = [
+    53, 53, 64, 491, 543, 2048, 2048, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 7983,
+    10_438, 10_575, 10_845, 11_588, 11_615, 12_006, 12_543, 14_984, 15_360, 18_630, 19_054, 19_584, 28_489, 29_253,
+    30_118, 30_183, 42_388, 42_652, 51_456, 53_077, 57_088, 62_591, 65_585, 67_392, 74_402, 74_834, 77_076, 81_586,
+    83_190, 85_026, 85_515, 88_384, 130_386, 288_778, 505_483, 625_081, 647_422,
+];
+
+/// Saves of the first word processor. Which application makes which of the files in `FINAL_SIZES`, here and below:
+/// derived. The extensions of end-of-file in capture 4 say how many each fills (6, 10, 6, 4, 17, 4, 1, 9), its
+/// bytes written and the writes of capture 1 how large they are together; of the partitions that agree with both, this
+/// is one. Structured documents begin behind their header, which is written last.
+pub(super) const LETTERS: [Made; 4] = [
+    made(11_588, 512, &[11_076]),
+    made(14_984, 512, &[14_472]),
+    made(19_054, 512, &[14_446]),
+    made(42_388, 512, &[12_288, 12_288, 12_288, 5_012]),
+];
+/// Saves of the spreadsheet.
+pub(super) const SHEETS: [Made; 6] = [
+    made(10_575, 512, &[]),
+    made(65_585, 512, &[]),
+    made(81_586, 512, &[]),
+    made(12_006, 512, &[]),
+    made(74_834, 512, &[]),
+    made(83_190, 768, &[]),
+];
+/// Prints of the spreadsheet.
+pub(super) const SHEETS_PRINTED: [Made; 4] = [
+    made(7_983, 0, &[]),
+    made(130_386, 0, &[]),
+    made(10_438, 0, &[]),
+    made(505_483, 0, &[]),
+];
+/// Saves of the presentation program.
+pub(super) const SLIDES: [Made; 6] = [
+    made(67_392, 512, &[]),
+    made(74_402, 512, &[]),
+    made(77_076, 512, &[]),
+    made(85_026, 512, &[]),
+    made(85_515, 512, &[]),
+    made(88_384, 512, &[]),
+];
+/// Prints of the data base of pages; its fourth file is an owner's lock of 64 bytes.
+pub(super) const RECORDS_PRINTED: [Made; 3] =
+    [made(30_118, 0, &[]), made(30_183, 0, &[]), made(42_652, 0, &[])];
+/// Results of the data base of table files.
+#[rustfmt::skip]
+pub(super) const TABLES: [Made; 17] = [
+    made(4_096, 0, &[2_048]), made(4_096, 0, &[]), made(491, 0, &[]), made(4_096, 0, &[2_048]),
+    made(4_096, 0, &[]), made(2_048, 0, &[]), made(4_096, 0, &[2_048]), made(4_096, 0, &[]),
+    made(10_845, 0, &[10_845]), made(4_096, 0, &[2_048]), made(4_096, 0, &[]), made(543, 0, &[]),
+    made(4_096, 0, &[2_048]), made(4_096, 0, &[]), made(2_048, 0, &[]), made(4_096, 0, &[2_048]),
+    made(4_096, 0, &[]),
+];
+/// Saves of the drawing program.
+pub(super) const DRAWINGS: [Made; 4] = [
+    made(15_360, 0, &[15_360]),
+    made(28_489, 0, &[16_384, 12_105]),
+    made(19_584, 0, &[16_384]),
+    made(29_253, 0, &[16_384, 12_869]),
+];
+/// The print of the page layout program.
+pub(super) const LAYOUT_PRINTED: [Made; 1] = [made(288_778, 0, &[])];
+/// Saves of the second word processor.
+pub(super) const PAPERS: [Made; 5] = [
+    made(18_630, 0, &[2_048; 9]),
+    made(51_456, 0, &[]),
+    made(53_077, 0, &[]),
+    made(57_088, 0, &[]),
+    made(62_591, 0, &[]),
+];
+/// Prints of the second word processor.
+pub(super) const PAPERS_PRINTED: [Made; 4] = [
+    made(11_615, 0, &[]),
+    made(625_081, 0, &[]),
+    made(12_543, 0, &[]),
+    made(647_422, 0, &[]),
+];
+/// Owner's lock files: two of the first word processor, one of the data base of pages. Seen.
+pub(super) const LETTERS_LOCK_BYTES: u64 = 53;
+/// See `LETTERS_LOCK_BYTES`.
+pub(super) const RECORDS_LOCK_BYTES: u64 = 64;
+
+/// How many documents each application has in the workspace. Seen.
+pub(super) const DOCUMENTS: Columns = [3, 2, 5, 1, 20, 11, 3, 3];
+/// Size of each. Seen.
+pub(super) const DOCUMENT_BYTES: u64 = 260_096;
+/// Sizes of the files of the seed phases. Seen.
+pub(super) const SEED_FILES_BYTES: [u64; 3] = [327_680, 1_048_576, 1_867_776];
+/// How much of each a seed read phase reads: in version 7, and in version 5 of the original. Seen.
+pub(super) const SEED_READ_BYTES: [u64; 3] = [327_680, 655_372, 1_867_776];
+/// See `SEED_READ_BYTES`.
+pub(super) const LEGACY_SEED_READ_BYTES: [u64; 3] = [131_072, 262_144, 524_288];
+/// How many chunks a seed write phase writes into each. Seen.
+pub(super) const SEED_WRITE_CHUNKS: [u32; 3] = [2, 4, 8];
+/// Bytes of a chunk of a seed phase. Seen.
+pub(super) const SEED_CHUNK_BYTES: u32 = 65_534;
+/// Write and read phases of a pass. Seen.
+pub(super) const SEED_PHASES: [u32; 2] = [4, 3];
+
+/// Size of one filler. Seen.
+pub(super) const FILLER_BYTES: u64 = 1 << 20;
+/// What is written at once while the workspace is made. Seen.
+pub(super) const BUILD_BYTES: u32 = 65_535;
+/// Size of the marker that says that the workspace is whole. Seen.
+pub(super) const MARKER_BYTES: u32 = 12;
+
+/// Bytes read and written in a pass. Seen (captures 2 and 1).
+pub(super) const PASS_READ_BYTES: u64 = 14_872_706;
+/// See `PASS_READ_BYTES`.
+pub(super) const PASS_WRITTEN_BYTES: u64 = 9_915_004;
+/// Reads of a pass. Derived: capture 2 has 4,742, of which its redirector made 129 by splitting each full chunk of the
+/// seed phases (65,471 + 63 bytes).
+pub(super) const PASS_READS: u32 = 4_613;
+/// Writes of a pass. Seen (capture 1).
+pub(super) const PASS_WRITES: u32 = 3_103;

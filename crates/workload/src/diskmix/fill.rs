@@ -1,0 +1,473 @@
+//! Offsets and sizes of the requests that a script leaves open, so that all together come to the tables.
+//!
+//! Sizes are drawn without replacement from what the tables have, so their counts and bytes are exact. Offsets are
+//! drawn by how often each octave, and each way of lying to the request before, is still due; what is not possible at a
+//! place (beyond the end of the file, say) is made up for elsewhere, so that their counts come near.
+//!
+//! Not for: the order of requests (`share.rs`).
+
+use super::draft::{Place, Request, Rough};
+use super::facts::{
+    OffsetRow, OCTAVES, READ_BYTES, READ_OFFSETS, READ_RELATIONS, READ_SIZES, WRITE_BYTES, WRITE_OFFSETS,
+    WRITE_RELATIONS, WRITE_SIZES,
+};
+use super::share::shuffle;
+use super::sizes::free_sizes;
+use crate::random::RandomStream;
+use crate::{FileAction, Intent, PathId, Presence, Slot};
+use std::collections::HashMap;
+
+/// Where the last octave ends for what is drawn: a few requests alone lie in it.
+const LAST_OCTAVE_END: u64 = 16_384;
+/// Rows of the tables of relations.
+const FIRST_AT_ZERO: usize = 0;
+const FIRST_ELSEWHERE: usize = 1;
+const SEQUENTIAL: usize = 2;
+const BEYOND: usize = 3;
+const OVERLAPPING: usize = 4;
+const SAME: usize = 5;
+const BACKWARD: usize = 6;
+
+/// Row of a table of offsets for a request that does not continue the one before.
+pub(super) fn octave(offset: u64) -> usize {
+    OCTAVES.partition_point(|&begin| begin <= offset)
+}
+
+/// Row of a table of relations.
+pub(super) fn relation(before: Option<(u64, u64)>, offset: u64) -> usize {
+    match before {
+        None if offset == 0 => FIRST_AT_ZERO,
+        None => FIRST_ELSEWHERE,
+        Some((_, end)) if offset == end => SEQUENTIAL,
+        Some((_, end)) if offset > end => BEYOND,
+        Some((start, _)) if offset > start => OVERLAPPING,
+        Some((start, _)) if offset == start => SAME,
+        Some(_) => BACKWARD,
+    }
+}
+
+/// What is still due of one kind of request.
+#[derive(Debug)]
+struct Due {
+    octaves: [i64; 8],
+    relations: [i64; 7],
+    /// Sizes for those that continue the one before, and for those that seek.
+    sequential: Vec<u32>,
+    seeking: Vec<u32>,
+    /// The largest of them, for bursts of large requests.
+    large: Vec<u32>,
+}
+
+fn column<const N: usize>(rows: &[OffsetRow; N], application: usize) -> [i64; N] {
+    rows.map(|row| i64::from(row.counts[application]))
+}
+
+/// Applications whose sequential requests are small ones, while large ones are read at places that were sought: so
+/// much the bytes that passed the client's cache in capture 4 tell. Derived.
+const SMALL_ONES_CONTINUE: [bool; 8] = [false, false, false, false, true, true, false, true];
+
+impl Due {
+    fn new(application: usize, write: bool, steps: &[Rough], random: &mut RandomStream) -> Self {
+        let requests: Vec<&Request> = steps.iter().filter_map(|step| as_request(step, write)).collect();
+        let fixed: Vec<u32> = requests.iter().filter_map(|request| request.bytes).collect();
+        let (rows, bytes) = if write {
+            (&WRITE_SIZES, &WRITE_BYTES)
+        } else {
+            (&READ_SIZES, &READ_BYTES)
+        };
+        let mut sizes = free_sizes(rows, application, bytes[application], &fixed, random);
+        if !SMALL_ONES_CONTINUE[application] {
+            shuffle(&mut sizes, random);
+        }
+        let open = requests.iter().filter(|request| request.bytes.is_none());
+        let continuing = open.filter(|request| request.place == Place::Next).count();
+        let mut seeking = sizes.split_off(continuing);
+        seeking.sort_unstable();
+        let large = requests
+            .iter()
+            .filter(|request| request.large && is_open_seek(request))
+            .count();
+        let mut large = seeking.split_off(seeking.len() - large);
+        shuffle(&mut large, random);
+        shuffle(&mut sizes, random);
+        shuffle(&mut seeking, random);
+        let mut due = Self {
+            octaves: column(if write { &WRITE_OFFSETS } else { &READ_OFFSETS }, application),
+            relations: column(
+                if write { &WRITE_RELATIONS } else { &READ_RELATIONS },
+                application,
+            ),
+            sequential: sizes,
+            seeking,
+            large,
+        };
+        due.take_fixed(steps, write);
+        due
+    }
+
+    /// Takes off what the script fixes. How a request at a fixed place lies to one that is to be chosen is not known
+    /// yet: those go back to the header of a file.
+    fn take_fixed(&mut self, steps: &[Rough], write: bool) {
+        let mut lasts: HashMap<Slot, Option<(u64, u64)>> = HashMap::new();
+        for step in steps {
+            if let Rough::Act(FileAction::Open { slot, .. }) = step {
+                lasts.remove(slot);
+            }
+            let Some(request) = as_request(step, write) else {
+                continue;
+            };
+            let before = lasts.insert(request.slot, None);
+            if let Place::At(offset) = request.place {
+                self.octaves[octave(offset)] -= 1;
+                let relation = match before {
+                    None => relation(None, offset),
+                    Some(Some(last)) => relation(Some(last), offset),
+                    Some(None) if offset == 0 || self.relations[BACKWARD] > self.relations[OVERLAPPING] => {
+                        BACKWARD
+                    }
+                    Some(None) => OVERLAPPING,
+                };
+                self.relations[relation] -= 1;
+                let end = request.bytes.map(|bytes| (offset, offset + u64::from(bytes)));
+                lasts.insert(request.slot, end);
+            }
+        }
+    }
+
+    /// Takes a size of at most `most_bytes`, or the smallest that there is.
+    fn take_size(&mut self, request: &Request, most_bytes: u64) -> u32 {
+        let mut pools = [&mut self.seeking, &mut self.large, &mut self.sequential];
+        let own = match request.place {
+            Place::Next => 2,
+            _ => usize::from(request.large),
+        };
+        pools.swap(0, own);
+        let sizes = pools
+            .into_iter()
+            .find(|sizes| !sizes.is_empty())
+            .expect("as many sizes as requests");
+        let fitting = sizes.iter().rposition(|&size| u64::from(size) <= most_bytes);
+        let place = fitting.or_else(|| (0..sizes.len()).min_by_key(|&place| sizes[place]));
+        sizes.remove(place.expect("not empty"))
+    }
+
+    /// An offset for a request that seeks, no further than `last`.
+    fn draw_offset(
+        &mut self,
+        before: Option<(u64, u64)>,
+        bytes: u32,
+        last: u64,
+        random: &mut RandomStream,
+    ) -> u64 {
+        let step = alignment(bytes);
+        let places = possible(before, last, step);
+        let weigh = |by: fn(i64, i64) -> i64| -> Vec<u32> {
+            let weights = places.iter().map(|place| {
+                let weight = by(
+                    self.octaves[place.octave].max(0),
+                    self.relations[place.relation].max(0),
+                );
+                u32::try_from(weight).expect("some hundred thousand")
+            });
+            weights.collect()
+        };
+        // First what both tables want, then what that of octaves wants, then what the other one wants near the
+        // beginning, then anything.
+        let mut weights = weigh(|octave, relation| octave * relation);
+        if weights.iter().all(|&weight| weight == 0) {
+            weights = weigh(|octave, _| octave);
+        }
+        if weights.iter().all(|&weight| weight == 0) {
+            weights = weigh(|_, relation| relation);
+            for (weight, place) in weights.iter_mut().zip(&places) {
+                *weight *= u32::from(place.from < OCTAVES[OCTAVES.len() - 1]);
+            }
+        }
+        if weights.iter().all(|&weight| weight == 0) {
+            weights = vec![1; places.len()];
+        }
+        let mut drawn = random.below(weights.iter().sum());
+        let chosen = weights.iter().position(|&weight| {
+            let here = drawn < weight;
+            drawn = drawn.saturating_sub(weight);
+            here
+        });
+        let place = places[chosen.expect("the draw is less than the sum")];
+        self.octaves[place.octave] -= 1;
+        self.relations[place.relation] -= 1;
+        let count = u32::try_from((place.to - place.from) / place.step + 1).expect("some thousand");
+        // Forward in small steps, back in large ones: there is more going forward than back.
+        let steps = (0..3).map(|_| random.below(count)).min().unwrap_or(0);
+        place.from + place.step * u64::from(steps)
+    }
+}
+
+fn is_open_seek(request: &Request) -> bool {
+    request.bytes.is_none() && request.place != Place::Next
+}
+
+fn as_request(step: &Rough, write: bool) -> Option<&Request> {
+    match step {
+        Rough::Data(request) if request.write == write => Some(request),
+        _ => None,
+    }
+}
+
+/// Offsets keep the alignment that their originals had before all but three digits were lost: 2,048 bytes for pages
+/// and 512 for sectors, divided by 256.
+fn alignment(bytes: u32) -> u64 {
+    match bytes {
+        2048.. => 8,
+        512.. => 2,
+        _ => 1,
+    }
+}
+
+/// Offsets `from` .. `to` (inclusive), all of one octave and one relation.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: u64,
+    to: u64,
+    step: u64,
+    octave: usize,
+    relation: usize,
+}
+
+fn possible(before: Option<(u64, u64)>, last: u64, step: u64) -> Vec<Stretch> {
+    let mut borders: Vec<u64> = OCTAVES.to_vec();
+    borders.push(LAST_OCTAVE_END);
+    if let Some((start, end)) = before {
+        borders.extend([start, start + 1, end, end + 1]);
+    }
+    borders.sort_unstable();
+    borders.dedup();
+    let mut stretches = Vec::new();
+    for pair in borders.windows(2) {
+        let (from, to) = (pair[0], (pair[1] - 1).min(last));
+        let relation = relation(before, from);
+        if from > to || relation == SEQUENTIAL || from >= LAST_OCTAVE_END {
+            continue;
+        }
+        let (aligned_from, aligned_to) = (from.next_multiple_of(step), to / step * step);
+        let (from, to, step) = if aligned_from <= aligned_to {
+            (aligned_from, aligned_to, step)
+        } else {
+            (from, to, 1)
+        };
+        stretches.push(Stretch {
+            from,
+            to,
+            step,
+            octave: octave(from),
+            relation,
+        });
+    }
+    stretches
+}
+
+/// A file as far as offsets depend on it.
+#[derive(Debug, Default)]
+struct Files {
+    sizes: Vec<u64>,
+    paths: HashMap<PathId, usize>,
+    slots: HashMap<Slot, usize>,
+}
+
+impl Files {
+    fn follow(&mut self, action: &FileAction, documents: &impl Fn(PathId) -> u64) {
+        match *action {
+            FileAction::Open {
+                presence: Presence::NotThere,
+                ..
+            } => {}
+            FileAction::Open {
+                slot, path, intent, ..
+            } => {
+                let file = match (intent, self.paths.get(&path)) {
+                    (Intent::Make, _) => self.add(path, 0),
+                    (_, Some(&file)) => file,
+                    (_, None) => self.add(path, documents(path)),
+                };
+                self.slots.insert(slot, file);
+            }
+            FileAction::Rename { from, to } => {
+                let file = self.paths.remove(&from).expect("a file that the script made");
+                self.paths.insert(to, file);
+            }
+            FileAction::Delete { path, .. } => {
+                self.paths.remove(&path);
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, path: PathId, bytes: u64) -> usize {
+        self.sizes.push(bytes);
+        self.paths.insert(path, self.sizes.len() - 1);
+        self.sizes.len() - 1
+    }
+}
+
+/// The last request of one kind on a handle.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    /// As the tables see it.
+    classic: Option<(u64, u64)>,
+    /// Where it really ended: elsewhere, with true offsets.
+    end: u64,
+    generation: u32,
+}
+
+/// Chooses what an application's script leaves open.
+pub(super) struct Filler<'a, D> {
+    /// Sizes of the files of the workspace.
+    documents: &'a D,
+    true_offsets: bool,
+    files: Files,
+    lasts: HashMap<(Slot, bool), Last>,
+    /// Runs of writes so far: each has a generation of its own.
+    runs: u32,
+}
+
+impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
+    pub(super) fn new(documents: &'a D, true_offsets: bool) -> Self {
+        Self {
+            documents,
+            true_offsets,
+            files: Files::default(),
+            lasts: HashMap::new(),
+            runs: 0,
+        }
+    }
+
+    /// The actions of the application, in order.
+    pub(super) fn fill(
+        mut self,
+        application: usize,
+        steps: &[Rough],
+        random: &mut RandomStream,
+    ) -> Vec<FileAction> {
+        let mut reads = Due::new(application, false, steps, random);
+        let mut writes = Due::new(application, true, steps, random);
+        let mut actions = Vec::with_capacity(steps.len());
+        for step in steps {
+            match step {
+                Rough::Act(action) => {
+                    self.follow(action);
+                    actions.push(*action);
+                }
+                Rough::Data(request) => {
+                    let due = if request.write { &mut writes } else { &mut reads };
+                    actions.push(self.place(request, due, random));
+                }
+                Rough::Burst(..) => unreachable!("bursts are written out before"),
+            }
+        }
+        actions
+    }
+
+    /// The actions of a piece that leaves nothing open.
+    pub(super) fn follow_all(mut self, steps: &[Rough]) -> Vec<FileAction> {
+        let mut actions = Vec::with_capacity(steps.len());
+        for step in steps {
+            match step {
+                Rough::Act(action) => {
+                    self.follow(action);
+                    actions.push(*action);
+                }
+                Rough::Data(request) => {
+                    let last = self.last(request);
+                    let offset = match request.place {
+                        Place::At(offset) => offset,
+                        Place::Next => last.end,
+                        Place::Seek => unreachable!("only applications leave offsets open"),
+                    };
+                    actions.push(self.note(request, offset, offset, request.bytes.expect("a size")));
+                }
+                Rough::Burst(..) => unreachable!("only applications have bursts"),
+            }
+        }
+        actions
+    }
+
+    fn follow(&mut self, action: &FileAction) {
+        if let FileAction::Open { slot, .. } = *action {
+            self.lasts.remove(&(slot, false));
+            self.lasts.remove(&(slot, true));
+        }
+        self.files.follow(action, self.documents);
+    }
+
+    fn last(&self, request: &Request) -> Last {
+        self.lasts
+            .get(&(request.slot, request.write))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn place(&mut self, request: &Request, due: &mut Due, random: &mut RandomStream) -> FileAction {
+        let file_bytes = self.files.sizes[self.files.slots[&request.slot]];
+        let last = self.last(request);
+        let before_end = last.classic.map_or(0, |(_, end)| end);
+        let mut classic = match request.place {
+            Place::At(offset) => Some(offset),
+            Place::Next => Some(before_end),
+            Place::Seek => None,
+        };
+        let room = file_bytes.saturating_sub(classic.unwrap_or(0));
+        let bytes = request.bytes.unwrap_or_else(|| due.take_size(request, room));
+        if request.bytes.is_none() && u64::from(bytes) > room {
+            // It would go beyond the end of the file, so it seeks instead.
+            classic = None;
+        }
+        let offset = match classic {
+            Some(offset) => offset,
+            None => {
+                let bound = file_bytes
+                    .checked_sub(u64::from(bytes))
+                    .expect("a file that takes the request");
+                due.draw_offset(last.classic, bytes, bound, random)
+            }
+        };
+        let real = match request.place {
+            _ if !self.true_offsets => offset,
+            Place::Next if last.end + u64::from(bytes) <= file_bytes.max(offset + u64::from(bytes)) => {
+                last.end
+            }
+            Place::Seek => true_offset(offset, u64::from(bytes), file_bytes),
+            _ => offset,
+        };
+        self.note(request, offset, real, bytes)
+    }
+
+    fn note(&mut self, request: &Request, classic: u64, offset: u64, bytes: u32) -> FileAction {
+        let slot = request.slot;
+        let last = self.lasts.entry((slot, request.write)).or_default();
+        let continues = last.classic.is_some() && offset == last.end;
+        if request.write && !continues {
+            self.runs += 1;
+            last.generation = self.runs;
+        }
+        last.classic = Some((classic, classic + u64::from(bytes)));
+        last.end = offset + u64::from(bytes);
+        let (generation, end) = (last.generation, last.end);
+        if !request.write {
+            return FileAction::Read { slot, offset, bytes };
+        }
+        let size = &mut self.files.sizes[self.files.slots[&slot]];
+        *size = (*size).max(end);
+        FileAction::Write {
+            slot,
+            offset,
+            bytes,
+            generation,
+        }
+    }
+}
+
+/// The offset that three digits may have been left of: with two digits more, or one, as far as the file reaches.
+fn true_offset(offset: u64, bytes: u64, file_bytes: u64) -> u64 {
+    let digits = [256, 16].into_iter().map(|factor| offset * factor);
+    let mut within = digits.filter(|longer| offset >= 256 && longer + bytes <= file_bytes);
+    within.next().unwrap_or(offset)
+}

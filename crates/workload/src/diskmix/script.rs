@@ -1,0 +1,235 @@
+//! What all clients play: names and operations of every piece, generated once and then fixed.
+//!
+//! Not for: the order of pieces and recovery from errors (`play.rs`).
+
+use super::draft::{Draft, Names, Rough, PATTERNS};
+use super::facts::{APPS, DOCUMENT_BYTES, SEED_DIRECTORY, SEED_FILES_BYTES};
+use super::fill::Filler;
+use super::share::write_out;
+use super::{apps, phases, workspace, DiskMixOptions};
+use crate::random::RandomStream;
+use crate::{ClassId, FileAction, FileCatalogue, FileOp, Intent, PathId, Presence};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The seed that scripts are generated from: it is the version of the workload. With another, figures are no longer
+/// comparable.
+const SCRIPT_SEED: u64 = u64::from_le_bytes(*b"diskmix1");
+
+/// Numbers of pieces: first the applications.
+pub(super) const SEED_WRITE: usize = APPS.len();
+pub(super) const SEED_READ: usize = SEED_WRITE + 1;
+pub(super) const SWEEP: usize = SEED_READ + 1;
+
+/// Names of the classes of operations, in the order of [`class_of`].
+const CLASSES: [&str; 13] = [
+    "open",
+    "create",
+    "close",
+    "read",
+    "write",
+    "delete",
+    "rename",
+    "find",
+    "get attributes",
+    "set attributes",
+    "free space",
+    "flush",
+    "lock",
+];
+
+/// The class that an action is counted under.
+pub(super) fn class_of(action: &FileAction) -> ClassId {
+    ClassId(match action {
+        FileAction::Open {
+            intent: Intent::Make | Intent::MakeOrEdit | Intent::Replace,
+            ..
+        }
+        | FileAction::MakeDirectory { .. } => 1,
+        FileAction::Open { .. } => 0,
+        FileAction::Close { .. } => 2,
+        FileAction::Read { .. } => 3,
+        FileAction::Write { .. } => 4,
+        FileAction::Delete { .. } | FileAction::RemoveDirectory { .. } => 5,
+        FileAction::Rename { .. } => 6,
+        FileAction::Find { .. } => 7,
+        FileAction::QueryFile { .. } | FileAction::QueryPath { .. } => 8,
+        FileAction::SetTimes { .. } | FileAction::SetEnd { .. } => 9,
+        FileAction::QuerySpace => 10,
+        FileAction::Flush { .. } => 11,
+        FileAction::Lock { .. } | FileAction::Unlock { .. } => 12,
+    })
+}
+
+/// One piece of work.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    /// Generations of writes count from 1 in each piece.
+    pub(super) steps: Vec<FileOp>,
+    /// How many generations its writes have.
+    pub(super) generations: u32,
+    /// Every path that it may have made a file at, or the sweep found one at.
+    pub(super) made: Vec<PathId>,
+}
+
+impl Piece {
+    fn new(actions: Vec<FileAction>) -> Self {
+        let mut made = BTreeSet::new();
+        let mut generations = 0;
+        for action in &actions {
+            match *action {
+                FileAction::Open {
+                    path,
+                    intent: Intent::Make,
+                    ..
+                }
+                | FileAction::Rename { to: path, .. }
+                | FileAction::Delete { path, .. } => {
+                    made.insert(path);
+                }
+                FileAction::Write { generation, .. } => generations = generations.max(generation),
+                _ => {}
+            }
+        }
+        let steps = actions.into_iter().map(|action| FileOp {
+            class: class_of(&action),
+            action,
+        });
+        Self {
+            steps: steps.collect(),
+            generations,
+            made: made.into_iter().collect(),
+        }
+    }
+
+    /// Files that stand at its end and did not at its beginning, in the order in which they came.
+    fn left(&self) -> Vec<PathId> {
+        let mut left = Vec::new();
+        for step in &self.steps {
+            match step.action {
+                FileAction::Open {
+                    path,
+                    intent: Intent::Make,
+                    ..
+                } => left.push(path),
+                FileAction::Rename { from, to } => {
+                    left.retain(|&path| path != from);
+                    left.push(to);
+                }
+                FileAction::Delete { path, .. } => left.retain(|&other| other != path),
+                _ => {}
+            }
+        }
+        left
+    }
+}
+
+/// The scripts of all pieces, and the names that they use.
+#[derive(Clone, Debug)]
+pub struct Script {
+    pub(super) options: DiskMixOptions,
+    pub(super) catalogue: FileCatalogue,
+    /// The applications, seed write and seed read, and the sweep.
+    pub(super) pieces: Vec<Piece>,
+    /// Directories of the workspace below the client's own.
+    pub(super) directories: Vec<PathId>,
+    /// Files of the workspace and their sizes, fillers included.
+    pub(super) files: Vec<(PathId, u64)>,
+    pub(super) marker: PathId,
+    /// The most files that a piece has open at once.
+    pub(super) slots: usize,
+}
+
+impl Script {
+    /// The scripts for these options: the same at every call, on every machine.
+    #[must_use]
+    pub fn load(options: &DiskMixOptions) -> Arc<Self> {
+        let mut names = Names::default();
+        names.id("");
+        let directories = APPS
+            .iter()
+            .chain([&SEED_DIRECTORY])
+            .map(|name| names.id(name))
+            .collect();
+        let files = workspace::files(&mut names, options.workspace_bytes);
+        let marker = names.id(workspace::MARKER);
+        let mut pieces: Vec<Piece> = (0..APPS.len())
+            .map(|application| application_piece(application, &mut names, options))
+            .collect();
+        let legacy = options.legacy_seed_reads;
+        pieces.push(other_piece(&mut names, phases::write_seeds));
+        pieces.push(other_piece(&mut names, |draft| phases::read_seeds(draft, legacy)));
+        let left: Vec<PathId> = pieces.iter().flat_map(Piece::left).collect();
+        pieces.push(other_piece(&mut names, |draft| phases::sweep(draft, &left)));
+        let slots = pieces.iter().map(slots_of).max().unwrap_or(0);
+        Arc::new(Self {
+            options: *options,
+            catalogue: FileCatalogue {
+                classes: CLASSES.map(str::to_owned).to_vec(),
+                paths: names.paths,
+                patterns: PATTERNS.map(str::to_owned).to_vec(),
+            },
+            pieces,
+            directories,
+            files,
+            marker,
+            slots,
+        })
+    }
+
+    /// The names that all clients use.
+    #[must_use]
+    pub fn catalogue(&self) -> &FileCatalogue {
+        &self.catalogue
+    }
+
+    /// What it was generated for.
+    #[must_use]
+    pub fn options(&self) -> &DiskMixOptions {
+        &self.options
+    }
+
+    /// The files of a workspace with their sizes, in bytes.
+    pub fn files(&self) -> impl Iterator<Item = (PathId, u64)> + '_ {
+        self.files.iter().copied()
+    }
+}
+
+fn application_piece(application: usize, names: &mut Names, options: &DiskMixOptions) -> Piece {
+    let mut draft = Draft::new(names, APPS[application]);
+    apps::write(application, &mut draft);
+    let number = u32::try_from(application).expect("less than eight");
+    let steps = write_out(
+        application,
+        &draft.steps,
+        &mut RandomStream::of_thread(SCRIPT_SEED, number, 0),
+    );
+    let documents = |_: PathId| DOCUMENT_BYTES;
+    let filler = Filler::new(&documents, options.true_offsets);
+    Piece::new(filler.fill(
+        application,
+        &steps,
+        &mut RandomStream::of_thread(SCRIPT_SEED, number, 1),
+    ))
+}
+
+fn other_piece(names: &mut Names, write: impl FnOnce(&mut Draft<'_>)) -> Piece {
+    let mut draft = Draft::new(names, SEED_DIRECTORY);
+    write(&mut draft);
+    let steps: Vec<Rough> = draft.steps;
+    // Chunks end within the largest file; they never depend on where a file ends.
+    let documents = |_: PathId| SEED_FILES_BYTES[2];
+    Piece::new(Filler::new(&documents, false).follow_all(&steps))
+}
+
+fn slots_of(piece: &Piece) -> usize {
+    let slots = piece.steps.iter().filter_map(|step| match step.action {
+        FileAction::Open {
+            slot,
+            presence: Presence::There,
+            ..
+        } => Some(usize::from(slot.0) + 1),
+        _ => None,
+    });
+    slots.max().unwrap_or(0)
+}

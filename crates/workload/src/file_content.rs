@@ -1,0 +1,91 @@
+//! What stands in files: incompressible, seeded, and known to whoever reads it back.
+//!
+//! Contents are stretches of one pool of random bytes, so that a write needs no copy and a check is one comparison.
+//! Its period is a prime number of bytes: no two blocks of a file are alike at the block sizes that servers look at.
+
+use crate::random::RandomStream;
+use std::sync::OnceLock;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Bytes after which the pool repeats itself: the largest prime below 1 MiB.
+const PERIOD: usize = 1_048_573;
+/// The most that can be had in one piece.
+pub const MOST_BYTES_AT_ONCE: usize = 1 << 20;
+const FILE_SEED: u64 = u64::from_le_bytes(*b"shifts01");
+
+fn pool() -> &'static [u8] {
+    static POOL: OnceLock<Box<[u8]>> = OnceLock::new();
+    POOL.get_or_init(|| {
+        let mut pool = vec![0; PERIOD + MOST_BYTES_AT_ONCE];
+        RandomStream::of_file("pool").fill(&mut pool[..PERIOD]);
+        let (once, again) = pool.split_at_mut(PERIOD);
+        again.copy_from_slice(&once[..MOST_BYTES_AT_ONCE.min(PERIOD)].repeat(2)[..MOST_BYTES_AT_ONCE]);
+        pool.into_boxed_slice()
+    })
+}
+
+/// A file as far as its content goes: whose it is, which one, and which of its writings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writing {
+    /// The client that writes it.
+    pub client: u32,
+    /// The file, by a number that stays with it when it is renamed.
+    pub file: u32,
+    /// Raised whenever the file, or a part of it, is written anew.
+    pub generation: u32,
+}
+
+/// The `bytes` from `offset` on, [`MOST_BYTES_AT_ONCE`] at most.
+#[must_use]
+pub fn content_of(writing: Writing, offset: u64, bytes: usize) -> &'static [u8] {
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&writing.client.to_le_bytes());
+    key[4..8].copy_from_slice(&writing.file.to_le_bytes());
+    key[8..].copy_from_slice(&writing.generation.to_le_bytes());
+    let shift = xxh3_64_with_seed(&key, FILE_SEED) % PERIOD as u64;
+    let start = ((shift + offset % PERIOD as u64) % PERIOD as u64) as usize;
+    &pool()[start..start + bytes]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Writing = Writing {
+        client: 1,
+        file: 2,
+        generation: 3,
+    };
+
+    #[test]
+    fn content_continues_whatever_the_pieces() {
+        let whole = content_of(ONE, 5_000_000, 10_000);
+        let pieces: Vec<u8> = (0..10)
+            .flat_map(|piece| content_of(ONE, 5_000_000 + piece * 1000, 1000))
+            .copied()
+            .collect();
+        assert_eq!(whole, pieces);
+        assert_eq!(
+            content_of(ONE, PERIOD as u64 - 1, MOST_BYTES_AT_ONCE).len(),
+            MOST_BYTES_AT_ONCE
+        );
+    }
+
+    #[test]
+    fn clients_files_and_generations_differ() {
+        let of = |client, file, generation| {
+            content_of(
+                Writing {
+                    client,
+                    file,
+                    generation,
+                },
+                0,
+                64,
+            )
+        };
+        assert_ne!(of(1, 2, 3), of(2, 2, 3));
+        assert_ne!(of(1, 2, 3), of(1, 3, 3));
+        assert_ne!(of(1, 2, 3), of(1, 2, 4));
+    }
+}

@@ -1,0 +1,540 @@
+//! A recording followed line by line: which names and handles there are, and what that makes of each operation.
+//!
+//! Not for: the form of a line (`line.rs`), nor for repeating passes (`play.rs`).
+
+use super::line::{self, Answer, Line, Request};
+use super::{build_file, class_of, LoadFile, LoadFileError, CLASSES, RESTORE};
+use crate::{FileAction, FileCatalogue, FileOp, Intent, PathId, Presence, Slot};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The client's own directory.
+const ROOT: PathId = PathId(0);
+/// Bits of the options of an open (MS-SMB2 2.2.13, CreateOptions).
+const DIRECTORY: u64 = 0x1;
+/// Its dispositions, as they are numbered there.
+const OPEN: u64 = 1;
+const CREATE: u64 = 2;
+const OPEN_IF: u64 = 3;
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Directory,
+    File { bytes: u64 },
+}
+
+/// A file that is open.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    slot: Slot,
+    path: PathId,
+    /// Which step opened it.
+    step: usize,
+    /// Opened for no certain kind of file, and not used for data: for its attributes, or for a rename.
+    looks: bool,
+}
+
+#[derive(Default)]
+struct Follower {
+    catalogue: FileCatalogue,
+    ids: HashMap<String, PathId>,
+    nodes: BTreeMap<PathId, Node>,
+    handles: HashMap<u64, Open>,
+    free_slots: BTreeSet<u16>,
+    slots: u16,
+    counts: BTreeMap<&'static str, u64>,
+    steps: Vec<FileOp>,
+    generations: u32,
+    setup: Setup,
+    /// A deltree of everything waits to be carried out until there is an operation after it.
+    tree_goes: bool,
+    /// Paths that a pass makes something at beside what it began with, and those of its own that it removes.
+    made: BTreeSet<PathId>,
+    removed: BTreeSet<PathId>,
+}
+
+/// The beginning that makes files and uses none of them.
+#[derive(Default)]
+struct Setup {
+    over: bool,
+    /// The step after the last one at which everything that was made had been closed.
+    end: usize,
+    /// Names that were there at that time.
+    names: usize,
+    /// What was made so far, in order.
+    made: Vec<PathId>,
+    /// What there is when it is over.
+    nodes: BTreeMap<PathId, Node>,
+}
+
+/// Understands a whole file.
+pub(super) fn follow(content: &[u8]) -> Result<LoadFile, LoadFileError> {
+    let mut follower = Follower::default();
+    follower.id("");
+    follower.nodes.insert(ROOT, Node::Directory);
+    let mut error = LoadFileError::default();
+    for (number, line) in (1..).zip(content.split(|&byte| byte == b'\n')) {
+        let read = std::str::from_utf8(line)
+            .map_err(|_| "is not UTF-8".to_owned())
+            .and_then(line::parse);
+        let followed = read.and_then(|line| line.map_or(Ok(()), |line| follower.take(&line)));
+        if let Err(problem) = followed {
+            error.add(number, problem);
+        }
+    }
+    follower.end_setup();
+    if error.problems.is_empty() && follower.steps.len() == follower.setup.end {
+        error.add(0, "there is nothing to replay after the set-up".to_owned());
+    }
+    if error.problems.is_empty() {
+        Ok(follower.finish(xxh3_64(content)))
+    } else {
+        Err(error)
+    }
+}
+
+impl Follower {
+    fn take(&mut self, line: &Line<'_>) -> Result<(), String> {
+        *self.counts.entry(line.name).or_default() += 1;
+        if std::mem::take(&mut self.tree_goes) {
+            self.delete_tree(ROOT);
+        }
+        if !self.setup.over && !builds(line) {
+            self.end_setup();
+        }
+        let there = line.answer == Answer::Ok;
+        match line.request {
+            Request::Open { path, options, disposition, handle } if there => {
+                self.open(path, options, disposition, handle)?;
+            }
+            Request::Open { path, disposition, .. } => self.open_in_vain(path, disposition)?,
+            Request::QueryPath { path } => {
+                let presence = self.presence(path, there)?;
+                let path = self.path(path)?;
+                self.push(FileAction::QueryPath { path, presence });
+            }
+            Request::Find { path } => self.find(path, there)?,
+            Request::Delete { path } => {
+                let presence = self.presence(path, there)?;
+                let path = self.path(path)?;
+                self.push(FileAction::Delete { path, presence });
+                self.remove(path);
+            }
+            _ if !there => return Err(format!("{} of something that is not there can't be replayed", line.name)),
+            Request::Rename { from, to } => self.rename(from, to)?,
+            Request::MakeDirectory { path } => self.make_directory(path)?,
+            Request::RemoveDirectory { path } => {
+                self.presence(path, true)?;
+                let path = self.path(path)?;
+                let presence = Presence::There;
+                self.push(FileAction::RemoveDirectory { path, presence });
+                self.remove(path);
+            }
+            Request::DeleteTree { path } => match self.path(path)? {
+                ROOT => self.tree_goes = true,
+                path => self.delete_tree(path),
+            },
+            Request::QuerySpace => self.push(FileAction::QuerySpace),
+            Request::Close { handle } => self.close(handle)?,
+            _ => self.use_handle(&line.request)?,
+        }
+        if !self.setup.over && self.handles.is_empty() && !looks(line) {
+            self.setup.end = self.steps.len();
+            self.setup.names = self.setup.made.len();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, action: FileAction) {
+        let class = class_of(&action);
+        self.steps.push(FileOp { class, action });
+    }
+
+    /// The number of a path below the client's directory, which has one spelling.
+    fn id(&mut self, path: &str) -> PathId {
+        let next = PathId(u32::try_from(self.catalogue.paths.len()).unwrap_or(u32::MAX));
+        let paths = &mut self.catalogue.paths;
+        *self.ids.entry(path.to_uppercase()).or_insert_with(|| {
+            paths.push(path.to_owned());
+            next
+        })
+    }
+
+    /// The number of a path as it stands in the file.
+    fn path(&mut self, path: &str) -> Result<PathId, String> {
+        let below = below_client(path)?;
+        Ok(self.id(&below))
+    }
+
+    /// The recorded answer as what must be, where it agrees with what was made so far.
+    fn presence(&mut self, path: &str, there: bool) -> Result<Presence, String> {
+        let id = self.path(path)?;
+        match (there, self.nodes.contains_key(&id)) {
+            (true, true) => Ok(Presence::There),
+            (false, false) => Ok(Presence::NotThere),
+            (true, false) => Err(format!("\"{path}\" is used, and nothing has made it")),
+            (false, true) => Err(format!("\"{path}\" was not there, and something has made it")),
+        }
+    }
+
+    fn make(&mut self, path: PathId, node: Node) -> Result<(), String> {
+        let text = &self.catalogue.paths[path.0 as usize];
+        let parent = text.rsplit_once('/').map_or(String::new(), |(parent, _)| parent.to_owned());
+        let parent = self.id(&parent);
+        if self.nodes.get(&parent) != Some(&Node::Directory) {
+            return Err("nothing has made the directory that it is in".to_owned());
+        }
+        if self.setup.over {
+            self.made.insert(path);
+        } else if !self.nodes.contains_key(&path) {
+            self.setup.made.push(path);
+        }
+        self.nodes.insert(path, node);
+        Ok(())
+    }
+
+    fn remove(&mut self, path: PathId) {
+        self.removed.insert(path);
+        self.nodes.remove(&path);
+    }
+
+    fn open(&mut self, path: &str, options: u64, disposition: u64, handle: u64) -> Result<(), String> {
+        if self.handles.contains_key(&handle) {
+            return Err(format!("handle {handle} is open already"));
+        }
+        let id = self.path(path)?;
+        let node = self.nodes.get(&id).copied();
+        let directory = node.map_or(options & DIRECTORY != 0, |node| node == Node::Directory);
+        let intent = match (disposition, node) {
+            // The client's directory is made by nobody but its preparation.
+            (CREATE, Some(_)) if id == ROOT => Intent::MakeOrEdit,
+            (OPEN, None) => return Err(format!("\"{path}\" is opened, and nothing has made it")),
+            (CREATE, Some(_)) => return Err(format!("\"{path}\" is made, and is there already")),
+            (OPEN, Some(_)) if directory => Intent::Look,
+            (OPEN, Some(_)) => Intent::Edit,
+            (CREATE, None) => Intent::Make,
+            (OPEN_IF, _) => Intent::MakeOrEdit,
+            // Superseded, or overwritten.
+            (0 | 4 | 5, _) => Intent::Replace,
+            _ => return Err(format!("there is no disposition {disposition}")),
+        };
+        if intent == Intent::Replace || node.is_none() {
+            let made = if directory { Node::Directory } else { Node::File { bytes: 0 } };
+            self.make(id, made)?;
+        }
+        let slot = self.take_slot()?;
+        let open = Open {
+            slot,
+            path: id,
+            step: self.steps.len(),
+            looks: options == 0 && disposition == OPEN,
+        };
+        self.handles.insert(handle, open);
+        self.push(FileAction::Open {
+            slot,
+            path: id,
+            intent,
+            directory,
+            presence: Presence::There,
+        });
+        Ok(())
+    }
+
+    fn open_in_vain(&mut self, path: &str, disposition: u64) -> Result<(), String> {
+        if disposition != OPEN {
+            return Err(format!("\"{path}\" could not be made; that can't be replayed"));
+        }
+        let presence = self.presence(path, false)?;
+        let slot = self.take_slot()?;
+        self.free_slots.insert(slot.0);
+        let path = self.path(path)?;
+        self.push(FileAction::Open {
+            slot,
+            path,
+            intent: Intent::Edit,
+            directory: false,
+            presence,
+        });
+        Ok(())
+    }
+
+    fn take_slot(&mut self) -> Result<Slot, String> {
+        if let Some(slot) = self.free_slots.pop_first() {
+            return Ok(Slot(slot));
+        }
+        let slot = self.slots;
+        self.slots = slot.checked_add(1).ok_or("too many files are open at once")?;
+        Ok(Slot(slot))
+    }
+
+    fn close(&mut self, handle: u64) -> Result<(), String> {
+        let open = self.handles.remove(&handle).ok_or_else(|| not_open(handle))?;
+        self.free_slots.insert(open.slot.0);
+        self.settle(&open);
+        self.push(FileAction::Close { slot: open.slot });
+        Ok(())
+    }
+
+    /// Now it is known what a file was opened for.
+    fn settle(&mut self, open: &Open) {
+        if let FileAction::Open { intent, .. } = &mut self.steps[open.step].action {
+            if open.looks && *intent == Intent::Edit {
+                *intent = Intent::Look;
+            }
+        }
+    }
+
+    fn use_handle(&mut self, request: &Request<'_>) -> Result<(), String> {
+        let (Request::Read { handle, .. }
+        | Request::Write { handle, .. }
+        | Request::Flush { handle }
+        | Request::Lock { handle, .. }
+        | Request::Unlock { handle, .. }
+        | Request::QueryFile { handle }
+        | Request::SetTimes { handle }) = *request
+        else {
+            return Ok(());
+        };
+        let open = self.handles.get_mut(&handle).ok_or_else(|| not_open(handle))?;
+        let (slot, path) = (open.slot, open.path);
+        open.looks &= matches!(request, Request::QueryFile { .. } | Request::SetTimes { .. });
+        let action = match *request {
+            Request::Read { offset, bytes, .. } => FileAction::Read { slot, offset, bytes },
+            Request::Write { offset, bytes, .. } => {
+                if let Some(Node::File { bytes: size }) = self.nodes.get_mut(&path) {
+                    *size = (*size).max(offset + u64::from(bytes));
+                }
+                self.generations = self.generations.wrapping_add(1);
+                let generation = self.generations;
+                FileAction::Write { slot, offset, bytes, generation }
+            }
+            Request::Flush { .. } => FileAction::Flush { slot },
+            Request::Lock { offset, bytes, .. } => FileAction::Lock { slot, offset, bytes },
+            Request::Unlock { offset, bytes, .. } => FileAction::Unlock { slot, offset, bytes },
+            Request::SetTimes { .. } => FileAction::SetTimes { slot },
+            _ => FileAction::QueryFile { slot },
+        };
+        self.push(action);
+        Ok(())
+    }
+
+    fn find(&mut self, path: &str, there: bool) -> Result<(), String> {
+        let (directory, pattern) = path.rsplit_once(['\\', '/']).unwrap_or(("", path));
+        let directory = self.path(directory)?;
+        if there && self.nodes.get(&directory) != Some(&Node::Directory) {
+            return Err(format!("\"{path}\" is searched, and nothing has made that directory"));
+        }
+        // DOS's own wildcards (MS-FSCC 2.1.4.3), which differ from these at a name's last point alone.
+        let pattern = pattern.replace('<', "*").replace('>', "?");
+        let patterns = &mut self.catalogue.patterns;
+        let number = patterns.iter().position(|known| *known == pattern).unwrap_or_else(|| {
+            patterns.push(pattern);
+            patterns.len() - 1
+        });
+        let pattern = u16::try_from(number).map_err(|_| "too many different patterns")?;
+        let presence = if there { Presence::There } else { Presence::NotThere };
+        self.push(FileAction::Find {
+            directory,
+            pattern,
+            presence,
+        });
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), String> {
+        self.presence(from, true)?;
+        self.presence(to, false)?;
+        let (from, to) = (self.path(from)?, self.path(to)?);
+        let Some(&node @ Node::File { .. }) = self.nodes.get(&from) else {
+            return Err("directories can't be renamed again".to_owned());
+        };
+        self.make(to, node)?;
+        self.remove(from);
+        for open in self.handles.values_mut().filter(|open| open.path == from) {
+            open.path = to;
+        }
+        self.push(FileAction::Rename { from, to });
+        Ok(())
+    }
+
+    fn make_directory(&mut self, path: &str) -> Result<(), String> {
+        let id = self.path(path)?;
+        // dbench asks for its own directories whether they are there or not.
+        let presence = if self.nodes.contains_key(&id) { Presence::Either } else { Presence::NotThere };
+        if presence == Presence::NotThere {
+            self.make(id, Node::Directory)?;
+        }
+        self.push(FileAction::MakeDirectory { path: id, presence });
+        Ok(())
+    }
+
+    /// Removes everything below `root` and, unless it is the client's directory, itself: contents before directories.
+    fn delete_tree(&mut self, root: PathId) {
+        let within = format!("{}/", self.catalogue.paths[root.0 as usize]);
+        let paths = &self.catalogue.paths;
+        let is_below = |path: &PathId| {
+            *path != ROOT && (root == ROOT || *path == root || paths[path.0 as usize].starts_with(&within))
+        };
+        let mut below: Vec<PathId> = self.nodes.keys().copied().filter(is_below).collect();
+        below.sort_by_key(|path| std::cmp::Reverse(paths[path.0 as usize].len()));
+        for path in below {
+            let presence = Presence::There;
+            self.push(match self.nodes[&path] {
+                Node::Directory => FileAction::RemoveDirectory { path, presence },
+                Node::File { .. } => FileAction::Delete { path, presence },
+            });
+            self.remove(path);
+        }
+    }
+
+    /// From here on, what there is gets used. What the set-up had not closed by its end belongs to the pass.
+    fn end_setup(&mut self) {
+        if std::mem::replace(&mut self.setup.over, true) {
+            return;
+        }
+        let (of_setup, of_pass) = self.setup.made.split_at(self.setup.names);
+        self.made.extend(of_pass);
+        self.setup.nodes = of_setup
+            .iter()
+            .filter_map(|path| Some((*path, *self.nodes.get(path)?)))
+            .collect();
+        self.setup.nodes.insert(ROOT, Node::Directory);
+        self.removed.clear();
+    }
+
+    fn finish(mut self, digest: u64) -> LoadFile {
+        let marker = self.id(&format!("serverdyno-{digest:016x}.mrk"));
+        let left_open: Vec<Open> = self.handles.drain().map(|(_, open)| open).collect();
+        left_open.iter().for_each(|open| self.settle(open));
+        let steps = self.steps.split_off(self.setup.end);
+        let mut restore: Vec<FileAction> = left_open
+            .iter()
+            .map(|open| FileAction::Close { slot: open.slot })
+            .collect();
+        restore.extend(self.way_back(&self.nodes, Presence::There));
+        // Whatever may be there that should not, and whatever should be that may not.
+        let mut anything = self.setup.nodes.clone();
+        anything.retain(|path, _| !self.removed.contains(path));
+        anything.extend(self.made.iter().map(|path| (*path, Node::File { bytes: 0 })));
+        anything.extend(self.made_directories());
+        let recovery = self.way_back(&anything, Presence::Either);
+
+        let mut directories: Vec<PathId> = Vec::new();
+        let mut files = Vec::new();
+        for (&path, &node) in &self.setup.nodes {
+            match node {
+                Node::Directory => directories.push(path),
+                Node::File { bytes } => files.push((path, bytes)),
+            }
+        }
+        directories.sort_by_key(|path| self.catalogue.paths[path.0 as usize].len());
+        let restore = restore.into_iter().map(|action| FileOp {
+            class: RESTORE,
+            action,
+        });
+        LoadFile {
+            catalogue: FileCatalogue {
+                classes: CLASSES.map(str::to_owned).to_vec(),
+                ..self.catalogue
+            },
+            counts: self.counts,
+            steps,
+            restore: restore.collect(),
+            recovery,
+            directories,
+            files,
+            marker,
+            slots: usize::from(self.slots).max(1),
+            generations: self.generations.wrapping_add(1),
+        }
+    }
+
+    /// Directories that a pass makes, as far as they can be told from its steps.
+    fn made_directories(&self) -> BTreeMap<PathId, Node> {
+        let of_step = |step: &FileOp| match step.action {
+            FileAction::MakeDirectory { path, .. } | FileAction::Open { path, directory: true, .. } => Some(path),
+            _ => None,
+        };
+        let directories = self.steps.iter().filter_map(of_step);
+        let made = directories.filter(|path| self.made.contains(path));
+        made.map(|path| (path, Node::Directory)).collect()
+    }
+
+    /// What leads from `nodes` to what a pass begins with.
+    fn way_back(&self, nodes: &BTreeMap<PathId, Node>, presence: Presence) -> Vec<FileAction> {
+        let length = |path: &PathId| self.catalogue.paths[path.0 as usize].len();
+        let mut extra: Vec<_> = nodes
+            .iter()
+            .filter(|(path, _)| !self.setup.nodes.contains_key(path))
+            .collect();
+        extra.sort_by_key(|(path, _)| std::cmp::Reverse(length(path)));
+        let mut missing: Vec<_> = self
+            .setup
+            .nodes
+            .iter()
+            .filter(|(path, _)| !nodes.contains_key(path))
+            .collect();
+        missing.sort_by_key(|(path, _)| length(path));
+
+        let mut actions: Vec<FileAction> = extra
+            .into_iter()
+            .map(|(&path, node)| match node {
+                Node::Directory => FileAction::RemoveDirectory { path, presence },
+                Node::File { .. } => FileAction::Delete { path, presence },
+            })
+            .collect();
+        for (&path, &node) in missing {
+            match node {
+                Node::Directory => actions.push(FileAction::MakeDirectory {
+                    path,
+                    presence: Presence::Either,
+                }),
+                Node::File { bytes } => build_file(&mut actions, path, bytes),
+            }
+        }
+        actions
+    }
+}
+
+fn not_open(handle: u64) -> String {
+    format!("handle {handle} is not open")
+}
+
+/// Whether a line may belong to the set-up: it makes something, or finds that something is not there yet.
+fn builds(line: &Line<'_>) -> bool {
+    match line.request {
+        Request::Open { disposition, .. } => line.answer == Answer::NotThere || disposition != OPEN,
+        Request::QueryPath { .. } | Request::Find { .. } => line.answer == Answer::NotThere,
+        Request::Close { .. }
+        | Request::Write { .. }
+        | Request::QueryFile { .. }
+        | Request::QuerySpace
+        | Request::MakeDirectory { .. }
+        | Request::DeleteTree { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether a line that may belong to the set-up makes nothing.
+fn looks(line: &Line<'_>) -> bool {
+    line.answer == Answer::NotThere || matches!(line.request, Request::QuerySpace)
+}
+
+/// A path of the file as one below the client's directory: `/` between its parts.
+fn below_client(path: &str) -> Result<String, String> {
+    let mut parts: Vec<&str> = path.split(['\\', '/']).filter(|part| !part.is_empty()).collect();
+    let known = ["clients", "client1"];
+    let own = parts.iter().zip(known).take_while(|(part, name)| part.eq_ignore_ascii_case(name)).count();
+    if own == known.len() || own == parts.len() {
+        parts.drain(..own);
+    }
+    let is_bad = |part: &&str| {
+        let has_bad = part.contains(|character: char| character.is_control() || "*?<>|:".contains(character));
+        has_bad || matches!(*part, "." | "..")
+    };
+    if let Some(part) = parts.iter().find(|part| is_bad(part)) {
+        return Err(format!("\"{path}\": \"{part}\" is no name"));
+    }
+    Ok(parts.join("/"))
+}

@@ -1,0 +1,306 @@
+//! One line of a load file: the operation's name, its arguments, and the status that the server answered with.
+//!
+//! Not for: what lines mean together.
+
+use crate::MOST_BYTES_AT_ONCE;
+
+/// What the recorded server answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Ok,
+    NotThere,
+}
+
+/// What was asked. Paths as they stand there; numbers of handles are the recorded ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request<'a> {
+    Open {
+        path: &'a str,
+        options: u64,
+        disposition: u64,
+        handle: u64,
+    },
+    Close {
+        handle: u64,
+    },
+    Read {
+        handle: u64,
+        offset: u64,
+        bytes: u32,
+    },
+    Write {
+        handle: u64,
+        offset: u64,
+        bytes: u32,
+    },
+    Flush {
+        handle: u64,
+    },
+    Lock {
+        handle: u64,
+        offset: u64,
+        bytes: u64,
+    },
+    Unlock {
+        handle: u64,
+        offset: u64,
+        bytes: u64,
+    },
+    QueryFile {
+        handle: u64,
+    },
+    SetTimes {
+        handle: u64,
+    },
+    QueryPath {
+        path: &'a str,
+    },
+    QuerySpace,
+    Find {
+        path: &'a str,
+    },
+    Rename {
+        from: &'a str,
+        to: &'a str,
+    },
+    Delete {
+        path: &'a str,
+    },
+    MakeDirectory {
+        path: &'a str,
+    },
+    RemoveDirectory {
+        path: &'a str,
+    },
+    DeleteTree {
+        path: &'a str,
+    },
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    /// The file's own name of the operation.
+    pub(super) name: &'static str,
+    pub(super) request: Request<'a>,
+    pub(super) answer: Answer,
+}
+
+/// Names of operations, and how many arguments each has between its name and its status.
+const OPERATIONS: [(&str, usize); 17] = [
+    ("NTCreateX", 4),
+    ("Close", 1),
+    ("ReadX", 4),
+    ("WriteX", 4),
+    ("Flush", 1),
+    ("LockX", 3),
+    ("UnlockX", 3),
+    ("QUERY_FILE_INFORMATION", 2),
+    ("SET_FILE_INFORMATION", 2),
+    ("QUERY_PATH_INFORMATION", 2),
+    ("QUERY_FS_INFORMATION", 1),
+    ("FIND_FIRST", 4),
+    ("Rename", 2),
+    ("Unlink", 2),
+    ("Mkdir", 1),
+    ("Rmdir", 1),
+    ("Deltree", 1),
+];
+const MOST_ARGUMENTS: usize = 4;
+/// Levels of SET_FILE_INFORMATION that set times and attributes, as SMB1 and as Windows count them.
+const BASIC_INFORMATION: [u64; 2] = [257, 1004];
+
+/// Reads one line. `None`: it is empty, or a remark.
+pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, String> {
+    let mut words = Words { rest: line };
+    let Some(first) = words.next()? else { return Ok(None) };
+    if first.starts_with('#') {
+        return Ok(None);
+    }
+    let Some((name, count)) = OPERATIONS.into_iter().find(|(name, _)| *name == first) else {
+        return Err(match first.parse::<f64>() {
+            Ok(_) => "begins with a time; timed load files are not replayed".to_owned(),
+            Err(_) => format!("\"{first}\" is no operation"),
+        });
+    };
+    let mut arguments = Arguments {
+        words: [""; MOST_ARGUMENTS],
+    };
+    for argument in &mut arguments.words[..count] {
+        *argument = words
+            .next()?
+            .ok_or_else(|| format!("{name} has {count} arguments and a status"))?;
+    }
+    let status = words.next()?.ok_or("the status is missing")?;
+    if words.next()?.is_some() {
+        return Err(format!("{name} has {count} arguments and a status, and nothing after it"));
+    }
+    Ok(Some(Line {
+        name,
+        request: arguments.request(name)?,
+        answer: answer(status)?,
+    }))
+}
+
+fn answer(status: &str) -> Result<Answer, String> {
+    // By name, or by number (MS-ERREF 2.3).
+    match status {
+        "NT_STATUS_OK" | "0x00000000" => Ok(Answer::Ok),
+        "NT_STATUS_OBJECT_NAME_NOT_FOUND"
+        | "NT_STATUS_OBJECT_PATH_NOT_FOUND"
+        | "NT_STATUS_NO_SUCH_FILE"
+        | "0xc0000034"
+        | "0xc000003a"
+        | "0xc000000f" => Ok(Answer::NotThere),
+        _ => Err(format!("status {status}: successes and missing names alone can be replayed")),
+    }
+}
+
+struct Arguments<'a> {
+    words: [&'a str; MOST_ARGUMENTS],
+}
+
+impl<'a> Arguments<'a> {
+    fn request(&self, name: &str) -> Result<Request<'a>, String> {
+        let [first, second, ..] = self.words;
+        Ok(match name {
+            "NTCreateX" => Request::Open {
+                path: first,
+                options: self.number(1)?,
+                disposition: self.number(2)?,
+                handle: self.number(3)?,
+            },
+            "Close" => Request::Close { handle: self.number(0)? },
+            "ReadX" => Request::Read {
+                handle: self.number(0)?,
+                offset: self.number(1)?,
+                bytes: self.moved_bytes()?,
+            },
+            "WriteX" => Request::Write {
+                handle: self.number(0)?,
+                offset: self.number(1)?,
+                bytes: self.moved_bytes()?,
+            },
+            "Flush" => Request::Flush { handle: self.number(0)? },
+            "LockX" => Request::Lock {
+                handle: self.number(0)?,
+                offset: self.number(1)?,
+                bytes: self.number(2)?,
+            },
+            "UnlockX" => Request::Unlock {
+                handle: self.number(0)?,
+                offset: self.number(1)?,
+                bytes: self.number(2)?,
+            },
+            "QUERY_FILE_INFORMATION" => Request::QueryFile { handle: self.number(0)? },
+            "SET_FILE_INFORMATION" => {
+                let level = self.number(1)?;
+                if !BASIC_INFORMATION.contains(&level) {
+                    return Err(format!("level {level}: times and attributes alone can be set again"));
+                }
+                Request::SetTimes { handle: self.number(0)? }
+            }
+            "QUERY_PATH_INFORMATION" => Request::QueryPath { path: first },
+            "QUERY_FS_INFORMATION" => Request::QuerySpace,
+            "FIND_FIRST" => Request::Find { path: first },
+            "Rename" => Request::Rename { from: first, to: second },
+            "Unlink" => Request::Delete { path: first },
+            "Mkdir" => Request::MakeDirectory { path: first },
+            "Rmdir" => Request::RemoveDirectory { path: first },
+            _ => Request::DeleteTree { path: first },
+        })
+    }
+
+    /// A number, decimal or hexadecimal.
+    fn number(&self, place: usize) -> Result<u64, String> {
+        let word = self.words[place];
+        let number = match word.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => word.parse(),
+        };
+        number.map_err(|_| format!("\"{word}\" is no number"))
+    }
+
+    /// The length of a read or a write.
+    fn moved_bytes(&self) -> Result<u32, String> {
+        let bytes = self.number(2)?;
+        self.number(3)?;
+        // Offsets beyond 2^62 leave no room for an end.
+        if bytes > MOST_BYTES_AT_ONCE as u64 || self.number(1)? > 1 << 62 {
+            return Err(format!("more than {MOST_BYTES_AT_ONCE} bytes at once, or too far into the file"));
+        }
+        Ok(bytes as u32)
+    }
+}
+
+/// Words between white space; quotation marks hold one together.
+struct Words<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Result<Option<&'a str>, String> {
+        let rest = self.rest.trim_start();
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let (word, behind) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').ok_or("a quotation mark is missing")?,
+            None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
+        };
+        self.rest = behind;
+        Ok(Some(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_refused(line: &str, words: &str) {
+        let problem = parse(line).expect_err(line);
+        assert!(problem.contains(words), "{line}: {problem}");
+    }
+
+    #[test]
+    fn a_line_is_a_name_with_arguments_and_a_status() {
+        let line = parse("NTCreateX \"\\clients\\client1\\a b.doc\" 0x40 0x1 9935 NT_STATUS_OBJECT_NAME_NOT_FOUND");
+        let expected = Line {
+            name: "NTCreateX",
+            request: Request::Open {
+                path: "\\clients\\client1\\a b.doc",
+                options: 0x40,
+                disposition: 1,
+                handle: 9935,
+            },
+            answer: Answer::NotThere,
+        };
+        assert_eq!(line, Ok(Some(expected)));
+        let line = parse("  ReadX 3 4096 512 100 0x00000000\r").expect("well formed").expect("an operation");
+        assert_eq!(
+            line.request,
+            Request::Read {
+                handle: 3,
+                offset: 4096,
+                bytes: 512
+            }
+        );
+        assert_eq!(parse("   "), Ok(None));
+        assert_eq!(parse("# remark"), Ok(None));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        check_refused("Copy \"a\" \"b\" NT_STATUS_OK", "\"Copy\" is no operation");
+        check_refused("0.125 Close 3 NT_STATUS_OK", "timed load files");
+        check_refused("Close 3", "status is missing");
+        check_refused("Close", "1 arguments");
+        check_refused("Close 3 NT_STATUS_OK 4", "nothing after it");
+        check_refused("Close three NT_STATUS_OK", "\"three\" is no number");
+        check_refused("Flush -1 NT_STATUS_OK", "\"-1\" is no number");
+        check_refused("Mkdir \"a NT_STATUS_OK", "quotation mark");
+        check_refused("Close 3 NT_STATUS_ACCESS_DENIED", "NT_STATUS_ACCESS_DENIED");
+        check_refused("WriteX 3 0 1048577 1048577 NT_STATUS_OK", "at once");
+        check_refused("SET_FILE_INFORMATION 3 1020 NT_STATUS_OK", "level 1020");
+    }
+}

@@ -1,0 +1,199 @@
+//! Load files of dbench: recorded operations of one client, replayed again and again.
+//!
+//! A file is understood as a whole before anything is replayed: each line is parsed (`line.rs`), then followed with the
+//! names and handles that it finds and leaves (`follow.rs`), so that a recording that contradicts itself is refused with
+//! its line number. What the beginning makes, before it uses anything that it made, is the set-up: its outcome is
+//! prepared before a mix, and its operations are not replayed. The rest is one pass; `play.rs` repeats it. Where a pass
+//! leaves other files than it found, operations of the class "restore" mend that between two passes.
+//!
+//! The names of dbench's own directory for its first client, `\clients\client1`, stand for the client's directory, as
+//! do names without it. Names that differ in case alone are one name, as on the servers that were recorded. Levels of
+//! queries are not kept: all queries of one kind are one operation.
+//!
+//! Not for: timed load files, whose pace is their own; and not for carrying operations out. Nobody permutes anything:
+//! all clients do the same in the same order.
+
+mod follow;
+mod line;
+mod play;
+
+pub use play::LoadFileReplay;
+
+use crate::{ClassId, FileAction, FileCatalogue, FileOp, Intent, PathId, Presence, Slot};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// More problems of a file than these tell nothing new.
+const MOST_PROBLEMS: usize = 50;
+/// A file is made in pieces of this size.
+const BUILD_BYTES: u32 = 65_536;
+
+/// A line that can't be understood, or contradicts those before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineProblem {
+    /// Counted from 1; 0 stands for the whole file.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// All that is wrong with a file; one problem a line when printed.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct LoadFileError {
+    /// The first ones.
+    pub problems: Vec<LineProblem>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl LoadFileError {
+    fn add(&mut self, line: usize, problem: String) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(LineProblem { line, problem });
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+impl fmt::Display for LoadFileError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, LineProblem { line, problem }) in self.problems.iter().enumerate() {
+            let end = if number == 0 { "" } else { "\n" };
+            match line {
+                0 => write!(formatter, "{end}{problem}")?,
+                _ => write!(formatter, "{end}line {line}: {problem}")?,
+            }
+        }
+        if self.more > 0 {
+            write!(formatter, "\nand {} more", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LoadFileError {}
+
+/// A load file, understood.
+#[derive(Clone, Debug)]
+pub struct LoadFile {
+    catalogue: FileCatalogue,
+    counts: BTreeMap<&'static str, u64>,
+    /// One pass, without the set-up. Writes number their generations from 1.
+    steps: Vec<FileOp>,
+    /// What brings the names back to where the pass began.
+    restore: Vec<FileOp>,
+    /// The same after a pass that was not as recorded, whatever it has left.
+    recovery: Vec<FileAction>,
+    /// Directories and files (with their sizes in bytes) that a pass begins with; directories parents first.
+    directories: Vec<PathId>,
+    files: Vec<(PathId, u64)>,
+    marker: PathId,
+    slots: usize,
+    generations: u32,
+}
+
+impl LoadFile {
+    /// Understands the content of a load file.
+    ///
+    /// # Errors
+    /// All that is wrong with it, each problem with its line.
+    pub fn parse(content: &[u8]) -> Result<Self, LoadFileError> {
+        follow::follow(content)
+    }
+
+    /// How many operations it has, the set-up's included.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// How many of each kind, by the file's own names for them.
+    #[must_use]
+    pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
+        &self.counts
+    }
+
+    /// The operations of one pass, without the set-up.
+    #[must_use]
+    pub fn steps(&self) -> &[FileOp] {
+        &self.steps
+    }
+
+    /// The files that the set-up makes, with their sizes in bytes.
+    #[must_use]
+    pub fn files(&self) -> &[(PathId, u64)] {
+        &self.files
+    }
+
+    /// The names that it uses.
+    #[must_use]
+    pub fn catalogue(&self) -> &FileCatalogue {
+        &self.catalogue
+    }
+}
+
+/// Names of the classes of operations, the disk mix's; what is done between two passes has one of its own.
+const CLASSES: [&str; 14] = [
+    "open",
+    "create",
+    "close",
+    "read",
+    "write",
+    "delete",
+    "rename",
+    "find",
+    "get attributes",
+    "set attributes",
+    "free space",
+    "flush",
+    "lock",
+    "restore",
+];
+const RESTORE: ClassId = ClassId(13);
+
+/// The class that an action of a pass is counted under.
+fn class_of(action: &FileAction) -> ClassId {
+    ClassId(match action {
+        FileAction::Open {
+            intent: Intent::Look | Intent::Read | Intent::Edit,
+            ..
+        } => 0,
+        FileAction::Open { .. } | FileAction::MakeDirectory { .. } => 1,
+        FileAction::Close { .. } => 2,
+        FileAction::Read { .. } => 3,
+        FileAction::Write { .. } => 4,
+        FileAction::Delete { .. } | FileAction::RemoveDirectory { .. } => 5,
+        FileAction::Rename { .. } => 6,
+        FileAction::Find { .. } => 7,
+        FileAction::QueryFile { .. } | FileAction::QueryPath { .. } => 8,
+        FileAction::SetTimes { .. } | FileAction::SetEnd { .. } => 9,
+        FileAction::QuerySpace => 10,
+        FileAction::Flush { .. } => 11,
+        FileAction::Lock { .. } | FileAction::Unlock { .. } => 12,
+    })
+}
+
+/// What makes a file of this size at `path`, whatever is there.
+fn build_file(actions: &mut Vec<FileAction>, path: PathId, bytes: u64) {
+    let slot = Slot(0);
+    actions.push(FileAction::Open {
+        slot,
+        path,
+        intent: Intent::Replace,
+        directory: false,
+        presence: Presence::There,
+    });
+    let mut offset = 0;
+    while offset < bytes {
+        let piece = u32::try_from(bytes - offset).map_or(BUILD_BYTES, |left| left.min(BUILD_BYTES));
+        actions.push(FileAction::Write {
+            slot,
+            offset,
+            bytes: piece,
+            generation: 0,
+        });
+        offset += u64::from(piece);
+    }
+    actions.push(FileAction::Close { slot });
+}

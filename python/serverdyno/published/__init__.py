@@ -1,0 +1,73 @@
+"""Published reports as data, beside this file: one folder each, with its tables, its claims and where it is from.
+
+They are copied from the texts of their laboratories; what we doubt in them is said in their `meta.toml`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from serverdyno.errors import PlanError, UserError
+from serverdyno.plan.document import Problem, check_model, described, parse_toml, unknown_name
+from serverdyno.published.model import Claim, Claims, Meta
+from serverdyno.published.tables import Tables, of_csv
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedReport:
+    """One report: what it says of itself, its tables and its claims."""
+
+    meta: Meta
+    tables: Tables
+    claims: tuple[Claim, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, `<year>-<lab>-<subject>`."""
+        return self.meta.name
+
+
+def names() -> list[str]:
+    """The names of all published reports, oldest first."""
+    folders = resources.files(__name__).iterdir()
+    return sorted(folder.name for folder in folders if (folder / "meta.toml").is_file())
+
+
+def load(name: str) -> PublishedReport:
+    """The report of that name. Raises UserError for a name there isn't, PlanError with all problems of a file."""
+    if name not in names():
+        raise UserError(
+            unknown_name("published report", name, names()), hint="`dyno published` describes them"
+        )
+    folder = resources.files(__name__) / name
+    files = sorted((folder / "tables").iterdir(), key=lambda file: file.name)
+    tables = [of_csv(file.name.removesuffix(".csv"), file.read_text(encoding="utf-8")) for file in files]
+    meta = parse(Meta, (folder / "meta.toml").read_text(encoding="utf-8"), f"{name}/meta.toml")
+    claims = parse_claims((folder / "claims.toml").read_text(encoding="utf-8"), f"{name}/claims.toml")
+    return PublishedReport(meta, Tables(tables), claims)
+
+
+def parse_claims(text: str, source: str) -> tuple[Claim, ...]:
+    """Claims from TOML text: see `model` for the language. Raises PlanError with all problems."""
+    claims = parse(Claims, text, source).claims
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        if claim.id in seen:
+            again = Problem(("claims", index, "id"), f'"{claim.id}" stands for two claims')
+            raise PlanError(source, described([again], text))
+        seen.add(claim.id)
+    return claims
+
+
+def parse(model: type[M], text: str, source: str) -> M:
+    """A document as `model`. Raises PlanError with all its problems."""
+    found, problems = check_model(model, parse_toml(text, source))
+    if found is None:
+        raise PlanError(source, described(problems, text))
+    return found

@@ -1,0 +1,218 @@
+"""The audit: each claim of a text recomputed from the text's own tables, with a verdict and its reason.
+
+Verdicts:
+
+* `follows`: the rule gives what is printed, within what its words admit (`printed.py`);
+* `follows_with_other_rounding_or_base`: it doesn't, but cutting off or rounding up instead of rounding does, or the
+  same two figures with another base: a decline relative to the lower figure, a gain relative to the higher, a ratio
+  said as if it were the improvement ("300 percent faster" of what is 3 times as fast), "3 times more" of 4 times as much;
+* `follows_from_another_figure`: another figure of the report's own tables gives it; which, and how the search is
+  bounded so that this is not chance, is said in `search.py`;
+* `contradicts`: none of these;
+* `cannot_be_checked`: the tables don't hold what would be needed; the claim says why.
+
+Knows nothing of where tables come from: the claims of a published report and the findings of one's own experiment are
+audited alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from serverdyno.published import PublishedReport, evaluate, printed
+from serverdyno.published.evaluate import Holds, NotStated
+from serverdyno.published.model import (
+    Claim,
+    Course,
+    Decline,
+    Difference,
+    EachOf,
+    Improvement,
+    NotChecked,
+    Order,
+    PairedOrder,
+    Quantity,
+    Ratio,
+    Same,
+)
+from serverdyno.published.printed import Hedge, Printed
+from serverdyno.published.search import another_figure
+from serverdyno.published.tables import ClaimError, Tables
+
+
+class Verdict(StrEnum):
+    """What may be said of a claim."""
+
+    FOLLOWS = "follows"
+    OTHER_BASE = "follows_with_other_rounding_or_base"
+    OTHER_FIGURE = "follows_from_another_figure"
+    CONTRADICTS = "contradicts"
+    NOT_CHECKED = "cannot_be_checked"
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return self.value.replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """A claim with its verdict. `computed`: what the rule gives: a number, or words for a comparison."""
+
+    claim: Claim
+    report: str
+    computed: float | str | None
+    verdict: Verdict
+    reason: str
+
+    def as_json(self) -> dict[str, object]:
+        """The object that `dyno audit --json` prints."""
+        return {
+            "id": self.claim.id,
+            "report": self.report,
+            "place": self.claim.place,
+            "claimed": self.claim.claimed,
+            "computed": self.computed,
+            "verdict": self.verdict.value,
+            "reason": self.reason,
+        }
+
+
+def audit(report: PublishedReport) -> tuple[Audited, ...]:
+    """Every claim of a published report, in its order."""
+    return audit_claims(report.claims, report.tables, report.name)
+
+
+def audit_claims(claims: Sequence[Claim], tables: Tables, report: str) -> tuple[Audited, ...]:
+    """Claims against tables, wherever both come from. Raises ClaimError for a claim that is wrongly written."""
+    return tuple(Audited(claim, report, *_judged(claim, tables)) for claim in claims)
+
+
+Judgement = tuple[float | str | None, Verdict, str]
+
+
+def _judged(claim: Claim, tables: Tables) -> Judgement:
+    rule = claim.rule
+    if isinstance(rule, NotChecked):
+        return None, Verdict.NOT_CHECKED, rule.why
+    try:
+        if isinstance(rule, Same):
+            return _same(claim, rule, tables)
+        if isinstance(rule, Order | PairedOrder | Course):
+            return _order(claim, evaluate.statement(rule, tables))
+        number = printed.read(claim.claimed, claim.unit)
+        if number is None:
+            raise ClaimError(f'"{claim.claimed}" is not a number that the language reads')
+        if isinstance(rule, EachOf):
+            return _each(number, [evaluate.quantity(part, tables) for part in rule.of])
+        return _number(number, rule, tables)
+    except NotStated as missing:
+        return None, Verdict.NOT_CHECKED, str(missing)
+    except ClaimError as error:
+        raise ClaimError(f'claim "{claim.id}": {error}', error.hint) from error
+
+
+def _same(claim: Claim, rule: Same, tables: Tables) -> Judgement:
+    words = claim.claimed.lower()
+    share = (printed.SAME_WORDS | printed.NEARLY_SAME_WORDS).get(words)
+    if share is None:
+        raise ClaimError(f'"{claim.claimed}" is no word for equal values that the language knows')
+    one, other = evaluate.both(rule, tables)
+    apart = abs(one - other) / max(abs(one), abs(other), 1e-300)
+    verdict = Verdict.FOLLOWS if apart <= share else Verdict.CONTRADICTS
+    reason = f"{one:,.10g} and {other:,.10g} are {100 * apart:.2f} percent apart; {100 * share:g} are admitted"
+    return f"{one:,.10g} and {other:,.10g}", verdict, reason
+
+
+def _order(claim: Claim, holds: Holds) -> Judgement:
+    words = claim.claimed.lower()
+    if words in printed.MOST_WORDS:
+        passed = 2 * holds.count > holds.total
+    elif words in printed.ALL_WORDS:
+        passed = holds.count == holds.total
+    else:
+        raise ClaimError(f'"{claim.claimed}" is no word of order that the language knows')
+    computed = f"{holds.count} of {holds.total}"
+    comparisons = "comparison" if holds.total == 1 else "comparisons"
+    but = f", not in: {'; '.join(holds.failing)}" if holds.failing else ""
+    reason = f"holds in {computed} {comparisons}{but}"
+    return computed, Verdict.FOLLOWS if passed else Verdict.CONTRADICTS, reason
+
+
+def _each(number: Printed, values: list[float]) -> Judgement:
+    outside = [value for value in values if not number.admits(value)]
+    computed = f"{min(values):,.10g} to {max(values):,.10g}"
+    if not outside:
+        return computed, Verdict.FOLLOWS, f"all {len(values)} values lie within {number.described()}"
+    listed = ", ".join(f"{value:,.10g}" for value in outside)
+    reason = f"{len(outside)} of {len(values)} values lie outside {number.described()}: {listed}"
+    return computed, Verdict.CONTRADICTS, reason
+
+
+def _number(number: Printed, rule: Quantity, tables: Tables) -> Judgement:
+    computed = evaluate.quantity(rule, tables)
+    shown = written(computed, number)
+    if number.admits(computed):
+        within = "" if number.rounds_to(computed) else f', which "{number.text}" admits ({number.described()})'
+        return computed, Verdict.FOLLOWS, f"is {shown}{within}"
+    if words := _other_rounding(number, computed) or _other_base(number, rule, tables):
+        return computed, Verdict.OTHER_BASE, f"is {shown}; {words}"
+    if found := another_figure(rule, tables, number, computed):
+        reason = f"is {shown}; {written(found.value, number)} with {found.words}"
+        return computed, Verdict.OTHER_FIGURE, reason
+    note = _transposed(number, shown)
+    return computed, Verdict.CONTRADICTS, f"is {shown}; printed, it admits {number.described()}{note}"
+
+
+def written(value: float, number: Printed) -> str:
+    """A computed value with two digits more than are printed."""
+    places = max(0, len(f"{number.step:.10f}".rstrip("0").partition(".")[2])) + 2
+    return f"{value:,.{places}f}".rstrip("0").rstrip(".") if places else f"{value:,.0f}"
+
+
+def _other_rounding(number: Printed, computed: float) -> str:
+    if number.hedge in (Hedge.OVER, Hedge.UNDER, Hedge.ALMOST) and number.rounds_to(computed):
+        return f'only rounded is it so: "{number.text}" is not true of it as it stands'
+    if number.hedge in (Hedge.NONE, Hedge.ABOUT) and number.within_a_step(computed):
+        return "cut off instead of rounded" if abs(computed) > abs(number.value) else "rounded up"
+    return ""
+
+
+def _other_base(number: Printed, rule: Quantity, tables: Tables) -> str:
+    for value, words in _bases(rule, tables):
+        if number.admits(value):
+            return f"{written(value, number)} {words}"
+    return ""
+
+
+def _bases(rule: Quantity, tables: Tables) -> Iterator[tuple[float, str]]:
+    """The same two figures, put into relation otherwise."""
+    if isinstance(rule, Decline):
+        start, end = evaluate.quantity(rule.start, tables), evaluate.quantity(rule.end, tables)
+        yield evaluate.improvement(start, end), "relative to the lower figure"
+        yield 100 * evaluate.ratio(end, start), "is what remains, not the decline"
+    elif isinstance(rule, Improvement):
+        of, over = evaluate.quantity(rule.of, tables), evaluate.quantity(rule.over, tables)
+        yield -evaluate.improvement(over, of), "relative to the higher figure"
+        yield 100 * evaluate.ratio(of, over), "is the ratio in percent, not the improvement"
+    elif isinstance(rule, Ratio):
+        of, to = evaluate.quantity(rule.of, tables), evaluate.quantity(rule.to, tables)
+        yield evaluate.ratio(of, to) - 1, "times more, not times as much"
+        yield evaluate.ratio(to, of), "the other way round"
+    elif isinstance(rule, Difference):
+        of, minus = evaluate.quantity(rule.of, tables), evaluate.quantity(rule.minus, tables)
+        yield minus - of, "the other way round"
+
+
+def _transposed(number: Printed, shown: str) -> str:
+    """A note where two neighbouring digits were exchanged."""
+    claimed, given = (
+        "".join(character for character in text if character.isdigit()) for text in (number.text, shown)
+    )
+    for at in range(len(claimed) - 1):
+        swapped = claimed[:at] + claimed[at + 1] + claimed[at] + claimed[at + 2 :]
+        if swapped == given and swapped != claimed:
+            return "; two neighbouring digits are exchanged"
+    return ""

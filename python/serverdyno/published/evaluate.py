@@ -1,0 +1,219 @@
+"""What a rule gives on given tables: a number, or how many of its comparisons hold.
+
+Knows nothing of what was claimed. Where a cell that is needed is empty, it says so (`NotStated`); where a rule names
+what the tables don't have, or one cell where there are several, it is the claim that is wrong (`ClaimError`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from serverdyno.published.model import (
+    Cells,
+    Combined,
+    Course,
+    Decline,
+    Difference,
+    Improvement,
+    Order,
+    PairedImprovement,
+    PairedOrder,
+    Position,
+    Quantity,
+    Ratio,
+    Same,
+    Stated,
+    Statement,
+    Where,
+)
+from serverdyno.published.tables import Cell, ClaimError, Tables, number
+
+Row = dict[str, Cell]
+
+
+class NotStated(Exception):
+    """A cell that the rule needs is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Of `total` comparisons `count` hold; `failing` names the others."""
+
+    count: int
+    total: int
+    failing: tuple[str, ...] = ()
+
+
+def quantity(rule: Quantity, tables: Tables) -> float:
+    """The number that a quantity is."""
+    if isinstance(rule, Stated):
+        return rule.value
+    if isinstance(rule, Cells):
+        return _cells(rule, tables)
+    if isinstance(rule, Position):
+        return _position(rule, tables)
+    if isinstance(rule, Combined):
+        return _COMBINE[rule.kind]([quantity(part, tables) for part in rule.of])
+    if isinstance(rule, PairedImprovement):
+        extreme = max if rule.kind == "greatest_percent_improvement" else min
+        pairs = _pairs(tables, rule, rule.of, rule.over)
+        return extreme(improvement(of, over) for _, of, over in pairs)
+    if isinstance(rule, Improvement):
+        return improvement(quantity(rule.of, tables), quantity(rule.over, tables))
+    if isinstance(rule, Decline):
+        return -improvement(quantity(rule.end, tables), quantity(rule.start, tables))
+    if isinstance(rule, Ratio):
+        return ratio(quantity(rule.of, tables), quantity(rule.to, tables))
+    assert isinstance(rule, Difference)
+    return quantity(rule.of, tables) - quantity(rule.minus, tables)
+
+
+def statement(rule: Statement, tables: Tables) -> Holds:
+    """How many of a statement's comparisons hold. Not for `Same`, which needs a tolerance."""
+    if isinstance(rule, Order):
+        of = quantity(rule.of, tables)
+        others = [quantity(other, tables) for other in rule.than]
+        holding = [of > other if rule.kind == "greater" else of < other for other in others]
+        failing = [f"{other:,.10g}" for other, holds in zip(others, holding, strict=True) if not holds]
+        return Holds(sum(holding), len(holding), tuple(failing))
+    if isinstance(rule, PairedOrder):
+        pairs = _pairs(tables, rule, rule.greater, rule.lower)
+        failing = [words for words, greater, lower in pairs if greater <= lower]
+        return Holds(len(pairs) - len(failing), len(pairs), tuple(failing))
+    assert isinstance(rule, Course)
+    return _course(rule, tables)
+
+
+def both(rule: Same, tables: Tables) -> tuple[float, float]:
+    """The two quantities that are said to be equal."""
+    return quantity(rule.of, tables), quantity(rule.other, tables)
+
+
+def improvement(of: float, over: float) -> float:
+    """Percent."""
+    return 100 * (ratio(of, over) - 1)
+
+
+def ratio(of: float, to: float) -> float:
+    """Raises NotStated over zero."""
+    if to == 0:
+        raise NotStated("it is relative to zero")
+    return of / to
+
+
+_COMBINE: dict[str, Callable[[Sequence[float]], float]] = {
+    "product": math.prod,
+    "sum_of": math.fsum,
+    "mean_of": lambda values: math.fsum(values) / len(values),
+    "lowest_of": min,
+    "highest_of": max,
+}
+
+
+def rows_of(tables: Tables, table: str, columns: Sequence[str], where: Where) -> list[Row]:
+    """The selected rows. Raises ClaimError where there is none, or a column isn't there."""
+    tables[table].require(columns)
+    rows = tables[table].select(where)
+    if not rows:
+        raise ClaimError(f'table "{table}" has no row with {described(where)}')
+    return rows
+
+
+def described(where: Where) -> str:
+    """`server = A, clients = 8`."""
+    return ", ".join(
+        f"{column} = {' or '.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for column, value in where.items()
+    )
+
+
+def _averaged(rows: list[Row], column: str, by: Sequence[str]) -> list[tuple[Row, float]]:
+    """Each row, or each group of rows that agree in `by`, with its number; empty cells left out."""
+    filled = [(row, value) for row in rows if (value := number(row[column])) is not None]
+    if not by:
+        return filled
+    groups: dict[tuple[Cell, ...], list[tuple[Row, float]]] = defaultdict(list)
+    for row, value in filled:
+        groups[tuple(row[key] for key in by)].append((row, value))
+    return [
+        (group[0][0], math.fsum(value for _, value in group) / len(group)) for group in groups.values()
+    ]
+
+
+def _cells(rule: Cells, tables: Tables) -> float:
+    rows = rows_of(tables, rule.table, (rule.column, *rule.averaged_by), rule.where)
+    if rule.kind == "value" and len(rows) > 1 and not rule.averaged_by:
+        raise ClaimError(f'{len(rows)} rows of table "{rule.table}" have {described(rule.where)}')
+    values = [value for _, value in _averaged(rows, rule.column, rule.averaged_by)]
+    if rule.kind == "count":
+        return float(sum(rule.above is None or value > rule.above for value in values))
+    if not values:
+        raise NotStated(f"{rule.column} is not stated for {described(rule.where)}")
+    if rule.kind == "value" and len(values) > 1:
+        raise ClaimError(f'{len(values)} values of table "{rule.table}" have {described(rule.where)}')
+    return {
+        "value": lambda: values[0],
+        "highest": lambda: max(values),
+        "lowest": lambda: min(values),
+        "sum": lambda: math.fsum(values),
+        "mean": lambda: math.fsum(values) / len(values),
+    }[rule.kind]()
+
+
+def _position(rule: Position, tables: Tables) -> float:
+    rows = rows_of(tables, rule.table, (rule.column, rule.at, *rule.averaged_by), rule.where)
+    points = _averaged(rows, rule.column, rule.averaged_by)
+    if not points:
+        raise NotStated(f"{rule.column} is not stated for {described(rule.where)}")
+    extreme = (max if rule.kind == "position_of_highest" else min)(value for _, value in points)
+    places = {number(row[rule.at]) for row, value in points if value == extreme}
+    place = places.pop()
+    if places or place is None:
+        raise ClaimError(f"several rows with {described(rule.where)} have the extreme of {rule.column}")
+    return place
+
+
+def _pairs(
+    tables: Tables, rule: PairedImprovement | PairedOrder, first: Where, second: Where
+) -> list[tuple[str, float, float]]:
+    """Rows of two selections that agree in `pairs_by`: how a pair is called, and both numbers."""
+    sides: list[dict[tuple[Cell, ...], float]] = []
+    for where in (first, second):
+        side: dict[tuple[Cell, ...], float] = {}
+        for row in rows_of(tables, rule.table, (rule.column, *rule.pairs_by), {**rule.where, **where}):
+            value = number(row[rule.column])
+            key = tuple(row[column] for column in rule.pairs_by)
+            if key in side:
+                raise ClaimError(f'two rows of table "{rule.table}" with {described(where)} are {key}')
+            if value is not None:
+                side[key] = value
+        sides.append(side)
+    pairs = [
+        (", ".join(map(str, key)), sides[0][key], sides[1][key]) for key in sides[0] if key in sides[1]
+    ]
+    if not pairs:
+        raise NotStated(f"no pair of {described(first)} and {described(second)} is stated")
+    return pairs
+
+
+def _course(rule: Course, tables: Tables) -> Holds:
+    rows = rows_of(tables, rule.table, (rule.column, rule.along, *rule.averaged_by), rule.where)
+    points = sorted(
+        (place, value)
+        for row, value in _averaged(rows, rule.column, rule.averaged_by)
+        if (place := number(row[rule.along])) is not None
+    )
+    if len({place for place, _ in points}) < len(points):
+        raise ClaimError(f"several rows with {described(rule.where)} have the same {rule.along}")
+    steps = list(zip(points, points[1:], strict=False))
+    if not steps:
+        raise NotStated(f"{described(rule.where)} is one row: no course")
+    failing = [
+        f"{rule.along} {first[0]:g} to {then[0]:g}"
+        for first, then in steps
+        if not (then[1] > first[1] if rule.kind == "rising" else then[1] < first[1])
+    ]
+    return Holds(len(steps) - len(failing), len(steps), tuple(failing))

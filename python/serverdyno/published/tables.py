@@ -1,0 +1,110 @@
+"""Tables to compute from: rows of named columns, from CSV files or from records in memory.
+
+Claims see nothing else, so that a published report and the user's own experiment are audited by the same code. An
+empty cell is None: not stated, never zero.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from serverdyno.errors import DynoError
+from serverdyno.published.model import Scalar, Where
+
+Cell = Scalar | None
+
+
+class ClaimError(DynoError):
+    """A claim that can't be evaluated as it is written: it names what the tables don't have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows in long form: one value of each value column a row."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def select(self, where: Where) -> list[dict[str, Cell]]:
+        """The rows that have the wanted value, or one of the wanted, in every column of `where`."""
+        self.require(where)
+        places = {column: self.columns.index(column) for column in where}
+        wanted = {
+            column: value if isinstance(value, tuple) else (value,) for column, value in where.items()
+        }
+        return [
+            dict(zip(self.columns, row, strict=True))
+            for row in self.rows
+            if all(any(same(row[places[column]], value) for value in wanted[column]) for column in where)
+        ]
+
+    def require(self, columns: Mapping[str, object] | Sequence[str]) -> None:
+        """Raises ClaimError for a column that the table doesn't have."""
+        for column in columns:
+            if column not in self.columns:
+                raise ClaimError(
+                    f'table "{self.name}" has no column "{column}"', f"it has: {', '.join(self.columns)}"
+                )
+
+    def values(self, column: str) -> list[Cell]:
+        """The different values of a column, in the order in which they come; empty cells left out."""
+        place = self.columns.index(column)
+        return [value for value in dict.fromkeys(row[place] for row in self.rows) if value is not None]
+
+
+class Tables:
+    """The tables of one report, or of one experiment, by name."""
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables = {table.name: table for table in tables}
+
+    def __getitem__(self, name: str) -> Table:
+        if name not in self._tables:
+            raise ClaimError(f'no table "{name}"', f"known: {', '.join(self._tables)}")
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(self._tables.values())
+
+
+def of_columns(name: str, columns: Mapping[str, Sequence[Cell]]) -> Table:
+    """A table of equally long columns: lists, or arrays turned into lists."""
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) > 1:
+        raise ClaimError(f'table "{name}": its columns have {sorted(lengths)} values')
+    return Table(name, tuple(columns), tuple(zip(*columns.values(), strict=True)))
+
+
+def of_csv(name: str, text: str) -> Table:
+    """A table from CSV text with a head line. Raises ClaimError for rows of another length than the head."""
+    head, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    for row in rows:
+        if len(row) != len(head):
+            raise ClaimError(f'table "{name}": a row of {len(row)} cells under {len(head)} columns: {row}')
+    return Table(name, tuple(head), tuple(tuple(cell or None for cell in row) for row in rows))
+
+
+def number(cell: Cell) -> float | None:
+    """A cell as a number; None for an empty one. Raises ClaimError for what is neither."""
+    if cell is None:
+        return None
+    try:
+        return float(cell)
+    except ValueError as error:
+        raise ClaimError(f"{cell!r} is not a number") from error
+
+
+def same(cell: Cell, wanted: Scalar) -> bool:
+    """Whether a cell holds the wanted value: as text, or as numbers where both are (2 is 2.0)."""
+    if cell is None:
+        return wanted == ""
+    if str(cell) == str(wanted):
+        return True
+    try:
+        return float(cell) == float(wanted)
+    except ValueError:
+        return False

@@ -1,0 +1,39 @@
+"""The shape of one configuration's curve as `analysis` sees it: the peak with its uncertainty, knee, overload, dips.
+
+Only collected here; each statistic and its source is in the module of `analysis` that bears its name. What is said
+of them is in `curves`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from serverdyno.analysis import curve
+from serverdyno.analysis.dips import Dips, dips
+from serverdyno.analysis.knee import knee
+from serverdyno.analysis.overload import Kept, kept
+from serverdyno.analysis.peak import Peak, peak
+from serverdyno.plan.model import Mix
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Indices are those of the suite's mixes, from 0. None: the figures can't carry it."""
+
+    peak: Peak | None
+    knee: int | None
+    kept: Kept | None
+    dips: Dips
+
+
+def shape_of(mixes: Sequence[Mix], throughput: curve.Throughput) -> Shape:
+    """Of repetitions x mixes; the load of a mix is its number of connections."""
+    loads = [float(mix.clients * mix.threads) for mix in mixes]
+    means = [point.mean if (point := curve.spread(column)) else float("nan") for column in throughput.T]
+    return Shape(
+        peak=peak(throughput),
+        knee=knee(loads, means),
+        kept=kept(throughput),
+        dips=dips(loads, throughput),
+    )

@@ -1,0 +1,57 @@
+"""What a run says of durability: what the disk's own fsync takes, and the syncs that the server really made.
+
+Of file servers only: a web server that serves documents promises nothing of the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from serverdyno.plan.model import Suite
+from serverdyno.probes.durability import FsyncCounter, disk_fsync_s
+from serverdyno.servers.base import ServerDriver
+
+
+@dataclass(slots=True)
+class Durability:
+    """Of one run. `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load."""
+
+    disk_fsync_ms: dict[str, float] | None = None
+    counter: FsyncCounter | None = None
+
+    def syncs(self) -> dict[str, int] | None:
+        """System calls so far by which the server's processes asked for the disk; None: not known."""
+        return self.counter.counts() if self.counter else None
+
+    def note(self) -> dict[str, object]:
+        """What is kept with the run beside its mixes; nothing of a run that has no file server."""
+        if self.counter is None:
+            return {}
+        return {"disk_fsync_ms": self.disk_fsync_ms, "syncs_unknown_because": self.counter.reason}
+
+
+@contextmanager
+def watched(server: ServerDriver, suite: Suite) -> Iterator[Durability]:
+    """Watches a file server that is running for as long as load goes to it."""
+    if suite.protocol == "http":
+        yield Durability()
+        return
+    with FsyncCounter(server.pids()) as counter:
+        yield Durability(_disk_fsync_ms(server), counter)
+
+
+def _disk_fsync_ms(server: ServerDriver) -> dict[str, float] | None:
+    """None: where the server keeps its files is not known, or can't be written by us."""
+    directories = server.data_directories()
+    if not directories:
+        return None
+    try:
+        taken_ms = disk_fsync_s(directories[0]) * 1000
+    except OSError:
+        return None
+    p50, p99 = np.quantile(taken_ms, [0.5, 0.99])
+    return {"count": float(taken_ms.size), "p50": float(p50), "p99": float(p99), "max": float(taken_ms.max())}

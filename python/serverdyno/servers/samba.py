@@ -1,0 +1,372 @@
+"""Samba's smbd, from its own complete configuration: nothing of /etc/samba is read, and no state of the system's.
+
+It has its own user database with one user and a generated password; guests are not let in. Where allowed it runs in
+a network namespace of its own: smbd listens with SO_REUSEPORT, so on a shared port a stranger's smbd would silently
+take a part of the connections. What can be varied is in `samba_settings.py`, the files of the shares in `volumes.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from serverdyno.errors import ServerError
+from serverdyno.servers.base import Access, Installed, Settings
+from serverdyno.servers.local import LocalServer, check_path, find_program, worker_user
+from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.samba_settings import SambaSettings
+from serverdyno.servers.smb_negotiate import negotiate
+from serverdyno.servers.surroundings import Surroundings
+from serverdyno.servers.volumes import Volumes
+
+CONFIGURATION = "smb.conf"
+SMB_PORT = 445
+PROOF_NAME = "serverdyno-proof.txt"
+# Every place of its own; `private` and below for nobody else.
+DIRECTORIES = ("private", "lock", "state", "cache", "pid", "ncalrpc", "log")
+SOCKET_PATH_BYTES = 107  # unix(7): what fits into sun_path
+LONGEST_SOCKET = "private/msg.sock/4194304"  # with the highest process number that Linux gives
+PROTOCOLS = {"2.0.2": "SMB2_02", "2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "SMB3_02", "3.1.1": "SMB3_11"}
+SIGNING = {"auto": "auto", "required": "mandatory"}
+ENCRYPTION = {"off": "off", "auto": "default", "required": "required"}
+BUILD_OPTIONS = ("WITH_PROFILE", "HAVE_KERNEL_OPLOCKS_LINUX", "HAVE_LIBURING", "WITH_PTHREADPOOL")
+CAP_SYS_ADMIN = 21  # capabilities(7)
+COUNTER = re.compile(r"^smb2_(\w+)_count:\s+(\d+)$", re.MULTILINE)
+PROGRAM_TIMEOUT_S = 60.0
+# smbd's processes write their counters down a second after the first request since (smbprofile_dump_schedule).
+COUNTERS_DELAY_S = 1.5
+COUNTERS_LOOKS = 20
+
+
+class Samba(LocalServer[SambaSettings]):
+    """The Samba driver."""
+
+    name: ClassVar[str] = "samba"
+    summary: ClassVar[str] = "Samba smbd: SMB 2 and 3 file server"
+    debian_package: ClassVar[str | None] = "samba"
+    settings_type: ClassVar[type[Settings]] = SambaSettings
+
+    def __init__(
+        self,
+        settings: SambaSettings,
+        directory: Path,
+        documents: Path,
+        cpus: Sequence[int] = (),
+        url: str | None = None,
+    ) -> None:
+        """`documents` mean nothing here. Raises UserError for a `url`."""
+        super().__init__(settings, directory, documents, cpus, url)
+        place = (
+            Path(settings.data_directory) / directory.name if settings.data_directory else directory / "data"
+        )
+        self.volumes = Volumes(
+            place, settings.volumes, settings.file_system, settings.mount_options, settings.image_mib
+        )
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """`Samba 4.17.12-Debian`."""
+        program = find_program("smbd")
+        return Installed(_version(program), program) if program else None
+
+    @property
+    def user(self) -> str:
+        """The account that logs in, and as which files are made: without rights of its own where we are root."""
+        return worker_user() or pwd.getpwuid(os.geteuid()).pw_name
+
+    @property
+    def own_network(self) -> bool:
+        """Whether it gets a network namespace."""
+        return self.settings.network == "namespace" or (self.settings.network == "auto" and may_unshare())
+
+    @property
+    def url(self) -> str:
+        """After `prepare`; it may change in `ready`. Each share is below it."""
+        return f"smb://{LOOPBACK}:{self.port}/"
+
+    def access(self) -> Access:
+        """The user, and how to get to it. After `start`."""
+        namespace = self.process.network_namespace if self.process else None
+        return Access(self.url, self.user, self.secret, self.volumes.names, namespace)
+
+    def proof(self) -> tuple[str, str]:
+        """Name and content of a file in the root of every share that no other server has."""
+        return PROOF_NAME, hashlib.sha256(self.secret.encode()).hexdigest()
+
+    def data_directories(self) -> list[Path]:
+        """Where we find what clients have written, share by share; while it runs."""
+        top = self.process.seen_from_here(self.volumes.top) if self.process else self.volumes.top
+        return [top / name for name in self.volumes.names]
+
+    def command(self) -> list[str]:
+        """In the foreground; messages of all its processes go to the server's output."""
+        options = ["--foreground", "--no-process-group", "--debug-stdout"]
+        return [str(self.program), f"--configfile={self.directory / CONFIGURATION}", *options]
+
+    def process_count(self) -> int:
+        """One for each connection comes later."""
+        return 1
+
+    def surroundings(self) -> Surroundings | None:
+        """What was set, changed for its time by the keeper."""
+        return Surroundings(
+            own_network=self.own_network,
+            mount=self.volumes.mount,
+            write_back=self.settings.write_back(),
+            sync_delay_s=self.settings.fsync_delay_ms / 1000,
+            remove=[str(self.volumes.root)] if self.settings.data_directory else [],
+        )
+
+    def choose_port(self) -> int:
+        """SMB's own where nobody else can have it."""
+        return SMB_PORT if self.own_network else super().choose_port()
+
+    def check_paths(self) -> None:
+        """That names of sockets fit, and that the user gets to the volumes."""
+        super().check_paths()
+        if len(os.fsencode(self.directory / LONGEST_SOCKET)) > SOCKET_PATH_BYTES:
+            raise ServerError(
+                f"{self.directory}: smbd's sockets below it would have names longer than {SOCKET_PATH_BYTES} bytes",
+                hint="Set TMPDIR to a directory with a shorter path.",
+            )
+        if find_program("pdbedit") is None:
+            raise ServerError("pdbedit is not installed", hint=f"apt-get install {self.debian_package}")
+        place = self.volumes.root.parent if self.settings.data_directory else self.directory.parent
+        check_path(place)
+        if not place.is_dir():
+            raise ServerError(f"there is no directory {place}", hint="data_directory must exist.")
+        for path in (place, *place.parents) if worker_user() else ():
+            if not path.stat().st_mode & 0o001:
+                raise ServerError(
+                    f"{path} can't be entered by {self.user}, as whom smbd serves files",
+                    hint=f"chmod o+x {path}, or choose a directory that everybody can enter.",
+                )
+
+    def furnish(self) -> None:
+        """Its places, its user, and the volumes as far as they can be made before it runs."""
+        for name in DIRECTORIES:
+            (self.directory / name).mkdir(exist_ok=True)
+        (self.directory / "private").chmod(0o700)
+        self.volumes.check()
+        self.volumes.make_root()
+        self._add_user()
+
+    def _add_user(self) -> None:
+        pdbedit = str(find_program("pdbedit"))
+        command = [pdbedit, "-s", str(self.directory / CONFIGURATION), "-t", "-a", "-u", self.user]
+        done = subprocess.run(
+            command,
+            input=f"{self.secret}\n{self.secret}\n",
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ServerError(f"pdbedit could not add the user {self.user}: {done.stderr.strip()}")
+
+    def start(self) -> None:
+        """Starts it and makes the volumes, which may only now have their file system."""
+        super().start()
+        account = pwd.getpwnam(self.user)
+        assert self.process is not None
+        try:
+            self.volumes.make(self.process.seen_from_here(self.volumes.top), (account.pw_uid, account.pw_gid))
+            for directory in self.data_directories():
+                (directory / PROOF_NAME).write_text(self.proof()[1])
+        except OSError as error:
+            raise ServerError(f"the volumes can't be made: {error}\n{self.process.failure()}") from error
+
+    def stop(self) -> None:
+        """Leaves no process, no directory, and nothing changed around it."""
+        try:
+            super().stop()
+        finally:
+            if self._prepared:
+                shutil.rmtree(self.volumes.root, ignore_errors=True)
+
+    def answers_as_ours(self) -> bool:
+        """Whether it speaks SMB2 there; `LocalServer` has seen that only our processes listen. Only ours knows the
+        password, too.
+        """
+        assert self.process is not None
+        negotiate(LOOPBACK, self.port, self.process.network_namespace)
+        return True
+
+    def configuration(self) -> dict[str, str]:
+        """`smb.conf`."""
+        parameters = [*self._server(), *self._protocol(), *self._files_of_shares()]
+        lines = ["[global]", *(f"    {name} = {value}" for name, value in parameters)]
+        for name in self.volumes.names:
+            lines += [f"[{name}]", f"    path = {self.volumes.top / name}"]
+        return {CONFIGURATION: "\n".join(lines) + "\n"}
+
+    def _server(self) -> list[tuple[str, object]]:
+        own = self.directory
+        return [
+            ("server role", "standalone server"),
+            ("workgroup", "DYNO"),
+            ("netbios name", "SERVERDYNO"),
+            ("disable netbios", "yes"),
+            ("smb ports", self.port),
+            ("interfaces", f"{LOOPBACK}/8"),
+            ("bind interfaces only", "yes"),
+            ("private dir", own / "private"),
+            ("lock directory", own / "lock"),
+            ("state directory", own / "state"),
+            ("cache directory", own / "cache"),
+            ("pid directory", own / "pid"),
+            ("ncalrpc dir", own / "ncalrpc"),
+            ("winbindd socket directory", own / "private" / "winbindd"),
+            ("usershare path", ""),
+            ("passdb backend", f"tdbsam:{own / 'private' / 'passdb.tdb'}"),
+            ("map to guest", "never"),
+            ("log file", own / "log" / "smbd.log"),
+            ("log level", self.settings.log_level),
+            ("load printers", "no"),
+            ("printing", "bsd"),
+            ("printcap name", "/dev/null"),
+            ("disable spoolss", "yes"),
+            ("idmap config * : backend", "tdb"),
+            ("idmap config * : range", "1000000-1999999"),
+            ("smbd profiling level", "count" if self.settings.operation_counters else "off"),
+        ]
+
+    def _protocol(self) -> list[tuple[str, object]]:
+        settings = self.settings
+        return [
+            ("server min protocol", PROTOCOLS[settings.min_dialect]),
+            ("server max protocol", PROTOCOLS[settings.max_dialect]),
+            ("server signing", SIGNING[settings.signing]),
+            ("server smb encrypt", ENCRYPTION[settings.encryption]),
+            # It gives all connections that bear one client's number to one process: with a generator whose clients
+            # share a number, that process would be measured.
+            ("server multi channel support", "no"),
+            ("smb2 leases", _yes_no(settings.grants_leases)),
+            ("socket options", settings.socket_options),
+        ]
+
+    def _files_of_shares(self) -> list[tuple[str, object]]:
+        settings = self.settings
+        return [
+            ("read only", "no"),
+            ("guest ok", "no"),
+            ("strict sync", _yes_no(settings.strict_sync)),
+            ("sync always", _yes_no(settings.sync_always)),
+            ("oplocks", _yes_no(settings.oplocks)),
+            ("level2 oplocks", _yes_no(settings.grants_level2)),
+            ("kernel oplocks", _yes_no(settings.kernel_oplocks)),
+            ("case sensitive", _yes_no(settings.case_sensitive)),
+            ("aio read size", settings.aio_read_size),
+            ("aio write size", settings.aio_write_size),
+        ]
+
+    def notes(self) -> list[str]:
+        """What FLUSH does, where the files lie, and what surrounds it."""
+        settings = self.settings
+        options = build_options(self.program)
+        built = ", ".join(f"{name}: {'yes' if name in options else 'no'}" for name in BUILD_OPTIONS)
+        notes = [
+            self._flush(),
+            self.volumes.description(),
+            f"Files are made as the user {self.user}. One process for each connection.",
+            f"Build (smbd -b): {built}.",
+            "Network: a namespace of its own."
+            if self.own_network
+            else "Network: the machine's loopback; only our processes listen on the port.",
+        ]
+        if settings.fsync_delay_ms:
+            notes.append(
+                f"Each fsync and fdatasync of smbd takes {settings.fsync_delay_ms:g} ms longer, at least: no disk "
+                "does that, the keeper does (seccomp notification)."
+            )
+        if limits := settings.write_back():
+            named = ", ".join(f"vm.{name} = {value}" for name, value in limits.items())
+            notes.append(f"Set for the whole machine while it runs: {named}.")
+        if settings.operation_counters:
+            notes.append(
+                "Requests served: SMB2 requests by smbd's own counters, each part of a compound once."
+            )
+        return notes
+
+    def _flush(self) -> str:
+        """smbd/smb2_flush.c and `sync_file` in smbd/fileio.c."""
+        if not self.settings.strict_sync:
+            return (
+                "SMB2 FLUSH is answered with success without fsync, and write-through is ignored (strict sync = no): "
+                "what was acknowledged can be lost with the power."
+            )
+        if self.settings.sync_always:
+            return (
+                "Every write is answered after fsync of its file (sync always = yes), and so is SMB2 FLUSH."
+            )
+        return "SMB2 FLUSH, and a write with write-through, is answered after fsync of its file (strict sync = yes)."
+
+    def operations_served(self) -> dict[str, int] | None:
+        """SMB2 requests since the start by operation (`create`, `flush` ...), by smbd's own counters.
+
+        None where it keeps none, or where they can't be read (smbstatus insists on root). Waits until they have not
+        changed for `COUNTERS_DELAY_S`, a bounded number of times: ask after the load, not during it.
+        """
+        smbstatus = find_program("smbstatus")
+        if not self.settings.operation_counters or self.process is None or smbstatus is None:
+            return None
+        if "WITH_PROFILE" not in build_options(self.program):
+            return None
+        before = None
+        for _ in range(COUNTERS_LOOKS):
+            now = _counters(smbstatus, self.directory / CONFIGURATION)
+            if now is None or now == before:
+                return now
+            before = now
+            time.sleep(COUNTERS_DELAY_S)
+        return None
+
+    def requests_served(self) -> int | None:
+        """All of `operations_served`, the readiness check's negotiation included."""
+        operations = self.operations_served()
+        return None if operations is None else sum(operations.values())
+
+
+def _counters(smbstatus: Path, configuration: Path) -> dict[str, int] | None:
+    done = subprocess.run(
+        [str(smbstatus), "--profile", "-s", str(configuration)],
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_TIMEOUT_S,
+        check=False,
+    )
+    found = {name: int(count) for name, count in COUNTER.findall(done.stdout)}
+    return found if done.returncode == 0 and found else None
+
+
+@functools.cache
+def _version(program: Path) -> str:
+    done = subprocess.run([str(program), "-V"], capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout.strip().replace("Version ", "Samba ", 1) or "unknown"
+
+
+@functools.cache
+def build_options(program: Path) -> frozenset[str]:
+    """Names of the options that smbd was built with."""
+    done = subprocess.run([str(program), "-b"], capture_output=True, text=True, timeout=30, check=False)
+    return frozenset(line.strip() for line in done.stdout.splitlines())
+
+
+def may_unshare() -> bool:
+    """Whether we may make namespaces: CAP_SYS_ADMIN (unshare(2)), by /proc/self/status."""
+    match = re.search(r"^CapEff:\s+([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return match is not None and bool(int(match[1], 16) >> CAP_SYS_ADMIN & 1)
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,195 @@
+"""What can be varied of a private Samba, and which combinations make no sense. `samba.py` carries it out."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from serverdyno.servers.base import Settings
+
+DIALECTS = ("2.0.2", "2.1", "3.0", "3.0.2", "3.1.1")
+Dialect = Literal["2.0.2", "2.1", "3.0", "3.0.2", "3.1.1"]
+MAX_VOLUMES = 16
+XFS_LEAST_MIB = 300  # mkfs.xfs makes no smaller one
+# They are written into smb.conf and given to mount(8) as they are.
+SOCKET_OPTIONS = re.compile(r"([A-Z_]+(=[0-9]+)?( [A-Z_]+(=[0-9]+)?)*)?")
+MOUNT_OPTIONS = re.compile(r"([a-z0-9_]+(=[a-z0-9_]+)?(,[a-z0-9_]+(=[a-z0-9_]+)?)*)?")
+
+
+class SambaSettings(Settings):
+    """What can be varied."""
+
+    protocol: ClassVar[Literal["http", "smb"]] = "smb"
+
+    min_dialect: Dialect = Field(
+        default="2.0.2", description="server min protocol. SMB1 is not offered: today's servers refuse it."
+    )
+    max_dialect: Dialect = Field(default="3.1.1", description="server max protocol.")
+    strict_sync: bool = Field(
+        default=True,
+        description="strict sync: SMB2 FLUSH is answered after fsync. Off: it is answered at once, and nothing is "
+        "on the disk. Samba's default is yes since 4.7.",
+    )
+    sync_always: bool = Field(
+        default=False, description="sync always: fsync before every write is answered. Needs strict_sync."
+    )
+    oplocks: bool = Field(default=True, description="oplocks. Off: no leases either.")
+    level2_oplocks: bool | None = Field(
+        default=None, description="level2 oplocks. Needs oplocks; left out: as they are."
+    )
+    kernel_oplocks: bool = Field(
+        default=False, description="kernel oplocks: also for processes of the server's machine. Samba: no."
+    )
+    smb2_leases: bool | None = Field(
+        default=None,
+        description="smb2 leases. Needs oplocks, and no kernel_oplocks; left out: on wherever that is so.",
+    )
+    case_sensitive: bool = Field(
+        default=True,
+        description="case sensitive. Samba's own default reads the whole directory for each name that is not there, "
+        "at every create, to rule out another spelling; then the directories are measured, not the server. A Windows "
+        "server does no such thing: on here, and Samba's default is off.",
+    )
+    signing: Literal["auto", "required"] = Field(
+        default="auto",
+        description="server signing. auto: where the client asks for it. SMB2 can't be switched off at the server "
+        "(smb.conf(5)); a client that asks for none is `smb.signing` of the suite.",
+    )
+    encryption: Literal["off", "auto", "required"] = Field(
+        default="auto",
+        description="server smb encrypt: off; auto (Samba's default: where the client asks for it); required.",
+    )
+    socket_options: str = Field(
+        default="TCP_NODELAY",
+        description='socket options, such as "TCP_NODELAY SO_RCVBUF=65536 SO_SNDBUF=65536".',
+    )
+    log_level: int = Field(default=0, ge=0, le=10, description="log level. Samba's default is 0.")
+    aio_read_size: int = Field(
+        default=1,
+        ge=0,
+        le=2**30,
+        description="aio read size, bytes: larger reads are given to threads; 0: none. Samba: 1.",
+    )
+    aio_write_size: int = Field(
+        default=1,
+        ge=0,
+        le=2**30,
+        description="aio write size, bytes: larger writes are given to threads; 0: none. Samba: 1.",
+    )
+    operation_counters: bool = Field(
+        default=True,
+        description="smbd profiling level = count: the server counts requests by operation. Off: none.",
+    )
+    volumes: int = Field(
+        default=1,
+        ge=1,
+        le=MAX_VOLUMES,
+        description="Shares volume1, volume2 ..., each with a directory of its own.",
+    )
+    data_directory: str | None = Field(
+        default=None,
+        description="Directory, on the disk to be measured, in which the volumes are made; they are removed at the "
+        "end. Left out: TMPDIR, which may be memory.",
+    )
+    file_system: Literal["none", "ext4", "xfs"] = Field(
+        default="none",
+        description="A new file system for the volumes, in an image on a loop device (root). none: the one that the "
+        "directory is on.",
+    )
+    mount_options: str = Field(
+        default="", description='Of that file system, such as "noatime,data=writeback". Empty: its defaults.'
+    )
+    image_mib: int = Field(
+        default=4096,
+        ge=64,
+        le=2**20,
+        description="Size of the image, MiB; it is taken from the disk at once.",
+    )
+    vm_dirty_ratio: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="vm.dirty_ratio of the machine, %; put back at the end (root).",
+    )
+    vm_dirty_background_ratio: int | None = Field(
+        default=None, ge=0, le=100, description="vm.dirty_background_ratio, %; as above."
+    )
+    vm_dirty_expire_centisecs: int | None = Field(
+        default=None, ge=0, le=10_000_000, description="vm.dirty_expire_centisecs, 10 ms; as above."
+    )
+    vm_dirty_writeback_centisecs: int | None = Field(
+        default=None, ge=0, le=10_000_000, description="vm.dirty_writeback_centisecs, 10 ms; as above."
+    )
+    fsync_delay_ms: float = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="Added to each fsync and fdatasync of the server, at least: a slow disk (seccomp notification, "
+        "Linux 5.5; a few instructions more for every system call). 0: none.",
+    )
+    network: Literal["auto", "namespace", "loopback"] = Field(
+        default="auto",
+        description="namespace: a network of its own, with nobody else on its ports (root). loopback: a free port of "
+        "127.0.0.1. auto: namespace where allowed.",
+    )
+
+    @field_validator("socket_options")
+    @classmethod
+    def plain_socket_options(cls, value: str) -> str:
+        """Nothing that could end the line."""
+        if not SOCKET_OPTIONS.fullmatch(value):
+            raise ValueError('must be names with numbers, such as "TCP_NODELAY SO_RCVBUF=65536"')
+        return value
+
+    @field_validator("mount_options")
+    @classmethod
+    def plain_mount_options(cls, value: str) -> str:
+        """Names and values, separated by commas."""
+        if not MOUNT_OPTIONS.fullmatch(value):
+            raise ValueError('must be options separated by commas, such as "noatime,data=writeback"')
+        return value
+
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """All that contradicts itself, at once. Samba would take each silently for something else."""
+        background, dirty = self.vm_dirty_background_ratio, self.vm_dirty_ratio
+        wrong = {
+            "sync_always needs strict_sync": self.sync_always and not self.strict_sync,
+            "level2_oplocks needs oplocks": bool(self.level2_oplocks) and not self.oplocks,
+            "smb2_leases needs oplocks": bool(self.smb2_leases) and not self.oplocks,
+            "smb2_leases needs kernel_oplocks off": bool(self.smb2_leases) and self.kernel_oplocks,
+            "min_dialect is above max_dialect": (
+                DIALECTS.index(self.min_dialect) > DIALECTS.index(self.max_dialect)
+            ),
+            "encryption needs a max_dialect of 3.0 or later": (
+                self.encryption == "required" and DIALECTS.index(self.max_dialect) < DIALECTS.index("3.0")
+            ),
+            "mount_options need a file_system": bool(self.mount_options) and self.file_system == "none",
+            f"xfs needs an image_mib of {XFS_LEAST_MIB} or more": (
+                self.file_system == "xfs" and self.image_mib < XFS_LEAST_MIB
+            ),
+            "vm_dirty_background_ratio must be below vm_dirty_ratio": (
+                background is not None and dirty is not None and background >= dirty
+            ),
+        }
+        if problems := [problem for problem, found in wrong.items() if found]:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def grants_level2(self) -> bool:
+        """level2 oplocks, as used."""
+        return self.oplocks if self.level2_oplocks is None else self.level2_oplocks
+
+    @property
+    def grants_leases(self) -> bool:
+        """smb2 leases, as used."""
+        return self.oplocks and not self.kernel_oplocks if self.smb2_leases is None else self.smb2_leases
+
+    def write_back(self) -> dict[str, int]:
+        """The kernel's write-back limits that are to change, by their names below /proc/sys/vm."""
+        names = [name for name in type(self).model_fields if name.startswith("vm_")]
+        values = {name.removeprefix("vm_"): getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,189 @@
+"""What the keeper changes around a server before it starts, and changes back when the server has gone.
+
+A network namespace of its own, a file system on a loop device, the kernel's write-back limits, a slow disk. The
+namespaces, and with them the mount and its loop device, also vanish when the keeper is killed with SIGKILL: the
+kernel drops them with the last process inside. The write-back limits are the machine's: see `write_back.py`.
+
+Standard library alone, since the keeper runs without site packages. Not for deciding what a server gets: see the
+drivers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypedDict
+
+from serverdyno.servers import sync_delay, write_back
+
+CLONE_NEWNS = 0x00020000  # linux/sched.h
+CLONE_NEWNET = 0x40000000
+MS_REC = 16384  # linux/mount.h
+MS_PRIVATE = 1 << 18
+SIOCGIFFLAGS = 0x8913  # linux/sockios.h
+SIOCSIFFLAGS = 0x8914
+IFF_UP = 1  # linux/if.h
+INTERFACE_NAME_BYTES = 16
+INTERFACE_REQUEST_BYTES = 40
+MOUNT_TIMEOUT_S = 60.0
+
+
+class Mount(TypedDict):
+    """A file system image, where it is mounted, and how. `at` is one of ours: it is emptied at the end."""
+
+    image: str
+    at: str
+    file_system: str
+    options: str
+
+
+class Surroundings(TypedDict):
+    """What a server gets. `sync_delay_s` 0: none. `write_back`: names and values below /proc/sys/vm. `remove`:
+    directories beside its private one that go with it.
+    """
+
+    own_network: bool
+    mount: Mount | None
+    write_back: dict[str, int]
+    sync_delay_s: float
+    remove: list[str]
+
+
+class Refused(Exception):  # noqa: N818 (it is an answer)
+    """It can't be had here. `hint` is what to try."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+class Arranged:
+    """Everything that was changed, to be changed back in the opposite order."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def arrange(self, wanted: Surroundings) -> None:
+        """Changes everything that is wanted. Raises Refused; the caller undoes what was done until then."""
+        _check_sync_delay(wanted["sync_delay_s"])
+        self._hold_write_back(wanted["write_back"])
+        if wanted["own_network"]:
+            _own_network()
+        if (mount := wanted["mount"]) is not None:
+            _own_mounts()
+            _mount(mount)
+            self._undo.append(lambda: _unmount(mount))
+
+    def undo(self) -> None:
+        """As it was before. Every step is tried."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _hold_write_back(self, values: dict[str, int]) -> None:
+        with contextlib.suppress(OSError):
+            write_back.restore_abandoned()
+        if not values:
+            return
+        try:
+            held = write_back.hold(values)
+        except BlockingIOError:
+            raise Refused(
+                "the kernel's write-back limits are held by another server with limits of its own",
+                "They are the machine's: let the other run end first.",
+            ) from None
+        except OSError as error:
+            raise Refused(
+                f"the kernel's write-back limits can't be set: {error}",
+                "They need root on the machine itself; leave the vm_ settings out elsewhere.",
+            ) from error
+        self._undo.append(held.release)
+
+
+def _check_sync_delay(delay_s: float) -> None:
+    if delay_s and (problem := sync_delay.problem()):
+        raise Refused(f"fsync can't be delayed: {problem}", "Leave fsync_delay_ms out here.")
+
+
+def _call(result: int, what: str) -> None:
+    """Raises OSError for a C function that reported one."""
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _own_network() -> None:
+    """A network of our own that has nothing but loopback, which is switched on."""
+    try:
+        _call(ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET), "unshare")
+        with socket.socket() as any_socket:
+            request = struct.pack(f"{INTERFACE_NAME_BYTES}sH", b"lo", 0).ljust(INTERFACE_REQUEST_BYTES, b"\0")
+            flags = struct.unpack_from(
+                "H", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request), INTERFACE_NAME_BYTES
+            )
+            up = struct.pack(f"{INTERFACE_NAME_BYTES}sH", b"lo", flags[0] | IFF_UP)
+            fcntl.ioctl(any_socket, SIOCSIFFLAGS, up.ljust(INTERFACE_REQUEST_BYTES, b"\0"))
+    except OSError as error:
+        raise Refused(
+            f"a network namespace can't be made: {error}", 'Set network = "loopback", or run as root.'
+        ) from error
+
+
+def _own_mounts() -> None:
+    """Mounts that nobody else sees, and that end with the last process of the server."""
+    library = ctypes.CDLL(None, use_errno=True)
+    try:
+        _call(library.unshare(CLONE_NEWNS), "unshare")
+        _call(library.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount")
+    except OSError as error:
+        raise Refused(f"a mount namespace can't be made: {error}", 'Set file_system = "none".') from error
+
+
+def _mount(mount: Mount) -> None:
+    """On a loop device, which mount(8) finds and which the kernel lets go with the mount (autoclear)."""
+    options = ",".join(filter(None, ("loop", mount["options"])))
+    command = ["mount", "-t", mount["file_system"], "-o", options, mount["image"], mount["at"]]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=MOUNT_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Refused(f"{' '.join(command)}: {error}", 'Set file_system = "none".') from error
+    if done.returncode != 0:
+        raise Refused(
+            f"{' '.join(command)}: {done.stderr.strip()}",
+            'Check mount_options; where loop devices are not allowed, set file_system = "none".',
+        )
+
+
+def _unmount(mount: Mount) -> None:
+    """Without writing to the disk first what is removed anyway."""
+    empty(mount["at"])
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.umount2(os.fsencode(mount["at"]), 0) != 0 and ctypes.get_errno() == errno.EBUSY:
+        library.umount2(os.fsencode(mount["at"]), 2)  # MNT_DETACH: as soon as nobody uses it
+
+
+def empty(directory: str) -> None:
+    """Removes what is in `directory`, not itself. Every entry is tried."""
+    import shutil  # noqa: PLC0415 (not needed before the end, and slow to import)
+
+    with contextlib.suppress(OSError):
+        for entry in Path(directory).iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    entry.unlink()

@@ -1,0 +1,136 @@
+"""A slow disk without another disk: every fsync(2) and fdatasync(2) of a server waits a while before it is done.
+
+A seccomp filter (seccomp_unotify(2), Linux 5.5) sends these two calls, and no other, to the keeper, which lets each
+go on after the delay; the call itself is then carried out in full. It holds for every process and thread of the
+server. The price for each other system call is a filter of five instructions. Calls that come at the same time wait
+at the same time. Not for O_SYNC writes or io_uring, which make no such call, and not for a delay that is exact: it
+is the least.
+
+Standard library alone, since the keeper uses it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import heapq
+import os
+import platform
+import select
+import socket
+import struct
+import threading
+import time
+
+PR_SET_NO_NEW_PRIVS = 38  # linux/prctl.h
+SECCOMP_SET_MODE_FILTER = 1  # linux/seccomp.h
+SECCOMP_GET_ACTION_AVAIL = 2
+SECCOMP_FILTER_FLAG_NEW_LISTENER = 8
+SECCOMP_RET_ALLOW = 0x7FFF0000
+SECCOMP_RET_USER_NOTIF = 0x7FC00000
+SECCOMP_USER_NOTIF_FLAG_CONTINUE = 1
+RECEIVE = 0xC0502100  # SECCOMP_IOCTL_NOTIF_RECV
+SEND = 0xC0182101  # SECCOMP_IOCTL_NOTIF_SEND
+NOTIFICATION_BYTES = 80  # struct seccomp_notif
+LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06  # linux/filter.h: BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_RET|K
+NUMBER_AT, ARCHITECTURE_AT = 0, 4  # struct seccomp_data
+# Architecture as audit(7) numbers it, and the numbers of seccomp, fsync, fdatasync.
+MACHINES = {"x86_64": (0xC000003E, 317, 74, 75), "aarch64": (0xC00000B7, 277, 82, 83)}
+
+
+class _Program(ctypes.Structure):
+    """`struct sock_fprog`."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+def problem() -> str | None:
+    """Why it can't be done here; None: it can."""
+    if platform.machine() not in MACHINES:
+        return f"not known how on {platform.machine()}"
+    action = ctypes.c_uint32(SECCOMP_RET_USER_NOTIF)
+    if _seccomp(SECCOMP_GET_ACTION_AVAIL, 0, ctypes.byref(action)) != 0:
+        return f"the kernel's seccomp has no notifications ({os.strerror(ctypes.get_errno())})"
+    return None
+
+
+def install(keeper: socket.socket) -> None:
+    """In the process that becomes the server: from now on it waits, and the keeper is given the other end.
+
+    Raises OSError.
+    """
+    architecture, _, fsync, fdatasync = MACHINES[platform.machine()]
+    instructions = [
+        (LOAD, 0, 0, ARCHITECTURE_AT),
+        (EQUAL, 0, 3, architecture),  # of another architecture: allowed
+        (LOAD, 0, 0, NUMBER_AT),
+        (EQUAL, 2, 0, fsync),
+        (EQUAL, 1, 0, fdatasync),
+        (RETURN, 0, 0, SECCOMP_RET_ALLOW),
+        (RETURN, 0, 0, SECCOMP_RET_USER_NOTIF),
+    ]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in instructions))
+    program = _Program(len(instructions), ctypes.addressof(code))
+    listener = _seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, ctypes.byref(program))
+    if listener < 0 and ctypes.get_errno() == errno.EACCES:
+        # Without rights, only for who can't gain any.
+        ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        listener = _seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, ctypes.byref(program))
+    if listener < 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+    socket.send_fds(keeper, [b"\0"], [listener])
+
+
+def let_go_later(server: socket.socket, delay_s: float) -> None:
+    """In the keeper: takes the other end from the new server and lets its calls go on, on a thread of its own.
+
+    Where the server could not install the filter, there is nothing to do: it has ended.
+    """
+    listeners = socket.recv_fds(server, 1, 1)[1]
+    if listeners:
+        threading.Thread(target=_let_go_later, args=(listeners[0], delay_s), daemon=True).start()
+
+
+def _let_go_later(listener: int, delay_s: float) -> None:
+    waiting: list[tuple[float, int]] = []
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    while True:
+        timeout_s = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
+        # select(2) has microseconds where poll(2) has milliseconds; only poll tells that the server has gone.
+        ready = select.select([listener], [], [], timeout_s)[0]
+        if ready:
+            if poll.poll(0)[0][1] & select.POLLHUP:
+                os.close(listener)
+                return
+            if (call := _receive(listener)) is not None:
+                heapq.heappush(waiting, (time.monotonic() + delay_s, call))
+        while waiting and waiting[0][0] <= time.monotonic():
+            _let_go(listener, heapq.heappop(waiting)[1])
+
+
+def _receive(listener: int) -> int | None:
+    """The kernel's number for a call that waits; None: its process has ended meanwhile."""
+    notification = bytearray(NOTIFICATION_BYTES)
+    try:
+        fcntl.ioctl(listener, RECEIVE, notification)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EINTR):
+            return None
+        raise
+    return int.from_bytes(notification[:8], "little")
+
+
+def _let_go(listener: int, call: int) -> None:
+    answer = struct.pack("<QqiI", call, 0, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE)
+    try:
+        fcntl.ioctl(listener, SEND, bytearray(answer))
+    except OSError as error:
+        if error.errno != errno.ENOENT:  # interrupted or ended: nobody waits any more
+            raise
+
+
+def _seccomp(*arguments: object) -> int:
+    library = ctypes.CDLL(None, use_errno=True)
+    return int(library.syscall(MACHINES[platform.machine()][1], *arguments))

@@ -1,0 +1,144 @@
+"""Where the shares of a file server lie: a directory for each, on a file system of its own if wanted.
+
+That file system is an image on a loop device. The image is made here, the mount by the keeper (see
+`surroundings.py`), so that it goes whatever ends us. Not for what a client writes into a share.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from serverdyno.errors import ServerError
+from serverdyno.servers.local import find_program, make_private
+from serverdyno.servers.surroundings import Mount
+
+BYTES_PER_MIB = 2**20
+MAKE_TIMEOUT_S = 300.0
+# The tables are written now, not by the kernel in the background of the first mixes.
+MAKE = {
+    "ext4": ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"),
+    "xfs": ("mkfs.xfs", "-q", "-f"),
+}
+PACKAGES = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """`count` directories below `root`, which is ours alone. `file_system` "none": that which `root` is on."""
+
+    root: Path
+    count: int
+    file_system: Literal["none", "ext4", "xfs"]
+    mount_options: str
+    image_mib: int
+
+    @property
+    def top(self) -> Path:
+        """The directory that holds those of the volumes, as the server sees it."""
+        return self.root / "volumes"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the shares, each that of its directory."""
+        return tuple(f"volume{number}" for number in range(1, self.count + 1))
+
+    @property
+    def mount(self) -> Mount | None:
+        """What the keeper is to mount."""
+        if self.file_system == "none":
+            return None
+        return Mount(
+            image=str(self._image),
+            at=str(self.top),
+            file_system=self.file_system,
+            options=self.mount_options,
+        )
+
+    @property
+    def _image(self) -> Path:
+        return self.root / "image"
+
+    def check(self) -> None:
+        """Raises ServerError for what can't be had here."""
+        if self.file_system == "none":
+            return
+        if os.geteuid() != 0:
+            raise ServerError(
+                f"file_system {self.file_system!r} needs root, who may mount: skipped",
+                hint='Run as root, or set file_system = "none".',
+            )
+        program = MAKE[self.file_system][0]
+        if find_program(program) is None or find_program("mount") is None:
+            raise ServerError(
+                f"file_system {self.file_system!r} needs {program}, which is not installed: skipped",
+                hint=f"apt-get install {PACKAGES[self.file_system]}",
+            )
+        free_bytes = shutil.disk_usage(self.root.parent if not self.root.exists() else self.root).free
+        if self.image_mib * BYTES_PER_MIB > free_bytes:
+            raise ServerError(
+                f"an image of {self.image_mib} MiB does not fit into the {free_bytes // BYTES_PER_MIB} MiB that are "
+                f"free at {self.root.parent}: skipped",
+                hint="Set image_mib lower, or data_directory to a larger disk.",
+            )
+
+    def make_root(self) -> None:
+        """The directory, and the image where there is one. Raises ServerError."""
+        make_private(self.root)
+        make_private(self.top)
+        if self.file_system == "none":
+            return
+        try:
+            with self._image.open("xb") as image:
+                os.posix_fallocate(image.fileno(), 0, self.image_mib * BYTES_PER_MIB)
+            program, *options = MAKE[self.file_system]
+            done = subprocess.run(
+                [str(find_program(program)), *options, str(self._image)],
+                capture_output=True,
+                text=True,
+                timeout=MAKE_TIMEOUT_S,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ServerError(f"the image {self._image} can't be made: {error}") from error
+        if done.returncode != 0:
+            raise ServerError(f"{program}: {done.stderr.strip()}", hint="Set image_mib higher.")
+
+    def make(self, top: Path, owner: tuple[int, int]) -> None:
+        """The directories of the volumes, below `top` as we see it. Raises OSError."""
+        for name in self.names:
+            directory = top / name
+            directory.mkdir(exist_ok=True)
+            directory.chmod(0o755)
+            os.chown(directory, *owner)
+
+    def description(self) -> str:
+        """On what they lie, in words."""
+        place = file_system_of(self.root.parent)
+        if self.file_system == "none":
+            return f"Data volumes: directories of {place}."
+        return (
+            f"Data volumes: directories of one {self.file_system} file system, mounted with "
+            f"{self.mount_options or 'its default options'}, in an image of {self.image_mib} MiB on a loop device, "
+            f"on {place}."
+        )
+
+
+def file_system_of(path: Path) -> str:
+    """`ext4 (rw,relatime) on /dev/sda1`: what `path`, which exists, is on."""
+    resolved = path.resolve()
+    mounts = [
+        mount for mount in psutil.disk_partitions(all=True) if resolved.is_relative_to(mount.mountpoint)
+    ]
+    if not mounts:
+        return "a file system that is not known"
+    # Of several at one place, the last one mounted hides the others.
+    deepest = max(enumerate(mounts), key=lambda each: (len(each[1].mountpoint), each[0]))[1]
+    return f"{deepest.fstype} ({deepest.opts}) on {deepest.device}"

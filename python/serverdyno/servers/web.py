@@ -1,0 +1,110 @@
+"""What the drivers of web servers that we start add to `local.py`: documents, a URL, a secret over HTTP, a log.
+
+Not for web servers that the user runs: see `external.py`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from serverdyno.errors import ServerError
+from serverdyno.servers.base import Access
+from serverdyno.servers.local import (
+    WORKER_USER,
+    LocalServer,
+    SettingsT,
+    check_path,
+    make_private,
+    worker_user,
+)
+from serverdyno.servers.proof import LOOPBACK, get
+
+LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
+IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
+PROOF_PATH = "/.serverdyno/proof"
+ACCESS_LOG = "access.log"
+
+
+def on_off(value: bool) -> str:
+    """As Apache and nginx spell it."""
+    return "on" if value else "off"
+
+
+class WebServer(LocalServer[SettingsT]):
+    """A server of one document tree. See `base.ServerDriver` for the contract."""
+
+    log_delay_s: ClassVar[float] = 0.2  # an access log that hasn't grown for so long holds every request
+
+    def keeps_access_log(self) -> bool:
+        """Whether `access.log` gets a line a request."""
+        return False
+
+    @property
+    def public_directory(self) -> Path:
+        """The part of the private directory that is served, as `/.serverdyno/`."""
+        return self.directory / "public"
+
+    def check_paths(self) -> None:
+        """That the configuration language takes the paths, and that the workers can read the documents."""
+        super().check_paths()
+        check_path(self.documents)
+        if worker_user() is None:
+            return
+        for path in (self.documents, *self.documents.parents, *self.directory.parents):
+            if not path.stat().st_mode & 0o001:
+                raise ServerError(
+                    f"{path} can't be entered by {WORKER_USER}, as whom the workers of {self.name} run",
+                    hint=f"chmod o+x {path}, or set TMPDIR to a directory that everybody can enter.",
+                )
+
+    def furnish(self) -> None:
+        """The secret, where the server hands it out; everything readable by the workers."""
+        make_private(self.public_directory)
+        (self.public_directory / Path(PROOF_PATH).name).write_text(self.secret)
+        for path in self.directory.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+    def answers_as_ours(self) -> bool:
+        """Whether it hands out the secret of its private directory. Raises OSError or HTTPException."""
+        answer = get(LOOPBACK, self.port, PROOF_PATH)
+        return answer.status == http.HTTPStatus.OK and answer.body.decode(errors="replace") == self.secret
+
+    def answers(self) -> bool:
+        """An answer that isn't HTTP is none."""
+        try:
+            return super().answers()
+        except http.client.HTTPException:
+            return False
+
+    @property
+    def url(self) -> str:
+        """After `prepare`; it may change in `ready`."""
+        return f"http://{LOOPBACK}:{self.port}/"
+
+    def access(self) -> Access:
+        """Everybody is let in."""
+        return Access(self.url)
+
+    def common_notes(self) -> list[str]:
+        """As whom its workers run, and what its count of requests is."""
+        notes = [f"Workers run as {worker_user() or 'the user of the tool'}.", *super().common_notes()]
+        if self.keeps_access_log():
+            notes.append("Requests served: lines of the access log, those of the readiness check included.")
+        return notes
+
+    def requests_served(self) -> int | None:
+        """Lines of the access log, the readiness check's included, or None where there is no access log.
+
+        Waits until the log has not grown for `log_delay_s`.
+        """
+        if not self.keeps_access_log() or self.process is None:
+            return None
+        log = self.directory / ACCESS_LOG
+        size = -1
+        while size != (size := log.stat().st_size):
+            time.sleep(self.log_delay_s)
+        with log.open("rb") as file:
+            return sum(1 for _ in file)

@@ -1,0 +1,40 @@
+"""How experiments of older formats become the current one on reading. What an older format didn't keep is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from serverdyno.store import table
+
+
+def head_of_format_1(head: dict[str, Any]) -> dict[str, Any]:
+    """Format 2 has more parameters of suites, all with defaults that are what format 1 did."""
+    return head
+
+
+def mix_of_format_1(mix: pa.Table) -> pa.Table:
+    """Format 2 calls a body what it is, bytes read, and knows of writing, calls and syncs, which HTTP has none of."""
+    rows = [_row_of_format_1(row) for row in mix.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=table.SCHEMA)
+
+
+def _row_of_format_1(row: dict[str, Any]) -> dict[str, Any]:
+    bodies = row.pop("bytes_body")
+    by_operation = [
+        {**operation, "bytes_read": operation["bytes_body"], "bytes_written": 0}
+        for operation in row["by_operation"]
+    ]
+    by_client = [{**client, "bytes_read": None, "bytes_written": 0} for client in row["by_client"]]
+    return {
+        **row,
+        "bytes_read": bodies,
+        "bytes_written": 0,
+        "by_operation": by_operation,
+        "by_client": by_client,
+        "calls": [],
+        "requests": [],
+        "syncs_known": False,
+        "syncs": [],
+    }

@@ -1,0 +1,160 @@
+"""A private Samba for tests, and the independent clients that look at it: smbclient and smbtorture.
+
+What is left behind is looked for where the system keeps it: processes, mounts, loop devices, limits, directories.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from serverdyno.servers import write_back
+from serverdyno.servers.local import find_program
+from serverdyno.servers.registry import create
+from serverdyno.servers.samba import Samba
+
+PATIENCE_S = 60.0
+ROOT = os.geteuid() == 0
+NOBODY = "games"  # on every Debian system; it owns nothing here
+needs_root = pytest.mark.skipif(not ROOT, reason="namespaces, mounts and limits of the machine need root")
+
+
+def skip_unless_installed(*programs: str) -> None:
+    for program in programs:
+        if find_program(program) is None:
+            pytest.skip(f"{program} is not installed here: run tools/install-servers.sh tests")
+
+
+@contextmanager
+def stopped_at_end(settings: Mapping[str, Any]) -> Iterator[Samba]:
+    """One that has not been prepared."""
+    skip_unless_installed("smbd")
+    server = create("samba", settings, documents=Path(os.devnull))
+    assert isinstance(server, Samba)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def samba(settings: Mapping[str, Any] | None = None) -> Iterator[Samba]:
+    """One that is ready."""
+    with stopped_at_end(settings or {}) as server:
+        server.prepare()
+        server.start()
+        server.ready()
+        yield server
+
+
+def client(server: Samba, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A client of others, inside the server's network."""
+    skip_unless_installed(program)
+    access = server.access()
+    inside = ["nsenter", f"--net={access.network_namespace}"] if access.network_namespace else []
+    command = [*inside, program, "-s", str(server.directory / "smb.conf"), "-p", str(server.port)]
+    return subprocess.run(
+        [*command, "-U", f"{access.user}%{access.password}", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def smbclient(server: Samba, commands: str, *options: str, share: str = "volume1") -> str:
+    """What it says after it has done everything without an error."""
+    done = client(server, "smbclient", f"//127.0.0.1/{share}", "-c", commands, *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+FLUSHES = 2
+
+
+def flush_twice(server: Samba) -> None:
+    """smbtorture writes nothing and sends two SMB2 FLUSH, both of which must be answered with success."""
+    done = client(server, "smbtorture", "//127.0.0.1/volume1", "smb2.compound_async.flush_flush")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a server must leave as it was."""
+
+    mounts: tuple[str, ...]
+    loop_devices: tuple[str, ...]
+    limits: tuple[str, ...]
+    journal: bool
+
+
+def machine() -> Machine:
+    """As it is now, as far as ours: images and mounts of others come and go."""
+    loops = Path("/sys/block").glob("loop*/loop/backing_file")
+    return Machine(
+        mounts=tuple(
+            sorted(
+                each.mountpoint
+                for each in psutil.disk_partitions(all=True)
+                if "serverdyno" in each.mountpoint
+            )
+        ),
+        loop_devices=tuple(sorted(text for each in loops if "serverdyno" in (text := _text(each)))),
+        limits=tuple(
+            _text(write_back.LIMITS / name) for name in (*write_back.NAMES, *write_back.SPELLINGS.values())
+        ),
+        journal=write_back.JOURNAL.exists(),
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:  # a loop device that went meanwhile
+        return ""
+
+
+def wait_until_machine_is(before: Machine) -> None:
+    """The kernel takes a mount down behind the back of the last process inside, and then its loop device."""
+    deadline = time.monotonic() + PATIENCE_S
+    while machine() != before:
+        assert time.monotonic() < deadline, (machine(), before)
+        time.sleep(0.01)
+
+
+def directories() -> set[Path]:
+    """Private directories of Samba servers, at the usual place."""
+    return set(Path(tempfile.gettempdir()).glob("serverdyno-samba-*"))
+
+
+def family(server: Samba) -> list[psutil.Process]:
+    """The keeper, smbd's first process, and the others; some of smbd's live for a moment only."""
+    assert server.process is not None
+    found = []
+    for pid in (server.process.keeper.pid, *server.pids()):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.append(psutil.Process(pid))
+    return found
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that still run after a bounded wait; a zombie that waits for its reaper has ended."""
+    return [each for each in psutil.wait_procs(processes, timeout=PATIENCE_S)[1] if not _ended(each)]
+
+
+def _ended(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True

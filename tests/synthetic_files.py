@@ -1,0 +1,212 @@
+"""Experiments with file servers, of figures that a test chooses: records as the store returns them.
+
+As `synthetic_experiment` for web servers. Deterministic; counts agree with each other as those of a run do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from serverdyno import suites
+from serverdyno.plan import expand
+from serverdyno.plan.model import Configuration, GeneratorPlan, Mix, Plan, RunKey, ServerPlan
+from serverdyno.plan.order import order as order_of
+from serverdyno.report.source import Source
+from serverdyno.store.head import ExperimentHead
+from serverdyno.store.records import (
+    CallRow,
+    ClientRow,
+    ErrorRow,
+    MixRecord,
+    OperationRow,
+    RequestRow,
+    SecondRow,
+    SyncRow,
+)
+from synthetic_experiment import histogram
+
+OPERATIONS = {"open": 0.2, "read": 0.4, "write": 0.3, "flush": 0.05, "close": 0.05}
+READ_BYTES, WRITTEN_BYTES = 16_384, 8_192
+OPERATIONS_A_PASS = 500
+
+
+@dataclass(frozen=True)
+class FileShape:
+    """A server that moves `mbit_s` at `knee` clients and loses `fall` of it by the last mix.
+
+    `syncs_a_flush` None: nobody counted. `settings`: those of its configuration.
+    """
+
+    mbit_s: float
+    knee: int = 4
+    fall: float = 0.1
+    noise: float = 0.01
+    syncs_a_flush: float | None = 1.0
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+def experiment(shapes: Mapping[str, FileShape], *, repetitions: int = 3) -> Source:
+    """A finished experiment of those servers with the suite `quick-files`."""
+    suite = suites.load("quick-files")
+    mixes = expand.mixes(suite, 1.0)
+    plan = Plan(
+        name="two-samba",
+        title="Samba with strict sync and without",
+        suite=suite.name,
+        repetitions=repetitions,
+        generator=GeneratorPlan(cpus=[0]),
+        servers=[ServerPlan(server="samba", name=name) for name in shapes],
+    )
+    configurations = [
+        Configuration(name, "samba", dict(shape.settings), (1,), None, None) for name, shape in shapes.items()
+    ]
+    keys = order_of(configurations, repetitions, "interleaved", 1)
+    head = ExperimentHead(
+        tool_version="0.1.0",
+        created=datetime(2026, 1, 15, 10, 0, tzinfo=UTC),
+        seed=1,
+        suite=suite,
+        scale=1.0,
+        order=keys,
+        configurations=configurations,
+        mixes=mixes,
+        plan=plan,
+    )
+    records = [
+        _record(key, mix, shapes[key.configuration], mixes[-1].clients) for key in keys for mix in mixes
+    ]
+    notes = {key.number: _note(shapes[key.configuration]) for key in keys}
+    return Source(head=head, records=records, disclosure=DISCLOSURE, run_notes=notes)
+
+
+def _note(shape: FileShape) -> dict[str, Any]:
+    known = shape.syncs_a_flush is not None
+    return {
+        "state": "done",
+        "disk_fsync_ms": {"count": 50.0, "p50": 4.2, "p99": 9.0, "max": 11.0},
+        "syncs_unknown_because": None if known else "counting needs root",
+    }
+
+
+def _mbit_s(shape: FileShape, clients: int, most: int) -> float:
+    if clients <= shape.knee:
+        return shape.mbit_s * clients / shape.knee * (1.6 - 0.6 * clients / shape.knee)
+    return shape.mbit_s * (1 - shape.fall * (clients - shape.knee) / (most - shape.knee))
+
+
+def _record(key: RunKey, mix: Mix, shape: FileShape, most: int) -> MixRecord:
+    random = np.random.default_rng([key.number, mix.index])
+    moved = (
+        _mbit_s(shape, mix.clients, most) * math.exp(random.normal(0, shape.noise)) * 1e6 / 8 * mix.window_s
+    )
+    a_hundred = 40 * READ_BYTES + 30 * WRITTEN_BYTES
+    each = int(moved / a_hundred * 100 / mix.clients)
+    clients = [_client(place, each + (place % 3)) for place in range(mix.clients)]
+    by_operation = _operations(random, clients, mix)
+    operations = sum(row.count for row, _ in by_operation)
+    flushes = next(row.count for row, _ in by_operation if row.operation == "flush")
+    known = shape.syncs_a_flush is not None
+    syncs = [SyncRow("fsync", round(flushes * (shape.syncs_a_flush or 0.0)))] if known else []
+    return MixRecord(
+        run=key.number,
+        configuration=key.configuration,
+        repetition=key.repetition,
+        mix=mix.index,
+        name=mix.name,
+        clients=mix.clients,
+        threads=mix.threads,
+        clients_participating=mix.clients,
+        length_s=mix.length_s,
+        ramp_up_s=mix.ramp_up_s,
+        ramp_down_s=mix.ramp_down_s,
+        window_s=mix.window_s,
+        started_unix_s=1_768_000_000.0 + 1000 * key.number + 10 * mix.index,
+        stopped=False,
+        operations=operations,
+        operations_total=operations,
+        bytes_read=sum(row.bytes_read or 0 for row in clients),
+        bytes_written=sum(row.bytes_written for row in clients),
+        bytes_in=sum(row.bytes_in for row in clients),
+        bytes_out=sum(row.bytes_written for row in clients) + 100 * operations,
+        response_time_hdr=histogram([value for _, values in by_operation for value in values]),
+        connect_time_hdr=histogram([1_500_000] * mix.clients),
+        generator_threads=1,
+        generator_cpu_user_s=operations * 8e-6,
+        generator_cpu_system_s=operations * 9e-6,
+        loop_lag_hdr=histogram([20_000] * max(1, operations)),
+        connections=mix.clients,
+        reconnects=0,
+        source_addresses=1,
+        server_cpu_s=operations * 60e-6,
+        server_rss_bytes=30 * 2**20,
+        ceiling_operations_s=None,
+        others_cpu_s=0.05 * mix.window_s,
+        steal_cpu_s=0.01 * mix.window_s,
+        passes=operations // OPERATIONS_A_PASS,
+        bytes_checked=sum(row.bytes_read or 0 for row in clients),
+        by_operation=[row for row, _ in by_operation],
+        by_client=clients,
+        by_second=[SecondRow(second, operations // 5, 0, 0) for second in range(5)],
+        calls=[
+            CallRow("create", operations // 5, operations // 50, 0, 0),
+            CallRow("read", operations // 10, 0, 0, 0),
+        ],
+        requests=[RequestRow("CREATE", operations // 5), RequestRow("READ", operations // 10)],
+        syncs_known=known,
+        syncs=syncs,
+    )
+
+
+def _client(place: int, operations: int) -> ClientRow:
+    read, written = _share(operations, "read") * READ_BYTES, _share(operations, "write") * WRITTEN_BYTES
+    return ClientRow(place, operations, read + 90 * operations, read, written, 0, None)
+
+
+def _share(operations: int, name: str) -> int:
+    """Operations of one class among those of a client; opens make up what rounding leaves over."""
+    if name == "open":
+        return operations - sum(_share(operations, other) for other in OPERATIONS if other != "open")
+    return int(operations * OPERATIONS[name])
+
+
+def _operations(
+    random: np.random.Generator, clients: Sequence[ClientRow], mix: Mix
+) -> list[tuple[OperationRow, list[int]]]:
+    mean_ns = mix.clients * mix.window_s * 1e9 / max(1, sum(row.operations for row in clients))
+    rows = []
+    for name in OPERATIONS:
+        count = sum(_share(row.operations, name) for row in clients)
+        slow = 4.0 if name == "flush" else 0.85
+        values = np.maximum(1, random.gamma(2.0, slow * mean_ns / 2, count)).astype(int).tolist()
+        read = count * READ_BYTES if name == "read" else 0
+        written = count * WRITTEN_BYTES if name == "write" else 0
+        rows.append((OperationRow(name, count, read, written, 0, histogram(values)), values))
+    return rows
+
+
+def without_clients(record: MixRecord, left: int) -> MixRecord:
+    """The record with the first `left` clients gone a second into the mix, each with an error."""
+    clients = [
+        replace(row, left_at_s=1.0, errors=1) if row.client < left else row for row in record.by_client
+    ]
+    errors = [*record.errors, ErrorRow("server", "smb_status", left, left, "STATUS_ACCESS_DENIED")]
+    return replace(record, by_client=clients, errors=errors, clients_participating=record.clients - left)
+
+
+DISCLOSURE: dict[str, Any] = {
+    "host": {"cpu": {"model": "AMD EPYC 7R13", "logical": 2}, "system": {"kernel": "6.1.0-18-amd64"}},
+    "servers": {
+        "samba-strict": {
+            "server": "samba",
+            "version": "4.17.12-Debian",
+            "command": ["/usr/sbin/smbd", "--foreground"],
+            "files": {"smb.conf": "[global]\nstrict sync = yes\n" * 3},
+        }
+    },
+}

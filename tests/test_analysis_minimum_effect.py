@@ -1,0 +1,96 @@
+"""Verdicts about a stated minimum effect: faster by more than it, equivalent within it, or neither shown."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from serverdyno.analysis.improvement import Figure, Improvement, Runs, Verdict, improvement
+
+SWAPPED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+BASE = np.array([1000.0, 1012, 990, 1005, 997, 1009])
+NOISE = np.array([1.001, 0.998, 1.004, 1.0, 0.997, 1.001])
+
+
+def compared(factor: float, minimum_percent: float, noise: float = 1.0) -> Improvement:
+    other = BASE * factor * NOISE**noise
+    base, tested = (Runs(tuple(range(1, 7)), rates[:, None]) for rates in (BASE, other))
+    return improvement(base, tested, Figure.PEAK, paired=True, minimum_percent=minimum_percent)
+
+
+@pytest.mark.parametrize(
+    ("factor", "minimum_percent", "verdict"),
+    [
+        (1.05, 0, Verdict.FASTER),
+        (1.05, 3, Verdict.FASTER),
+        (1.05, 5, Verdict.NO_DIFFERENCE_SHOWN),
+        (1.05, 8, Verdict.EQUIVALENT),
+        (0.95, 3, Verdict.SLOWER),
+        (0.95, 5, Verdict.NO_DIFFERENCE_SHOWN),
+        (0.95, 8, Verdict.EQUIVALENT),
+        (1.0, 0, Verdict.NO_DIFFERENCE_SHOWN),
+        (1.0, 1, Verdict.EQUIVALENT),
+        (1.0, 0.1, Verdict.NO_DIFFERENCE_SHOWN),
+    ],
+)
+def test_the_verdict_is_about_the_minimum_effect(
+    factor: float, minimum_percent: float, verdict: Verdict
+) -> None:
+    assert compared(factor, minimum_percent).verdict is verdict
+
+
+def test_bounds_are_alike_on_the_scale_of_ratios() -> None:
+    assert compared(0.81, 25).verdict is Verdict.EQUIVALENT
+    assert compared(0.79, 25).verdict is Verdict.SLOWER
+
+
+def test_p_values_are_those_of_scipys_t_tests() -> None:
+    ratios = np.log(1.02 * NOISE)
+    no_difference = stats.ttest_1samp(ratios, 0).pvalue
+    assert compared(1.02, 0).p_value == pytest.approx(no_difference, rel=0.05)
+    # Two one-sided tests; the p-value here is for 2.5 % on one side, as the interval is.
+    within = max(
+        stats.ttest_1samp(ratios, np.log(1.03), alternative="less").pvalue,
+        stats.ttest_1samp(ratios, -np.log(1.03), alternative="greater").pvalue,
+    )
+    assert compared(1.02, 3).p_value == pytest.approx(2 * within, rel=0.1)
+
+
+@pytest.mark.parametrize("minimum_percent", [-1.0, float("nan")])
+def test_a_minimum_effect_below_zero_is_refused(minimum_percent: float) -> None:
+    with pytest.raises(ValueError, match="minimum effect"):
+        compared(1.0, minimum_percent)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.8, 1.25), st.floats(0, 10), st.floats(0, 5))
+def test_verdict_interval_and_p_value_say_the_same_and_swapping_turns_them(
+    factor: float, minimum_percent: float, noise: float
+) -> None:
+    found = compared(factor, minimum_percent, noise)
+    assert found.p_value is not None
+    assert found.low_percent is not None
+    assert found.high_percent is not None
+    assert (found.p_value < 0.05) == (found.verdict is not Verdict.NO_DIFFERENCE_SHOWN)
+    if found.verdict is Verdict.FASTER:
+        assert found.low_percent > minimum_percent
+    if found.verdict is Verdict.EQUIVALENT:
+        assert -minimum_percent < found.low_percent <= found.high_percent < minimum_percent
+    back = compared(1 / factor, minimum_percent, -noise)
+    if abs(found.p_value - 0.05) > 0.005:
+        assert back.verdict is SWAPPED.get(found.verdict, found.verdict)
+
+
+def test_of_200_experiments_at_the_very_bound_few_claim_equivalence_or_more_than_it() -> None:
+    random = np.random.default_rng(43)
+    claims = 0
+    for _ in range(200):
+        base, other = (
+            Runs((1, 2, 3, 4), rate * np.exp(random.normal(0, 0.01, (4, 1)))) for rate in (1000, 1050)
+        )
+        found = improvement(base, other, Figure.OVERALL_AVERAGE, paired=True, minimum_percent=5)
+        claims += found.verdict is not Verdict.NO_DIFFERENCE_SHOWN
+    assert claims <= 20

@@ -1,0 +1,164 @@
+"""The peak with its uncertainty: how high it is, and at which mix it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from serverdyno.analysis.curve import Throughput
+from serverdyno.analysis.overload import kept
+from serverdyno.analysis.peak import Peak, candidates, critical_value, peak
+
+MATRICES = arrays.arrays(
+    np.float64, st.tuples(st.integers(2, 4), st.integers(1, 6)), elements=st.floats(100, 10_000)
+)
+
+
+def peak_of(throughput: ArrayLike) -> Peak:
+    found = peak(np.asarray(throughput, dtype=np.float64))
+    assert found is not None
+    return found
+
+
+def test_where_all_runs_agree_the_peak_is_the_highest_mean_at_one_mix() -> None:
+    found = peak_of([[100, 300, 200], [101, 306, 202], [99, 303, 198]])
+    assert (found.mix, found.highest_mean) == (1, 303)
+    assert found.value == pytest.approx(303)
+    assert found.shares == (0, 1, 0)
+    assert found.candidates == (1,)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 303 < found.high
+
+
+def test_with_one_mix_the_interval_is_the_textbook_t_interval_of_the_geometric_kind() -> None:
+    runs = np.array([1000.0, 1012, 990, 1005, 997, 1009])
+    found = peak_of(runs[:, None])
+    expected = stats.ttest_1samp(np.log(runs), 0).confidence_interval(0.95)
+    assert found.low == pytest.approx(np.exp(expected.low), rel=1e-3)
+    assert found.high == pytest.approx(np.exp(expected.high), rel=1e-3)
+
+
+def test_two_mixes_that_noise_mingles_are_both_candidates_and_share_the_resamples() -> None:
+    found = peak_of([[100, 510, 500, 300], [100, 490, 505, 300], [100, 505, 495, 301]])
+    assert found.candidates == (1, 2)
+    assert found.shares is not None
+    assert found.shares[1] > 0.2
+    assert found.shares[2] > 0.1
+    assert sum(found.shares) == pytest.approx(1)
+
+
+def test_of_three_runs_the_shares_are_those_of_their_27_equally_likely_resamples() -> None:
+    runs = np.array([[10.0, 8], [9, 10], [7, 8]])
+    draws = [runs[list(rows)].mean(axis=0).argmax() for rows in np.ndindex(3, 3, 3)]
+    found = peak_of(runs)
+    assert found.shares is not None
+    assert found.shares[0] == pytest.approx(draws.count(0) / 27, abs=0.02)
+
+
+def test_one_run_has_a_peak_and_says_nothing_of_its_uncertainty() -> None:
+    found = peak_of([[1, 3, 2]])
+    assert (found.mix, found.highest_mean) == (1, 3)
+    assert (found.value, found.low, found.shares, found.candidates) == (None, None, None, None)
+
+
+def test_mixes_that_no_run_finished_keep_their_place_and_runs_that_lack_one_are_left_out() -> None:
+    found = peak_of([[10, np.nan, 30, 20], [10, np.nan, 31, 20], [99, np.nan, np.nan, 20]])
+    assert (found.mix, found.repetitions) == (2, 2)
+    assert found.shares == (0, 0, 1, 0)
+    assert peak(np.full((2, 3), np.nan)) is None
+
+
+def test_a_mix_without_throughput_leaves_the_candidates_unknown() -> None:
+    assert peak_of([[0, 10], [0, 11], [0, 12]]).candidates is None
+
+
+@pytest.mark.parametrize(
+    ("others", "degrees", "published"),
+    [
+        (1, 10, 1.81),
+        (2, 10, 2.15),
+        (3, 10, 2.34),
+        (9, 10, 2.81),
+        (2, 20, 2.03),
+        (9, 20, 2.60),
+        (5, 100_000, 2.23),
+    ],
+)
+def test_the_critical_value_is_that_of_dunnetts_table_1a(others: int, degrees: int, published: float) -> None:
+    assert critical_value(others, degrees) == pytest.approx(published, abs=0.0151)
+
+
+@pytest.mark.parametrize(("others", "degrees"), [(3, 6), (15, 30)])
+def test_the_critical_value_is_that_of_scipys_multivariate_t(others: int, degrees: int) -> None:
+    shape = np.full((others, others), 0.5) + np.eye(others) / 2
+    law = stats.multivariate_t(shape=shape, df=degrees, seed=1)
+    inside = law.cdf(np.full(others, critical_value(others, degrees)), maxpts=20_000 * others)
+    assert inside == pytest.approx(0.95, abs=0.003)
+
+
+def test_of_1000_plateaus_each_of_eight_equal_mixes_is_a_candidate_in_95_percent() -> None:
+    random = np.random.default_rng(31)
+    # All are equal, so that each may be called the true peak: the least favourable case, where the bound is met.
+    included = np.zeros(8)
+    for _ in range(1000):
+        whole = random.normal(0, 0.1, (3, 1))
+        included[candidates(1000 * np.exp(whole + random.normal(0, 0.03, (3, 8))))] += 1
+    assert included.mean() / 1000 == pytest.approx(0.95, abs=0.01)
+
+
+def test_a_mix_five_standard_errors_below_the_peak_is_no_candidate() -> None:
+    random = np.random.default_rng(37)
+    shape = np.array([0.5, 1.0, 0.9])
+    found = [candidates(1000 * shape * np.exp(random.normal(0, 0.02, (4, 3)))) for _ in range(100)]
+    assert sum(each is not None and list(each) == [1] for each in found) >= 95
+
+
+@settings(max_examples=25, deadline=None)
+@given(MATRICES)
+def test_the_estimate_is_never_above_the_highest_mean_and_the_peaks_mix_is_a_candidate(
+    matrix: Throughput,
+) -> None:
+    found = peak_of(matrix)
+    assert found.value is not None
+    assert found.value <= matrix.max() * (1 + 1e-9)
+    assert found.candidates is not None
+    assert found.shares is not None
+    means = np.exp(np.log(matrix).mean(axis=0))
+    assert int(means.argmax()) in found.candidates
+    assert sum(found.shares) == pytest.approx(1)
+
+
+@settings(max_examples=15, deadline=None)
+@given(MATRICES, st.floats(0.01, 100))
+def test_another_unit_changes_figures_and_no_judgement(matrix: Throughput, factor: float) -> None:
+    found, scaled = peak_of(matrix), peak_of(matrix * factor)
+    assert scaled.highest_mean == pytest.approx(found.highest_mean * factor)
+    assert scaled.candidates == found.candidates
+
+
+def test_the_share_kept_under_overload_has_an_interval_from_three_runs_on() -> None:
+    runs = np.array([[100.0, 400, 300], [100, 404, 310], [100, 396, 290]])
+    found = kept(runs)
+    assert found is not None
+    assert found.share == pytest.approx(0.75)
+    expected = stats.ttest_1samp(runs[:, 2] / runs[:, 1], 0).confidence_interval(0.95)
+    assert found.low == pytest.approx(expected.low, abs=0.003)
+    assert found.high == pytest.approx(expected.high, abs=0.003)
+    two = kept(runs[:2])
+    assert two is not None
+    assert (two.low, two.repetitions) == (None, 2)
+
+
+def test_one_run_keeps_a_share_of_its_own_peak_and_an_unfinished_one_none() -> None:
+    one = kept(np.array([[1.0, 4, 3]]))
+    assert one is not None
+    assert (one.share, one.low) == (0.75, None)
+    assert kept(np.array([[1.0, 4, np.nan]])) is None
+    assert kept(np.array([[5.0]])) is None
+    assert kept(np.zeros((2, 3))) is None

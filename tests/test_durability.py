@@ -1,0 +1,241 @@
+"""How many times a server really asked the disk, and how long the disk takes; what can't be known is not guessed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from file_server import FLUSHES, NOBODY, flush_twice, needs_root, samba, smbclient
+from serverdyno.probes import durability
+from serverdyno.probes.durability import FsyncCounter, disk_fsync_s
+from serverdyno.servers.process import ServerProcess
+from serverdyno.servers.surroundings import Surroundings
+
+DELAY_S = 0.05
+
+# Its first line of input is the sign to begin; by then whoever counts has begun.
+ACTIVE = """
+import os, sys, tempfile, threading
+file = tempfile.TemporaryFile()
+def ask(times, call):
+    for _ in range(times): call(file.fileno())
+sys.stdin.readline()
+ask(2000, os.fsync)
+thread = threading.Thread(target=ask, args=(7, os.fsync)); thread.start(); thread.join()
+if os.fork() == 0:
+    if os.fork() == 0:
+        ask(20, os.fsync); os._exit(0)
+    os.wait(); ask(3, os.fdatasync); os._exit(0)
+os.wait()
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def instances() -> set[str]:
+    """Tracing instances of ours that the kernel has."""
+    mount = durability._mount_tracefs()
+    try:
+        names = os.listdir(f"/proc/self/fd/{mount}/instances")  # noqa: PTH208 (pathlib would close it)
+    finally:
+        os.close(mount)
+    return {name for name in names if name.startswith("serverdyno-")}
+
+
+@pytest.fixture
+def active() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", ACTIVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.kill()
+
+
+def act(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "done\n"
+
+
+@needs_root
+def test_every_call_of_a_process_its_threads_and_its_descendants_is_counted(
+    active: subprocess.Popen[str],
+) -> None:
+    with FsyncCounter([active.pid]) as counter:
+        before = counter.counts()
+        assert before is not None and set(before.values()) == {0}
+        disk_fsync_s(Path.cwd(), 5)  # ours: not of the process that is followed
+        act(active)
+        counts = counter.counts()
+    assert counts is not None
+    assert (counts["fsync"], counts["fdatasync"]) == (2027, 3)
+    assert counter.reason is None
+    assert instances() == set()
+
+
+@needs_root
+def test_two_count_at_once_without_disturbing_each_other(active: subprocess.Popen[str]) -> None:
+    with FsyncCounter([active.pid]) as of_child, FsyncCounter([os.getpid()]) as of_us_and_child:
+        disk_fsync_s(Path.cwd(), 11)
+        act(active)
+        counted = of_child.counts(), of_us_and_child.counts()
+    assert counted[0] is not None and counted[0]["fsync"] == 2027
+    assert counted[1] is not None and counted[1]["fsync"] == 2027 + 11
+
+
+@needs_root
+def test_what_a_killed_counter_leaves_is_removed_by_the_next(active: subprocess.Popen[str]) -> None:
+    program = f"""
+import signal
+from serverdyno.probes.durability import FsyncCounter
+with FsyncCounter([{active.pid}]) as counter:
+    print(counter.counts(), flush=True)
+    signal.pause()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        assert "'fsync': 0" in killed.stdout.readline()
+        assert len(instances()) > 1
+        with FsyncCounter([active.pid]):
+            pass
+        assert len(instances()) > 1  # it lives: its own are left to it
+        killed.send_signal(signal.SIGKILL)
+    with FsyncCounter([active.pid]) as counter:
+        assert counter.counts() is not None
+    assert instances() == set()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "reason"),
+    [
+        (["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"], "can't be mounted"),
+        (["unshare", "--fork", "--pid", "--mount-proc"], "PID namespace"),
+    ],
+    ids=["not root", "PID namespace"],
+)
+@needs_root
+def test_where_calls_cannot_be_seen_there_is_a_reason_and_no_number(prefix: list[str], reason: str) -> None:
+    program = """
+import os
+from serverdyno.probes.durability import FsyncCounter
+with FsyncCounter([os.getpid()]) as counter:
+    print(counter.counts(), counter.reason)
+"""
+    done = subprocess.run(
+        [*prefix, sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("None ")
+    assert reason in done.stdout
+    assert instances() == set()
+
+
+@needs_root
+def test_a_process_that_has_ended_is_a_reason_too() -> None:
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    with FsyncCounter([done.pid]) as counter:
+        assert counter.counts() is None
+        assert "ended" in (counter.reason or "")
+    with FsyncCounter([]) as nobody:
+        assert nobody.counts() is None
+        assert nobody.reason
+
+
+def test_the_disks_own_time_is_measured_for_each_fsync_and_leaves_no_file(tmp_path: Path) -> None:
+    taken_s = disk_fsync_s(tmp_path, 25)
+    assert taken_s.shape == (25,)
+    assert taken_s.dtype == np.float64
+    assert (taken_s > 0).all()
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("settings", "of_flushes", "of_writes"),
+    [
+        ({"strict_sync": True}, FLUSHES, 0),
+        ({"strict_sync": False}, 0, 0),
+        ({"sync_always": True}, FLUSHES, 1),
+    ],
+    ids=["strict sync", "no strict sync", "sync always"],
+)
+def test_samba_asks_the_disk_as_often_as_its_settings_say_and_its_own_counter_agrees(
+    settings: dict[str, bool], of_flushes: int, of_writes: int
+) -> None:
+    with samba(settings) as server, FsyncCounter(server.pids()) as counter:
+        before = server.operations_served()
+        flush_twice(server)
+        flushed = counter.counts()
+        smbclient(server, "put /etc/passwd x")
+        written = counter.counts()
+        after = server.operations_served()
+        profile = subprocess.run(
+            ["smbstatus", "--profile", "-s", str(server.directory / "smb.conf")],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
+        ).stdout
+    assert flushed is not None and written is not None and before is not None and after is not None
+    assert after["flush"] - before["flush"] == FLUSHES  # all answered with success
+    assert flushed["fsync"] + flushed["fdatasync"] == of_flushes
+    assert written["fsync"] + written["fdatasync"] == of_flushes + of_writes
+    own = re.search(r"^syscall_asys_fsync_count:\s+(\d+)$", profile, re.MULTILINE)
+    assert own is not None and int(own[1]) == of_flushes + of_writes
+
+
+SLOW = """
+import os, sys, tempfile, threading, time
+file = tempfile.TemporaryFile()
+def ask(call):
+    begun = time.monotonic()
+    call(file.fileno())
+    print("took", time.monotonic() - begun, flush=True)
+for call in (os.fsync, os.fdatasync):
+    ask(call)
+threads = [threading.Thread(target=ask, args=(os.fsync,)) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+if os.fork() == 0:
+    ask(os.fsync); os._exit(0)
+os.wait()
+print("ready", flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay_s", [0.0, DELAY_S])
+def test_a_delayed_fsync_takes_at_least_the_delay_in_every_thread_and_child(
+    delay_s: float, tmp_path: Path
+) -> None:
+    surroundings = Surroundings(own_network=False, mount=None, write_back={}, sync_delay_s=delay_s, remove=[])
+    server = ServerProcess.start([sys.executable, "-c", SLOW], tmp_path, surroundings=surroundings)
+    try:
+        deadline = time.monotonic() + 30
+        while server.running():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        log = (tmp_path / "server.log").read_text()
+    finally:
+        server.stop()
+    assert "ready" in log
+    took_s = [float(found) for found in re.findall(r"took (\S+)", log)]
+    assert len(took_s) == 7
+    assert all(each_s >= delay_s for each_s in took_s)
+
+
+def test_a_slow_disk_shows_in_a_server_that_waits_for_it_and_the_calls_are_still_made() -> None:
+    with samba({"sync_always": True, "fsync_delay_ms": 300}) as server:
+        begun_s = time.monotonic()
+        smbclient(server, "put /etc/passwd x")
+        assert time.monotonic() - begun_s >= 0.3
+        assert (server.data_directories()[0] / "x").read_bytes() == Path("/etc/passwd").read_bytes()

@@ -1,0 +1,89 @@
+"""A file server that the user runs: looked at once, believed nothing more, and left alone."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from file_server import samba, smbclient
+from serverdyno.errors import ServerError, UserError
+from serverdyno.servers.proof import free_port
+from serverdyno.servers.registry import create
+
+
+def external(url: str | None, **settings: object) -> Any:
+    return create("external-smb", settings, documents=Path(os.devnull), url=url)
+
+
+def test_a_file_server_of_the_user_is_looked_at_once_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with samba({"network": "loopback", "max_dialect": "3.0.2"}) as server:
+        inside = server.access()
+        monkeypatch.setenv("DYNO_SMB_PASSWORD", inside.password or "")
+        users = external(inside.url, shares=["volume1"], user=inside.user)
+        users.prepare()
+        users.start()
+        users.ready()
+        assert users.access() == inside
+        described = users.describe()
+        assert described.version == "SMB 3.0.2"
+        assert inside.password and inside.password not in repr(described)
+        assert (users.cpu_s(), users.rss_bytes(), users.requests_served()) == (None, None, None)
+        users.stop()
+        smbclient(server, "ls")
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "message"),
+    [
+        (None, {"shares": ["a"]}, "needs a url"),
+        ("smb://127.0.0.1/", {}, "needs shares"),
+        ("http://127.0.0.1/", {"shares": ["a"]}, "not a URL"),
+        ("smb:///a", {"shares": ["a"]}, "not a URL"),
+        ("smb://u:p@127.0.0.1/", {"shares": ["a"]}, "not a URL"),
+        ("smb://127.0.0.1:99999/", {"shares": ["a"]}, "range"),
+    ],
+)
+def test_the_users_mistakes_about_a_file_server_are_named(
+    url: str | None, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        external(url, **settings)
+
+
+def test_a_file_server_that_does_not_answer_or_speaks_something_else_is_an_error_with_advice() -> None:
+    with pytest.raises(ServerError, match="nothing answers SMB") as raised:
+        external(f"smb://127.0.0.1:{free_port()}/", shares=["a"]).ready()
+    assert raised.value.hint
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with (
+            subprocess.Popen(
+                [sys.executable, "-c", HTTP_ANSWER, str(other.fileno())], pass_fds=[other.fileno()]
+            ),
+            pytest.raises(ServerError, match="nothing answers SMB"),
+        ):
+            external(f"smb://127.0.0.1:{other.getsockname()[1]}/", shares=["a"]).ready()
+
+
+HTTP_ANSWER = """
+import socket, sys
+with socket.socket(fileno=int(sys.argv[1])) as listening:
+    connection, _ = listening.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\\r\\n\\r\\n")
+"""
+
+
+def test_a_password_that_is_not_in_the_environment_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DYNO_SMB_PASSWORD", raising=False)
+    with pytest.raises(ServerError, match="password") as raised:
+        external("smb://127.0.0.1/", shares=["a"], user="u").ready()
+    assert "export DYNO_SMB_PASSWORD" in (raised.value.hint or "")

@@ -1,0 +1,207 @@
+"""What a report says of file servers: Mbit/s, durability, single clients, calls, and times by operation."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from serverdyno.report import charts, html, text
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Report, Table
+from serverdyno.report.source import Source
+from serverdyno.store.records import MixRecord
+from synthetic_files import FileShape, experiment, without_clients
+from test_report_views import check_golden
+
+STRICT = {"samba-strict": FileShape(120), "samba-lax": FileShape(300, syncs_a_flush=0.0)}
+
+
+def report_of(source: Source, change: Callable[[MixRecord], MixRecord] | None = None) -> Report:
+    return build_from(
+        source if change is None else replace(source, records=[change(row) for row in source.records])
+    )
+
+
+def table(report: Report, key: str) -> Table:
+    return next(table for table in report.tables if table.key == key)
+
+
+def column(table: Table, label: str) -> list[str]:
+    place = next(place for place, column in enumerate(table.columns) if column.label == label)
+    return [row[place].text for row in table.rows]
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return report_of(experiment(STRICT))
+
+
+def test_throughput_is_in_mbit_of_what_applications_moved(report: Report) -> None:
+    apache = report.results.configurations[0]
+    first = report.source.records[0]
+    assert first.configuration == apache.name
+    moved = first.bytes_read + first.bytes_written
+    assert apache.runs.throughput[0, 0] == pytest.approx(moved * 8 / 1e6 / first.window_s)
+    assert table(report, "throughput").columns[2].unit == "Mbit/s"
+    assert table(report, "peaks").columns[1].unit == "Mbit/s"
+    assert [axis for figure in report.figures if figure.key == "throughput" for axis in _axes(figure)] == [
+        "Mbit/s"
+    ]
+
+
+def _axes(figure: object) -> list[str]:
+    return [panel.y_title for panel in figure.panels]  # type: ignore[attr-defined]
+
+
+def test_nothing_is_said_in_requests_a_second(report: Report) -> None:
+    said = [*report.summary.text, *(f"{found.claim} {found.evidence}" for found in report.findings)]
+    heads = [f"{head.label} {head.unit}" for table in report.tables for head in table.columns]
+    assert not any("requests/s" in words for words in said + heads)
+
+
+def test_what_a_client_moved_before_it_left_is_not_throughput() -> None:
+    source = experiment({"samba": FileShape(120)}, repetitions=1)
+    whole = report_of(source).results.configurations[0].runs.throughput
+    hit = source.records[-1]
+    report = report_of(source, lambda row: without_clients(row, 4) if row is hit else row)
+    left = report.results.configurations[0].runs.throughput
+    assert left[0, :-1].tolist() == whole[0, :-1].tolist()
+    gone = sum((row.bytes_read or 0) + row.bytes_written for row in hit.by_client[:4])
+    assert whole[0, -1] - left[0, -1] == pytest.approx(gone * 8 / 1e6 / hit.window_s)
+    assert column(table(report, "clients"), "Clients left")[-1] == "4"
+    assert "L" in table(report, "throughput").rows[-1][2].marks
+
+
+def test_single_clients_are_those_that_stayed_with_how_even_they_were_served() -> None:
+    source = experiment({"samba": FileShape(120)}, repetitions=1)
+    hit = source.records[1]
+    report = report_of(source, lambda row: without_clients(row, 1) if row is hit else row)
+    stayed = [(row.bytes_read or 0) + row.bytes_written for row in hit.by_client[1:]]
+    mbit_s = np.array(stayed) * 8 / 1e6 / hit.window_s
+    row = table(report, "clients").rows[1]
+    assert [cell.text for cell in row[2:5]] == [f"{mbit_s.mean():.1f}"] * 3
+    assert row[6].text == "1.000"
+    uneven = [replace(client, bytes_read=0, bytes_written=0) for client in source.records[2].by_client[:3]]
+    starved = replace(source.records[2], by_client=[*uneven, source.records[2].by_client[3]])
+    report = report_of(source, lambda row: starved if row is source.records[2] else row)
+    assert table(report, "clients").rows[2][6].text == "0.250"
+
+
+def test_calls_below_the_cache_are_counted_by_pass_at_the_peak(report: Report) -> None:
+    peak = [row for row in report.source.records if row.configuration == "samba-lax" and row.mix == 3]
+    passes = sum(row.passes or 0 for row in peak)
+    creates = sum(
+        call.done + call.not_there + call.failed
+        for row in peak
+        for call in row.calls
+        if call.call == "create"
+    )
+    calls = table(report, "calls")
+    assert [row[2].text for row in calls.rows if row[0].text == "create"] == [f"{creates / passes:,.0f}"]
+    assert (
+        column(table(report, "cache"), "Requests")[1]
+        == f"{sum(r.count for row in peak for r in row.requests):,}"
+    )
+
+
+def test_flushes_and_syncs_are_disclosed_run_by_run(report: Report) -> None:
+    shown = table(report, "durability")
+    assert column(shown, "What became of a flush") == [
+        "at least as many syncs as flushes",
+        "flushes answered without any sync",
+        "flushes answered without any sync",
+        "at least as many syncs as flushes",
+        "at least as many syncs as flushes",
+        "flushes answered without any sync",
+    ]
+    run = [row for row in report.source.records if row.run == 1]
+    flushes = sum(row.count for record in run for row in record.by_operation if row.operation == "flush")
+    assert column(shown, "Flushes")[0] == f"{flushes:,}"
+    assert column(shown, "The disk's own fsync p50")[0] == "4.20"
+
+
+def test_what_differs_in_durability_stands_above_all_figures(report: Report) -> None:
+    [warning] = [warning for warning in report.warnings if "flush" in warning]
+    assert warning.startswith(
+        "The configurations differ in what became of a flush, so their throughput buys different"
+    )
+    assert (
+        "samba-strict: at least as many syncs as flushes; samba-lax: flushes answered without any sync."
+        in warning
+    )
+
+
+@pytest.mark.parametrize(
+    ("syncs", "verdict", "warning"),
+    [
+        (1.0, "at least as many syncs as flushes", ""),
+        (0.985, "at least as many syncs as flushes", ""),
+        (0.4, "fewer syncs than flushes", ""),
+        (0.0, "flushes answered without any sync", "What a client believed to be on the disk was not."),
+        (None, "not known", "What became of a flush is not known for samba"),
+    ],
+)
+def test_the_verdict_on_flushes_is_that_of_the_counts(
+    syncs: float | None, verdict: str, warning: str
+) -> None:
+    report = report_of(experiment({"samba": FileShape(100, syncs_a_flush=syncs)}, repetitions=1))
+    assert column(table(report, "durability"), "What became of a flush") == [verdict]
+    found = [said for said in report.warnings if "flush" in said or "disk" in said]
+    assert [warning in said for said in found] == ([True] if warning else [])
+    if syncs is None:
+        assert column(table(report, "durability"), "Syncs of the server") == ["–"]  # noqa: RUF001
+        assert any("counting needs root" in note for note in table(report, "durability").notes)
+
+
+def test_runs_of_one_configuration_that_differ_are_not_called_alike() -> None:
+    source = experiment({"samba": FileShape(100)}, repetitions=2)
+    report = report_of(source, lambda row: replace(row, syncs=[]) if row.run == 1 else row)
+    assert set(column(table(report, "durability"), "What became of a flush")) == {
+        "flushes answered without any sync",
+        "at least as many syncs as flushes",
+    }
+    differing = report_of(
+        experiment({"a": FileShape(100), "b": FileShape(100, syncs_a_flush=0.5)}, repetitions=1)
+    )
+    assert any("may buy different things" in warning for warning in differing.warnings)
+
+
+def test_times_are_given_for_each_operation_at_the_peak_and_at_the_last_mix(report: Report) -> None:
+    times = table(report, "times")
+    rows = [row for row in times.rows if row[0].text == "samba-strict" and row[1].text == "flush"]
+    assert [(row[2].text, row[2].detail) for row in rows] == [("4", "peak"), ("16", "last")]
+    peak = [row for row in report.source.records if row.configuration == "samba-strict" and row.mix == 3]
+    count = sum(row.count for record in peak for row in record.by_operation if row.operation == "flush")
+    assert rows[0][3].text == f"{count:,}"
+    labels = [head.label for head in times.columns[3:]]
+    assert labels == ["Count", "Mean", "Deviation", "Smallest", "p50", "p95", "p99", "p99.9", "Largest"]
+    smallest, median, largest = (
+        float(rows[0][labels.index(label) + 3].text) for label in ("Smallest", "p50", "Largest")
+    )
+    assert smallest < median < largest
+    assert {row[1].text for row in times.rows} == {"open", "read", "write", "flush", "close"}
+
+
+def test_what_the_file_report_says_is_as_kept(report: Report) -> None:
+    lines = [*report.warnings, *report.summary.text]
+    lines += [f"{finding.topic}: {finding.claim} [{finding.evidence}]" for finding in report.findings]
+    lines += [f"{fact.label}: {fact.text}" for fact in report.methodology]
+    check_golden("files-sentences.txt", "\n".join(lines) + "\n")
+
+
+def test_the_terminal_shows_the_file_report_as_kept(report: Report) -> None:
+    screen = io.StringIO()
+    text.render(report, Console(width=140, file=screen, force_terminal=False))
+    check_golden("files-report.txt", screen.getvalue())
+
+
+def test_a_page_of_file_servers_has_all_figures_and_raw_tables(report: Report) -> None:
+    page = html.page(report, {figure.key: charts.svg(figure) for figure in report.figures})
+    labels = [shown.label for shown in report.tables] + [shown.label for shown in report.figures]
+    assert all(f"<b>{label}.</b>" in page for label in labels)
+    assert {"clients", "calls", "requests", "syncs"} <= {raw.name for raw in report.raw}
+    clients = next(raw for raw in report.raw if raw.name == "clients")
+    assert len(clients.rows) == sum(len(record.by_client) for record in report.source.records)

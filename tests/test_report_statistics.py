@@ -1,0 +1,159 @@
+"""What a report says of curves and of many comparisons, and where it says nothing."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from serverdyno.analysis.improvement import Verdict, improvement
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Report, Table
+from serverdyno.report.source import Source
+from serverdyno.store.records import MixRecord
+from synthetic_experiment import Shape, experiment, scaled, with_error
+
+TEN = (1, 4, 8, 12, 16, 20, 24, 28, 32, 36)
+
+
+def report_of(source: Source, change: Callable[[MixRecord], MixRecord] | None = None) -> Report:
+    return build_from(
+        source if change is None else replace(source, records=[change(row) for row in source.records])
+    )
+
+
+def with_minimum_effect(source: Source, percent: float) -> Source:
+    plan = source.head.plan.model_copy(update={"minimum_effect_percent": percent})
+    return replace(source, head=source.head.model_copy(update={"plan": plan}))
+
+
+def table(report: Report, key: str) -> Table:
+    return next(table for table in report.tables if table.key == key)
+
+
+def claims(report: Report, topic: str | None = None) -> list[str]:
+    return [found.claim for found in report.findings if topic in (None, found.topic)]
+
+
+def test_mixes_that_noise_hides_are_not_told_apart_from_the_peak() -> None:
+    flat = report_of(experiment({"flat": Shape(2000, knee=1, fall=0, noise=0.05)}))
+    [row] = table(flat, "shape").rows
+    assert row[5].text == "1, 8, 16, 24, 32"
+    steep = report_of(experiment({"steep": Shape(2000, fall=0.5)}))
+    [row] = table(steep, "shape").rows
+    assert row[5].text == row[4].text == "16"
+    [finding] = [found for found in flat.findings if found.topic == "Peak"]
+    assert "not told apart: the mixes of 1, 8, 16, 24, 32 clients" in finding.evidence
+    assert "95 % interval" in finding.evidence
+
+
+def test_a_dip_is_a_finding_with_its_size_and_a_smooth_curve_has_none() -> None:
+    source = experiment({"smooth": Shape(2000, knee=12), "dented": Shape(2000, knee=12)}, clients=TEN)
+    report = report_of(
+        source, lambda row: scaled(row, 0.6) if (row.configuration, row.mix) == ("dented", 7) else row
+    )
+    assert table(report, "shape").rows[0][9].text == "none found"
+    [claim] = claims(report, "Dip")
+    assert claim.startswith("dented has a dip at 24 clients: 3")
+    assert "One repetition" not in claim
+
+
+def test_a_collapse_in_a_single_run_is_a_reason_to_repeat_it() -> None:
+    source = experiment({"apache": Shape(2000, knee=12)}, clients=TEN, repetitions=1)
+    report = report_of(source, lambda row: scaled(row, 0.3) if row.mix >= 7 else row)
+    [claim] = claims(report, "Collapse")
+    assert claim.startswith("apache collapses beyond 20 clients: every later mix lies 7")
+    assert claim.endswith("One repetition: a reason to repeat it, no more.")
+
+
+def test_what_disturbed_a_dip_is_said_with_it() -> None:
+    source = experiment({"apache": Shape(2000, knee=12)}, clients=TEN)
+
+    def change(row: MixRecord) -> MixRecord:
+        return with_error(scaled(row, 0.5), "server", 3, left=1) if row.mix == 7 else row
+
+    [claim] = claims(report_of(source, change), "Dip")
+    assert claim.endswith("There, there were errors and clients left.")
+
+
+def test_too_few_mixes_are_not_judged_and_that_is_not_none_found() -> None:
+    report = report_of(experiment({"apache": Shape(2000)}, repetitions=1))
+    assert table(report, "shape").rows[0][9].text == "–"  # noqa: RUF001
+    assert claims(report, "Dip") == []
+
+
+def test_a_curve_that_still_rises_names_the_next_suite_unless_the_generator_held_it() -> None:
+    rising = report_of(experiment({"apache": Shape(2000, knee=32, fall=0)}))
+    [claim] = claims(rising, "Not saturated")
+    assert "apache (32 clients)" in claim
+    assert "dyno suite extend" in claim
+    held = report_of(experiment({"apache": Shape(2000, knee=32, fall=0, ceiling_s=2050)}))
+    [claim] = claims(held, "Not saturated")
+    assert "dyno suite extend" not in claim
+    assert "would show no more" in claim
+    assert claims(report_of(experiment({"apache": Shape(2000)})), "Not saturated") == []
+
+
+def test_every_pair_is_compared_up_to_eight_configurations_and_verdicts_are_corrected() -> None:
+    shapes = {name: Shape(2000 + 300 * place) for place, name in enumerate("abc")}
+    report = report_of(experiment(shapes))
+    assert [(row.base, row.other) for row in report.comparisons] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert {row.corrected_for for row in report.comparisons} == {3}
+    assert any("corrected for 3 comparisons" in note for note in table(report, "improvements").notes)
+    assert any("corrected for 3 comparisons (Holm)" in found.evidence for found in report.findings)
+    assert any("Corrected for 3 comparisons" in fact.text for fact in report.methodology)
+    nine = report_of(experiment({f"n{place}": Shape(2000) for place in range(9)}))
+    assert [row.base for row in nine.comparisons] == ["n0"] * 8
+    two = report_of(experiment({"a": Shape(2000), "b": Shape(2500)}))
+    assert not any("corrected" in note for note in table(two, "improvements").notes)
+
+
+def test_a_difference_that_chance_explains_among_many_is_not_claimed() -> None:
+    shapes = {f"s{place}": Shape(2000 + (70 if place == 5 else 0), noise=0.02) for place in range(6)}
+    source = experiment(shapes, repetitions=4)
+    report = report_of(source)
+    by_name = {result.name: result.runs for result in report.results.configurations}
+    lost = 0
+    for row in report.comparisons:
+        for found in row.improvements:
+            alone = improvement(by_name[row.base], by_name[row.other], found.figure, paired=True)
+            assert (alone.low_percent, alone.high_percent) == (found.low_percent, found.high_percent)
+            assert found.verdict in (alone.verdict, Verdict.NO_DIFFERENCE_SHOWN)
+            lost += found.verdict is not alone.verdict
+    assert lost
+    assert "among 15 comparisons it may be chance" in " ".join(claims(report))
+
+
+@pytest.mark.parametrize(
+    ("percent", "said"),
+    [
+        (0.0, "b is faster than a in peak"),
+        (5.0, "b is faster than a by more than 5\u00a0% in peak"),
+        (20.0, "b and a are equivalent within 20\u00a0% in peak"),
+        (9.0, "No difference beyond 9\u00a0% shown between b and a in peak"),
+    ],
+)
+def test_verdicts_are_about_the_minimum_effect_that_the_plan_states(percent: float, said: str) -> None:
+    source = experiment({"a": Shape(2000), "b": Shape(2200)})
+    report = report_of(with_minimum_effect(source, percent))
+    assert said in " ".join(claims(report, "Comparison"))
+    stated = any("minimum effect" in fact.text for fact in report.methodology if fact.label == "Verdicts")
+    assert stated == (percent > 0)
+
+
+def test_a_server_without_throughput_gets_no_statistics_and_the_other_keeps_its_own() -> None:
+    source = experiment({"dead": Shape(0.0, noise=0), "alive": Shape(2000)})
+    report = report_of(source)
+    dead, alive = table(report, "shape").rows
+    assert [cell.text for cell in dead[6:10]] == ["–"] * 4  # noqa: RUF001
+    assert alive[4].text == "16"
+    assert "dead completed no request in any window." in claims(report)
+
+
+def test_the_shares_and_intervals_of_the_table_are_those_of_the_analysis() -> None:
+    report = report_of(experiment({"apache": Shape(2000, fall=0.3)}))
+    runs = report.results.configurations[0].runs.throughput
+    [row] = table(report, "shape").rows
+    assert float(row[7].text.split()[0]) == pytest.approx(
+        100 * np.mean(runs[:, -1]) / np.mean(runs[:, 2]), abs=0.6
+    )
