@@ -2,16 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from serverdyno.analysis.improvement import Verdict, improvement
-from serverdyno.report.build import build_from
+from serverdyno.errors import UserError
+from serverdyno.report import charts
+from serverdyno.report.build import build, build_from
 from serverdyno.report.model import Report, Table
 from serverdyno.report.source import Source
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.head import FORMAT_VERSION
 from serverdyno.store.records import MixRecord
-from synthetic_experiment import Shape, experiment, scaled, with_error
+from synthetic_experiment import Shape, experiment, scaled, with_error, without_success
 
 TEN = (1, 4, 8, 12, 16, 20, 24, 28, 32, 36)
 
@@ -157,3 +162,60 @@ def test_the_shares_and_intervals_of_the_table_are_those_of_the_analysis() -> No
     assert float(row[7].text.split()[0]) == pytest.approx(
         100 * np.mean(runs[:, -1]) / np.mean(runs[:, 2]), abs=0.6
     )
+
+
+def stored(folder: Path, source: Source) -> Experiment:
+    with Experiment.create(folder, "name = 'x'\n", source.head) as kept:
+        for record in source.records:
+            kept.write_mix(record)
+        kept.write_host({"kernel": "6.1"})
+    return Experiment.open(folder)
+
+
+def test_a_damaged_file_is_named_at_the_head_and_all_others_are_reported(tmp_path: Path) -> None:
+    source = experiment({"apache": Shape(300)}, clients=(1, 8, 16), repetitions=2)
+    kept = stored(tmp_path / "experiment", source)
+    hit = kept.folder / "runs" / "001-apache-r1" / "mix-02.parquet"
+    hit.write_bytes(hit.read_bytes()[:-9])
+    (kept.folder / "disclosure" / "host.json").write_text("{", encoding="utf-8")
+    report = build(kept)
+    said = [warning for warning in report.warnings if warning.startswith("Left out, since it can't be read")]
+    assert [name in warning for name, warning in zip(["mix-02.parquet", "host.json"], said, strict=True)] == [
+        True
+    ] * 2
+    mixes = report.results.configurations[0].finished
+    assert [mix.repetitions for mix in mixes] == [2, 1, 2]
+    assert any("Unfinished: 5 of 6 planned mixes" in warning for warning in report.warnings)
+
+
+def test_a_newer_format_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    kept = stored(tmp_path / "experiment", experiment({"apache": Shape(300)}, clients=(1,), repetitions=1))
+    head = kept.folder / "experiment.json"
+    text = head.read_text(encoding="utf-8")
+    newer = text.replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 99')
+    assert newer != text
+    head.write_text(newer, encoding="utf-8")
+    with pytest.raises(UserError, match=r"format 99; this version of Serverdyno reads up to format"):
+        Experiment.open(kept.folder)
+
+
+@pytest.mark.parametrize("repetitions", [1, 3])
+def test_when_all_clients_failed_everywhere_a_report_says_so_and_claims_nothing(repetitions: int) -> None:
+    source = experiment({"a": Shape(2000), "b": Shape(2000)}, clients=TEN, repetitions=repetitions)
+    report = report_of(source, without_success)
+    assert "a completed no request in any window." in claims(report)
+    assert "can't be compared" in " ".join(claims(report, "Comparison"))
+    assert {row[5].text for row in table(report, "improvements").rows} == {"not comparable"}
+    for figure in report.figures:
+        charts.svg(figure)
+
+
+def test_a_comparison_where_nothing_was_measured_shows_no_zero() -> None:
+    source = experiment({"a": Shape(2000), "b": Shape(2000)}, repetitions=2)
+    only_a = replace(source, records=[row for row in source.records if row.configuration == "a"])
+    report = build_from(only_a)
+    cells = [(row[2].text, row[2].detail) for row in table(report, "improvements").rows]
+    assert cells == [("–", "–")] * 2  # noqa: RUF001
+    [finding] = [found for found in report.findings if found.topic == "Comparison"]
+    assert finding.evidence.startswith("No whole run of both over the same mixes")
+    assert "0.00" not in finding.evidence

@@ -19,7 +19,7 @@ say_reference() { say "$1; the reference server (dyno reference http) stands in 
 # program:package:services
 SERVERS='apache2:apache2:apache2 nginx:nginx-light:nginx lighttpd:lighttpd:lighttpd smbd:samba:smbd,nmbd,samba-ad-dc'
 # samba-testsuite brings winbind with it.
-FOR_TESTS='smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs:'
+FOR_TESTS='smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench:'
 
 missing() {
     for entry in $wanted; do

@@ -202,8 +202,10 @@ impl FilesClient {
         self.client.counted().requests_by_name().into_iter().collect()
     }
 
+    /// Requests that the server carried out, of all sessions.
     pub(crate) fn protocol_requests(&self) -> u64 {
-        self.client.counted().traffic().requests
+        let traffic = self.client.counted().traffic();
+        traffic.requests - traffic.refused
     }
 
     pub(crate) fn checked_bytes(&self) -> u64 {

@@ -53,6 +53,8 @@ pub struct Traffic {
     pub bytes_in: u64,
     /// Requests of the protocol (each part of a compound is one).
     pub requests: u64,
+    /// Requests among them that the server answered without carrying them out, as parts of a compound that had failed.
+    pub refused: u64,
     /// Breaks that came.
     pub breaks: u64,
     /// Connections made.

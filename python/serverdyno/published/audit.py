@@ -5,7 +5,8 @@ Verdicts:
 * `follows`: the rule gives what is printed, within what its words admit (`printed.py`);
 * `follows_with_other_rounding_or_base`: it doesn't, but cutting off or rounding up instead of rounding does, or the
   same two figures with another base: a decline relative to the lower figure, a gain relative to the higher, a ratio
-  said as if it were the improvement ("300 percent faster" of what is 3 times as fast), "3 times more" of 4 times as much;
+  said as if it were the improvement ("300 percent faster" of what is 3 times as fast), "3 times more" of what is 4
+  times as much;
 * `follows_from_another_figure`: another figure of the report's own tables gives it; which, and how the search is
   bounded so that this is not chance, is said in `search.py`;
 * `contradicts`: none of these;
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from serverdyno.published import PublishedReport, evaluate, printed
-from serverdyno.published.evaluate import Holds, NotStated
+from serverdyno.published.evaluate import Holds, NotStatedError
 from serverdyno.published.model import (
     Claim,
     Course,
@@ -108,7 +109,7 @@ def _judged(claim: Claim, tables: Tables) -> Judgement:
         if isinstance(rule, EachOf):
             return _each(number, [evaluate.quantity(part, tables) for part in rule.of])
         return _number(number, rule, tables)
-    except NotStated as missing:
+    except NotStatedError as missing:
         return None, Verdict.NOT_CHECKED, str(missing)
     except ClaimError as error:
         raise ClaimError(f'claim "{claim.id}": {error}', error.hint) from error
@@ -122,7 +123,9 @@ def _same(claim: Claim, rule: Same, tables: Tables) -> Judgement:
     one, other = evaluate.both(rule, tables)
     apart = abs(one - other) / max(abs(one), abs(other), 1e-300)
     verdict = Verdict.FOLLOWS if apart <= share else Verdict.CONTRADICTS
-    reason = f"{one:,.10g} and {other:,.10g} are {100 * apart:.2f} percent apart; {100 * share:g} are admitted"
+    reason = (
+        f"{one:,.10g} and {other:,.10g} are {100 * apart:.2f} percent apart; {100 * share:g} are admitted"
+    )
     return f"{one:,.10g} and {other:,.10g}", verdict, reason
 
 
@@ -155,7 +158,9 @@ def _number(number: Printed, rule: Quantity, tables: Tables) -> Judgement:
     computed = evaluate.quantity(rule, tables)
     shown = written(computed, number)
     if number.admits(computed):
-        within = "" if number.rounds_to(computed) else f', which "{number.text}" admits ({number.described()})'
+        within = (
+            "" if number.rounds_to(computed) else f', which "{number.text}" admits ({number.described()})'
+        )
         return computed, Verdict.FOLLOWS, f"is {shown}{within}"
     if words := _other_rounding(number, computed) or _other_base(number, rule, tables):
         return computed, Verdict.OTHER_BASE, f"is {shown}; {words}"

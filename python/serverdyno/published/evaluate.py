@@ -1,7 +1,7 @@
 """What a rule gives on given tables: a number, or how many of its comparisons hold.
 
-Knows nothing of what was claimed. Where a cell that is needed is empty, it says so (`NotStated`); where a rule names
-what the tables don't have, or one cell where there are several, it is the claim that is wrong (`ClaimError`).
+Knows nothing of what was claimed. Where a cell that is needed is empty, it says so (`NotStatedError`); where a rule
+names what the tables don't have, or one cell where there are several, the claim itself is wrong (`ClaimError`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
+from itertools import pairwise
 
 from serverdyno.published.model import (
     Cells,
@@ -34,7 +36,7 @@ from serverdyno.published.tables import Cell, ClaimError, Tables, number
 Row = dict[str, Cell]
 
 
-class NotStated(Exception):
+class NotStatedError(Exception):
     """A cell that the rule needs is empty."""
 
 
@@ -47,27 +49,45 @@ class Holds:
     failing: tuple[str, ...] = ()
 
 
+@singledispatch
 def quantity(rule: Quantity, tables: Tables) -> float:
     """The number that a quantity is."""
-    if isinstance(rule, Stated):
-        return rule.value
-    if isinstance(rule, Cells):
-        return _cells(rule, tables)
-    if isinstance(rule, Position):
-        return _position(rule, tables)
-    if isinstance(rule, Combined):
-        return _COMBINE[rule.kind]([quantity(part, tables) for part in rule.of])
-    if isinstance(rule, PairedImprovement):
-        extreme = max if rule.kind == "greatest_percent_improvement" else min
-        pairs = _pairs(tables, rule, rule.of, rule.over)
-        return extreme(improvement(of, over) for _, of, over in pairs)
-    if isinstance(rule, Improvement):
-        return improvement(quantity(rule.of, tables), quantity(rule.over, tables))
-    if isinstance(rule, Decline):
-        return -improvement(quantity(rule.end, tables), quantity(rule.start, tables))
-    if isinstance(rule, Ratio):
-        return ratio(quantity(rule.of, tables), quantity(rule.to, tables))
-    assert isinstance(rule, Difference)
+    raise TypeError(f"{type(rule).__name__} is no quantity")
+
+
+@quantity.register
+def _(rule: Stated, tables: Tables) -> float:
+    return rule.value
+
+
+@quantity.register
+def _(rule: Combined, tables: Tables) -> float:
+    return _COMBINE[rule.kind]([quantity(part, tables) for part in rule.of])
+
+
+@quantity.register
+def _(rule: PairedImprovement, tables: Tables) -> float:
+    extreme = max if rule.kind == "greatest_percent_improvement" else min
+    return extreme(improvement(of, over) for _, of, over in _pairs(tables, rule, rule.of, rule.over))
+
+
+@quantity.register
+def _(rule: Improvement, tables: Tables) -> float:
+    return improvement(quantity(rule.of, tables), quantity(rule.over, tables))
+
+
+@quantity.register
+def _(rule: Decline, tables: Tables) -> float:
+    return -improvement(quantity(rule.end, tables), quantity(rule.start, tables))
+
+
+@quantity.register
+def _(rule: Ratio, tables: Tables) -> float:
+    return ratio(quantity(rule.of, tables), quantity(rule.to, tables))
+
+
+@quantity.register
+def _(rule: Difference, tables: Tables) -> float:
     return quantity(rule.of, tables) - quantity(rule.minus, tables)
 
 
@@ -98,9 +118,9 @@ def improvement(of: float, over: float) -> float:
 
 
 def ratio(of: float, to: float) -> float:
-    """Raises NotStated over zero."""
+    """Raises NotStatedError over zero."""
     if to == 0:
-        raise NotStated("it is relative to zero")
+        raise NotStatedError("it is relative to zero")
     return of / to
 
 
@@ -138,12 +158,11 @@ def _averaged(rows: list[Row], column: str, by: Sequence[str]) -> list[tuple[Row
     groups: dict[tuple[Cell, ...], list[tuple[Row, float]]] = defaultdict(list)
     for row, value in filled:
         groups[tuple(row[key] for key in by)].append((row, value))
-    return [
-        (group[0][0], math.fsum(value for _, value in group) / len(group)) for group in groups.values()
-    ]
+    return [(group[0][0], math.fsum(value for _, value in group) / len(group)) for group in groups.values()]
 
 
-def _cells(rule: Cells, tables: Tables) -> float:
+@quantity.register
+def _(rule: Cells, tables: Tables) -> float:
     rows = rows_of(tables, rule.table, (rule.column, *rule.averaged_by), rule.where)
     if rule.kind == "value" and len(rows) > 1 and not rule.averaged_by:
         raise ClaimError(f'{len(rows)} rows of table "{rule.table}" have {described(rule.where)}')
@@ -151,7 +170,7 @@ def _cells(rule: Cells, tables: Tables) -> float:
     if rule.kind == "count":
         return float(sum(rule.above is None or value > rule.above for value in values))
     if not values:
-        raise NotStated(f"{rule.column} is not stated for {described(rule.where)}")
+        raise NotStatedError(f"{rule.column} is not stated for {described(rule.where)}")
     if rule.kind == "value" and len(values) > 1:
         raise ClaimError(f'{len(values)} values of table "{rule.table}" have {described(rule.where)}')
     return {
@@ -163,11 +182,12 @@ def _cells(rule: Cells, tables: Tables) -> float:
     }[rule.kind]()
 
 
-def _position(rule: Position, tables: Tables) -> float:
+@quantity.register
+def _(rule: Position, tables: Tables) -> float:
     rows = rows_of(tables, rule.table, (rule.column, rule.at, *rule.averaged_by), rule.where)
     points = _averaged(rows, rule.column, rule.averaged_by)
     if not points:
-        raise NotStated(f"{rule.column} is not stated for {described(rule.where)}")
+        raise NotStatedError(f"{rule.column} is not stated for {described(rule.where)}")
     extreme = (max if rule.kind == "position_of_highest" else min)(value for _, value in points)
     places = {number(row[rule.at]) for row, value in points if value == extreme}
     place = places.pop()
@@ -191,11 +211,9 @@ def _pairs(
             if value is not None:
                 side[key] = value
         sides.append(side)
-    pairs = [
-        (", ".join(map(str, key)), sides[0][key], sides[1][key]) for key in sides[0] if key in sides[1]
-    ]
+    pairs = [(", ".join(map(str, key)), sides[0][key], sides[1][key]) for key in sides[0] if key in sides[1]]
     if not pairs:
-        raise NotStated(f"no pair of {described(first)} and {described(second)} is stated")
+        raise NotStatedError(f"no pair of {described(first)} and {described(second)} is stated")
     return pairs
 
 
@@ -208,9 +226,9 @@ def _course(rule: Course, tables: Tables) -> Holds:
     )
     if len({place for place, _ in points}) < len(points):
         raise ClaimError(f"several rows with {described(rule.where)} have the same {rule.along}")
-    steps = list(zip(points, points[1:], strict=False))
+    steps = list(pairwise(points))
     if not steps:
-        raise NotStated(f"{described(rule.where)} is one row: no course")
+        raise NotStatedError(f"{described(rule.where)} is one row: no course")
     failing = [
         f"{rule.along} {first[0]:g} to {then[0]:g}"
         for first, then in steps

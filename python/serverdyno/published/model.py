@@ -197,10 +197,7 @@ class NotChecked(Model):
 
 def _kind(node: Any) -> Any:
     """The class that a rule's `kind` belongs to; cells need none."""
-    if isinstance(node, Mapping):
-        kind = node.get("kind", "value")
-    else:
-        kind = getattr(node, "kind", None)
+    kind = node.get("kind", "value") if isinstance(node, Mapping) else getattr(node, "kind", None)
     return "cells" if kind in CELL_KINDS else GROUPS.get(str(kind), kind)
 
 

@@ -77,16 +77,12 @@ _HEDGES = {
     "at most": Hedge.AT_MOST,
     "no more than": Hedge.AT_MOST,
 }
-_WORDS = dict(
-    zip(
-        "zero one two three four five six seven eight nine ten eleven twelve".split(),
-        (float(value) for value in range(13)),
-        strict=True,
-    )
-)
-_WORDS |= {
+_COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_PLACED = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+_WORDS = {
     word: float(value)
-    for value, word in enumerate("first second third fourth fifth sixth seventh eighth".split(), start=1)
+    for start, words in ((0, _COUNTED), (1, _PLACED))
+    for value, word in enumerate(words, start)
 }
 _MULTIPLES = {"twice": 2.0, "double": 2.0, "half": 0.5}
 _SECONDS = {"s": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0}

@@ -28,7 +28,15 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from serverdyno.published import evaluate
-from serverdyno.published.model import Cells, Improvement, PairedImprovement, Position, Quantity, Scalar, Stated
+from serverdyno.published.model import (
+    Cells,
+    Improvement,
+    PairedImprovement,
+    Position,
+    Quantity,
+    Scalar,
+    Stated,
+)
 from serverdyno.published.printed import Printed
 from serverdyno.published.tables import ClaimError, Tables
 
@@ -41,6 +49,7 @@ LENGTHS = ("clients", "threads")
 
 Leaf = Cells | PairedImprovement
 Changed = tuple[str, Quantity]
+Change = Callable[[Leaf, int], Quantity]
 Curve = Literal["mean", "highest"]
 
 
@@ -90,7 +99,7 @@ def _leaves(rule: BaseModel) -> Iterator[BaseModel]:
                 yield from _leaves(part)
 
 
-def _rewritten(rule: Any, change: Callable[[Leaf, int], Quantity], counter: list[int]) -> Any:
+def _rewritten(rule: Any, change: Change, counter: list[int]) -> Any:
     """The rule with `change` done to every leaf; it is told the leaf's number."""
     if isinstance(rule, Cells | PairedImprovement):
         counter[0] += 1
@@ -107,7 +116,7 @@ def _rewritten(rule: Any, change: Callable[[Leaf, int], Quantity], counter: list
     return rule.model_copy(update=changed)
 
 
-def _rewrite(rule: Quantity, change: Callable[[Leaf, int], Quantity]) -> Quantity:
+def _rewrite(rule: Quantity, change: Change) -> Quantity:
     rewritten: Quantity = _rewritten(rule, change, [0])
     return rewritten
 
@@ -118,7 +127,7 @@ def _evaluated(changed: Iterator[Changed], tables: Tables, computed: float) -> l
     for words, rule in changed:
         try:
             value = evaluate.quantity(rule, tables)
-        except (ClaimError, evaluate.NotStated):
+        except (ClaimError, evaluate.NotStatedError):
             continue
         if value > 0 and not math.isclose(value, computed, rel_tol=1e-12):
             found.append((words, value))
@@ -129,7 +138,10 @@ def _evaluated(changed: Iterator[Changed], tables: Tables, computed: float) -> l
 
 def _aggregates(rule: Quantity, tables: Tables) -> Iterator[Changed]:
     """The average where the peak is named, and the reverse; for a cell of a curve, both over its curve."""
-    kinds: tuple[tuple[Curve, str], ...] = (("mean", "the average over each curve"), ("highest", "the peak of each curve"))
+    kinds: tuple[tuple[Curve, str], ...] = (
+        ("mean", "the average over the curve"),
+        ("highest", "the peak of the curve"),
+    )
     for kind, words in kinds:
 
         def change(leaf: Leaf, _: int, kind: Curve = kind) -> Quantity:
@@ -157,37 +169,40 @@ def _of_curves(leaf: PairedImprovement, kind: Curve) -> Improvement:
 
 
 def _everywhere(rule: Quantity, tables: Tables) -> Iterator[Changed]:
+    """One column = value changed wherever the rule has it."""
     for (column, value), table in _selections(rule).items():
         for other in _others(tables, table, column, value):
-
-            def change(leaf: Leaf, _: int, column: str = column, value: Scalar = value, to: Scalar = other) -> Leaf:
-                return _moved(leaf, column, value, to)
-
-            yield f"{column} = {other} instead of {value}", _rewrite(rule, change)
+            yield f"{column} = {other} instead of {value}", _rewrite(rule, _moving(column, value, other))
 
 
 def _in_one(rule: Quantity, tables: Tables) -> Iterator[Changed]:
+    """One column = value changed in one of several quantities."""
     leaves = [leaf for leaf in _leaves(rule) if isinstance(leaf, Cells | PairedImprovement)]
     if len(leaves) < 2:
         return
+    among = "one of the two" if len(leaves) == 2 else f"one of {len(leaves)} quantities"
     for index, leaf in enumerate(leaves):
         for column, value in _scalars(leaf).items():
             for other in _others(tables, leaf.table, column, value):
+                changed = _rewrite(rule, _moving(column, value, other, index))
+                yield f"{column} = {other} instead of {value} in {among}", changed
 
-                def change(
-                    found: Leaf,
-                    at: int,
-                    index: int = index,
-                    column: str = column,
-                    value: Scalar = value,
-                    to: Scalar = other,
-                ) -> Leaf:
-                    return _moved(found, column, value, to) if at == index else found
 
-                words = f"{column} = {other} instead of {value} in one of the two"
-                if len(leaves) > 2:
-                    words = f"{column} = {other} instead of {value} in one of {len(leaves)} quantities"
-                yield words, _rewrite(rule, change)
+def _moving(column: str, value: Scalar, to: Scalar, only: int | None = None) -> Change:
+    """The change of `column` from `value` to `to`, in every leaf or in that of one number."""
+
+    def change(leaf: Leaf, index: int) -> Quantity:
+        if only not in (None, index):
+            return leaf
+        names = ("where",) if isinstance(leaf, Cells) else ("where", "of", "over")
+        update = {
+            name: {**where, column: to}
+            for name in names
+            if (where := getattr(leaf, name)).get(column) == value
+        }
+        return leaf.model_copy(update=update) if update else leaf
+
+    return change
 
 
 def _both(rule: Quantity, tables: Tables) -> Iterator[Changed]:
@@ -200,10 +215,7 @@ def _both(rule: Quantity, tables: Tables) -> Iterator[Changed]:
 def _scalars(leaf: Leaf) -> dict[str, Scalar]:
     wheres = (leaf.where,) if isinstance(leaf, Cells) else (leaf.where, leaf.of, leaf.over)
     return {
-        column: value
-        for where in wheres
-        for column, value in where.items()
-        if not isinstance(value, tuple)
+        column: value for where in wheres for column, value in where.items() if not isinstance(value, tuple)
     }
 
 
@@ -219,21 +231,12 @@ def _selections(rule: Quantity) -> dict[tuple[str, Scalar], str]:
 
 def _others(tables: Tables, table: str, column: str, value: Scalar) -> list[Scalar]:
     """The other values of a column; of numbers the nearest first."""
-    others = [other for other in tables[table].values(column) if str(other) != str(value)]
+    values = tables[table].values(column)
+    others = [other for other in values if other is not None and str(other) != str(value)]
     try:
         return sorted(others, key=lambda other: abs(float(other) - float(value)))
     except ValueError:
         return others
-
-
-def _moved(leaf: Leaf, column: str, value: Scalar, to: Scalar) -> Leaf:
-    names = ("where",) if isinstance(leaf, Cells) else ("where", "of", "over")
-    update = {
-        name: {**where, column: to}
-        for name in names
-        if (where := getattr(leaf, name)).get(column) == value
-    }
-    return leaf.model_copy(update=update) if update else leaf
 
 
 def _interval(value: float, printed: Printed, computed: float, reach: float) -> tuple[float, float]:

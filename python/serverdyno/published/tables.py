@@ -33,9 +33,7 @@ class Table:
         """The rows that have the wanted value, or one of the wanted, in every column of `where`."""
         self.require(where)
         places = {column: self.columns.index(column) for column in where}
-        wanted = {
-            column: value if isinstance(value, tuple) else (value,) for column, value in where.items()
-        }
+        wanted = {column: value if isinstance(value, tuple) else (value,) for column, value in where.items()}
         return [
             dict(zip(self.columns, row, strict=True))
             for row in self.rows

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from serverdyno.errors import DynoError
 from serverdyno.report import caveats, findings, pairs, sections
 from serverdyno.report.disclosure import disclosure
 from serverdyno.report.methodology import methodology
@@ -16,18 +18,32 @@ from serverdyno.report.source import Source
 if TYPE_CHECKING:
     from serverdyno.store.experiment import Experiment
 
+Kept = TypeVar("Kept")
+
 
 def build(experiment: Experiment) -> Report:
-    """The report of a stored experiment, finished or not."""
+    """The report of a stored experiment, finished or not: of all that can be read of it, and of what can't."""
+    records, errors = experiment.readable_mixes()
+    damaged = [f"{error}" for error in errors]
     return build_from(
         Source(
             head=experiment.head,
-            records=experiment.mixes(),
-            ceilings=experiment.ceilings(),
-            disclosure=experiment.disclosure(),
-            run_notes=experiment.run_notes(),
+            records=records,
+            ceilings=_unless_damaged(experiment.ceilings, [], damaged),
+            disclosure=_unless_damaged(experiment.disclosure, {}, damaged),
+            run_notes=_unless_damaged(experiment.run_notes, {}, damaged),
+            damaged=tuple(damaged),
         )
     )
+
+
+def _unless_damaged(read: Callable[[], Kept], instead: Kept, damaged: list[str]) -> Kept:
+    """What `read` gives; `instead`, with one more sentence in `damaged`, where its file is damaged."""
+    try:
+        return read()
+    except DynoError as error:
+        damaged.append(f"{error}")
+        return instead
 
 
 def build_from(source: Source) -> Report:

@@ -22,6 +22,7 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
         found.append(
             f"{shortening(source)}. The figures stand for this length only, not for the suite in full."
         )
+    found += [f"Left out, since it can't be read: {problem}." for problem in source.damaged]
     if not results.mixes:
         found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
     elif len(results.used) < source.planned_mixes:

@@ -13,13 +13,14 @@ from serverdyno.store.records import CeilingRecord, MixRecord
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One experiment, finished or not."""
+    """One experiment, finished or not. `damaged`: what of it could not be read, a sentence each."""
 
     head: ExperimentHead
     records: Sequence[MixRecord]
     ceilings: Sequence[CeilingRecord] = ()
     disclosure: Mapping[str, Any] = field(default_factory=dict)
     run_notes: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    damaged: tuple[str, ...] = ()
 
     @property
     def configuration_names(self) -> list[str]:

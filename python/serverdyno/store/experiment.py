@@ -130,17 +130,33 @@ class Experiment:
 
     def mixes(self) -> list[MixRecord]:
         """Every mix so far, by run and mix. Raises DynoError that names a file which is damaged."""
+        found, damaged = self.readable_mixes()
+        if damaged:
+            raise damaged[0]
+        return found
+
+    def readable_mixes(self) -> tuple[list[MixRecord], list[DynoError]]:
+        """Every mix whose file is whole, by run and mix; and what is wrong with each of the others."""
         paths = {
             (key, int(match[1])): path
             for key in sorted(self.head.order, key=lambda key: key.number)
             for path in sorted(self._run_folder(key).glob("mix-*.parquet"))
             if (match := _MIX_NAME.fullmatch(path.name))
         }
-        found = table.records([self._mix_table(path) for path in paths.values()])
-        for ((key, mix), path), record in zip(paths.items(), found, strict=True):
-            if (RunKey(record.run, record.configuration, record.repetition), record.mix) != (key, mix):
-                raise DynoError(f"{path} is of another mix: of run {record.run}, mix {record.mix}")
-        return found
+        tables, damaged = {}, []
+        for place, path in paths.items():
+            try:
+                tables[place] = self._mix_table(path)
+            except DynoError as error:
+                damaged.append(error)
+        found = []
+        for (key, mix), record in zip(tables, table.records(list(tables.values())), strict=True):
+            if (RunKey(record.run, record.configuration, record.repetition), record.mix) == (key, mix):
+                found.append(record)
+            else:
+                path = paths[key, mix]
+                damaged.append(DynoError(f"{path} is of another mix: of run {record.run}, mix {record.mix}"))
+        return found, damaged
 
     def finished(self) -> set[tuple[int, int]]:
         """Run number and mix of every mix that needs no repeating: kept, and not stopped early."""

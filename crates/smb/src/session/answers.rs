@@ -175,6 +175,9 @@ impl Conversation {
             .and_then(Option::as_mut)
             .ok_or(Malformed)?;
         running.parts_left = running.parts_left.saturating_sub(1);
+        if running.failed.is_some() && status::is_error(status) {
+            self.counts.refused += 1;
+        }
         running.take_part(&mut self.handles, command, status, part, start)?;
         if running.parts_left > 0 {
             return Ok(None);

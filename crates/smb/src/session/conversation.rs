@@ -70,6 +70,9 @@ pub(super) struct Running {
 pub struct Counts {
     /// By the code of the command.
     pub requests: [u64; Command::CODES],
+    /// Parts of compounds that were not carried out, because a part before them had failed. Servers answer these
+    /// without counting them.
+    pub refused: u64,
     /// That came.
     pub breaks: u64,
 }

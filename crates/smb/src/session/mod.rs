@@ -362,6 +362,7 @@ impl FileClient for Session {
     fn traffic(&self) -> Traffic {
         Traffic {
             requests: self.conversation.counts().requests.iter().sum(),
+            refused: self.conversation.counts().refused,
             breaks: self.conversation.counts().breaks,
             ..self.traffic
         }

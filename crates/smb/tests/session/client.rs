@@ -8,10 +8,13 @@ use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};
 use dyno_smb::{Options, Session};
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
 const PATIENCE_NS: u64 = 20_000_000_000;
 
@@ -26,6 +29,24 @@ pub fn run<F: Future<Output = ()> + 'static>(task: impl FnOnce(Executor) -> F) {
     });
     executor.run(|| false).expect("the loop runs");
     assert!(finished.get());
+}
+
+/// Runs `work` with a session of its own in another thread, as another client.
+pub fn beside<T, F>(samba: &Arc<Samba>, work: impl FnOnce(Client) -> F + Send + 'static) -> JoinHandle<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + 'static,
+{
+    let samba = samba.clone();
+    std::thread::spawn(move || {
+        let slot = Rc::new(Cell::new(None));
+        let filled = slot.clone();
+        run(|executor| async move {
+            let client = Client::connect(&executor, &samba).await;
+            filled.set(Some(work(client).await));
+        });
+        slot.take().expect("the work was done")
+    })
 }
 
 pub fn options() -> Options {
@@ -56,6 +77,8 @@ pub struct Client {
     pub data: Vec<u8>,
     /// Breaks that came while calls were waited for.
     pub breaks: Vec<Break>,
+    /// Calls whose end nobody has waited for yet.
+    ended: HashMap<CallId, (Result<Reply, Failure>, Vec<u8>)>,
 }
 
 impl Client {
@@ -66,6 +89,7 @@ impl Client {
             executor: executor.clone(),
             data: Vec::new(),
             breaks: Vec::new(),
+            ended: HashMap::new(),
         }
     }
 
@@ -96,20 +120,17 @@ impl Client {
         self.session.begin(call).await.expect("the session goes on")
     }
 
-    /// The end of the call `id`; breaks meanwhile are kept.
+    /// The end of the call `id`; other ends and breaks meanwhile are kept.
     pub async fn end(&mut self, id: CallId) -> Result<Reply, Failure> {
         loop {
+            if let Some((result, data)) = self.ended.remove(&id) {
+                self.data = data;
+                return result;
+            }
             match self.session.next().await.expect("the session goes on") {
-                Event::Ended {
-                    id: ended,
-                    result,
-                    data,
-                } if ended == id => {
-                    self.data.clear();
-                    self.data.extend_from_slice(data);
-                    return result;
+                Event::Ended { id, result, data } => {
+                    self.ended.insert(id, (result, data.to_vec()));
                 }
-                Event::Ended { .. } => {}
                 Event::Break(broken) => self.breaks.push(broken),
             }
         }

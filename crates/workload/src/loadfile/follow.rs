@@ -50,7 +50,7 @@ struct Follower {
     /// A deltree of everything waits to be carried out until there is an operation after it.
     tree_goes: bool,
     /// Paths that a pass makes something at beside what it began with, and those of its own that it removes.
-    made: BTreeSet<PathId>,
+    made: BTreeMap<PathId, Node>,
     removed: BTreeSet<PathId>,
 }
 
@@ -105,10 +105,17 @@ impl Follower {
         }
         let there = line.answer == Answer::Ok;
         match line.request {
-            Request::Open { path, options, disposition, handle } if there => {
+            Request::Open {
+                path,
+                options,
+                disposition,
+                handle,
+            } if there => {
                 self.open(path, options, disposition, handle)?;
             }
-            Request::Open { path, disposition, .. } => self.open_in_vain(path, disposition)?,
+            Request::Open {
+                path, disposition, ..
+            } => self.open_in_vain(path, disposition)?,
             Request::QueryPath { path } => {
                 let presence = self.presence(path, there)?;
                 let path = self.path(path)?;
@@ -121,7 +128,12 @@ impl Follower {
                 self.push(FileAction::Delete { path, presence });
                 self.remove(path);
             }
-            _ if !there => return Err(format!("{} of something that is not there can't be replayed", line.name)),
+            _ if !there => {
+                return Err(format!(
+                    "{} of something that is not there can't be replayed",
+                    line.name
+                ))
+            }
             Request::Rename { from, to } => self.rename(from, to)?,
             Request::MakeDirectory { path } => self.make_directory(path)?,
             Request::RemoveDirectory { path } => {
@@ -180,13 +192,15 @@ impl Follower {
 
     fn make(&mut self, path: PathId, node: Node) -> Result<(), String> {
         let text = &self.catalogue.paths[path.0 as usize];
-        let parent = text.rsplit_once('/').map_or(String::new(), |(parent, _)| parent.to_owned());
+        let parent = text
+            .rsplit_once('/')
+            .map_or(String::new(), |(parent, _)| parent.to_owned());
         let parent = self.id(&parent);
         if self.nodes.get(&parent) != Some(&Node::Directory) {
             return Err("nothing has made the directory that it is in".to_owned());
         }
         if self.setup.over {
-            self.made.insert(path);
+            self.made.insert(path, node);
         } else if !self.nodes.contains_key(&path) {
             self.setup.made.push(path);
         }
@@ -220,7 +234,11 @@ impl Follower {
             _ => return Err(format!("there is no disposition {disposition}")),
         };
         if intent == Intent::Replace || node.is_none() {
-            let made = if directory { Node::Directory } else { Node::File { bytes: 0 } };
+            let made = if directory {
+                Node::Directory
+            } else {
+                Node::File { bytes: 0 }
+            };
             self.make(id, made)?;
         }
         let slot = self.take_slot()?;
@@ -307,7 +325,12 @@ impl Follower {
                 }
                 self.generations = self.generations.wrapping_add(1);
                 let generation = self.generations;
-                FileAction::Write { slot, offset, bytes, generation }
+                FileAction::Write {
+                    slot,
+                    offset,
+                    bytes,
+                    generation,
+                }
             }
             Request::Flush { .. } => FileAction::Flush { slot },
             Request::Lock { offset, bytes, .. } => FileAction::Lock { slot, offset, bytes },
@@ -323,17 +346,26 @@ impl Follower {
         let (directory, pattern) = path.rsplit_once(['\\', '/']).unwrap_or(("", path));
         let directory = self.path(directory)?;
         if there && self.nodes.get(&directory) != Some(&Node::Directory) {
-            return Err(format!("\"{path}\" is searched, and nothing has made that directory"));
+            return Err(format!(
+                "\"{path}\" is searched, and nothing has made that directory"
+            ));
         }
         // DOS's own wildcards (MS-FSCC 2.1.4.3), which differ from these at a name's last point alone.
         let pattern = pattern.replace('<', "*").replace('>', "?");
         let patterns = &mut self.catalogue.patterns;
-        let number = patterns.iter().position(|known| *known == pattern).unwrap_or_else(|| {
-            patterns.push(pattern);
-            patterns.len() - 1
-        });
+        let number = patterns
+            .iter()
+            .position(|known| *known == pattern)
+            .unwrap_or_else(|| {
+                patterns.push(pattern);
+                patterns.len() - 1
+            });
         let pattern = u16::try_from(number).map_err(|_| "too many different patterns")?;
-        let presence = if there { Presence::There } else { Presence::NotThere };
+        let presence = if there {
+            Presence::There
+        } else {
+            Presence::NotThere
+        };
         self.push(FileAction::Find {
             directory,
             pattern,
@@ -361,7 +393,11 @@ impl Follower {
     fn make_directory(&mut self, path: &str) -> Result<(), String> {
         let id = self.path(path)?;
         // dbench asks for its own directories whether they are there or not.
-        let presence = if self.nodes.contains_key(&id) { Presence::Either } else { Presence::NotThere };
+        let presence = if self.nodes.contains_key(&id) {
+            Presence::Either
+        } else {
+            Presence::NotThere
+        };
         if presence == Presence::NotThere {
             self.make(id, Node::Directory)?;
         }
@@ -394,11 +430,9 @@ impl Follower {
             return;
         }
         let (of_setup, of_pass) = self.setup.made.split_at(self.setup.names);
-        self.made.extend(of_pass);
-        self.setup.nodes = of_setup
-            .iter()
-            .filter_map(|path| Some((*path, *self.nodes.get(path)?)))
-            .collect();
+        let node = |path: &PathId| Some((*path, *self.nodes.get(path)?));
+        self.made.extend(of_pass.iter().filter_map(node));
+        self.setup.nodes = of_setup.iter().filter_map(node).collect();
         self.setup.nodes.insert(ROOT, Node::Directory);
         self.removed.clear();
     }
@@ -416,8 +450,7 @@ impl Follower {
         // Whatever may be there that should not, and whatever should be that may not.
         let mut anything = self.setup.nodes.clone();
         anything.retain(|path, _| !self.removed.contains(path));
-        anything.extend(self.made.iter().map(|path| (*path, Node::File { bytes: 0 })));
-        anything.extend(self.made_directories());
+        anything.extend(&self.made);
         let recovery = self.way_back(&anything, Presence::Either);
 
         let mut directories: Vec<PathId> = Vec::new();
@@ -448,17 +481,6 @@ impl Follower {
             slots: usize::from(self.slots).max(1),
             generations: self.generations.wrapping_add(1),
         }
-    }
-
-    /// Directories that a pass makes, as far as they can be told from its steps.
-    fn made_directories(&self) -> BTreeMap<PathId, Node> {
-        let of_step = |step: &FileOp| match step.action {
-            FileAction::MakeDirectory { path, .. } | FileAction::Open { path, directory: true, .. } => Some(path),
-            _ => None,
-        };
-        let directories = self.steps.iter().filter_map(of_step);
-        let made = directories.filter(|path| self.made.contains(path));
-        made.map(|path| (path, Node::Directory)).collect()
     }
 
     /// What leads from `nodes` to what a pass begins with.
@@ -525,7 +547,11 @@ fn looks(line: &Line<'_>) -> bool {
 fn below_client(path: &str) -> Result<String, String> {
     let mut parts: Vec<&str> = path.split(['\\', '/']).filter(|part| !part.is_empty()).collect();
     let known = ["clients", "client1"];
-    let own = parts.iter().zip(known).take_while(|(part, name)| part.eq_ignore_ascii_case(name)).count();
+    let own = parts
+        .iter()
+        .zip(known)
+        .take_while(|(part, name)| part.eq_ignore_ascii_case(name))
+        .count();
     if own == known.len() || own == parts.len() {
         parts.drain(..own);
     }

@@ -113,7 +113,9 @@ const BASIC_INFORMATION: [u64; 2] = [257, 1004];
 /// Reads one line. `None`: it is empty, or a remark.
 pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, String> {
     let mut words = Words { rest: line };
-    let Some(first) = words.next()? else { return Ok(None) };
+    let Some(first) = words.next()? else {
+        return Ok(None);
+    };
     if first.starts_with('#') {
         return Ok(None);
     }
@@ -133,7 +135,9 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, String> {
     }
     let status = words.next()?.ok_or("the status is missing")?;
     if words.next()?.is_some() {
-        return Err(format!("{name} has {count} arguments and a status, and nothing after it"));
+        return Err(format!(
+            "{name} has {count} arguments and a status, and nothing after it"
+        ));
     }
     Ok(Some(Line {
         name,
@@ -152,7 +156,9 @@ fn answer(status: &str) -> Result<Answer, String> {
         | "0xc0000034"
         | "0xc000003a"
         | "0xc000000f" => Ok(Answer::NotThere),
-        _ => Err(format!("status {status}: successes and missing names alone can be replayed")),
+        _ => Err(format!(
+            "status {status}: successes and missing names alone can be replayed"
+        )),
     }
 }
 
@@ -170,7 +176,9 @@ impl<'a> Arguments<'a> {
                 disposition: self.number(2)?,
                 handle: self.number(3)?,
             },
-            "Close" => Request::Close { handle: self.number(0)? },
+            "Close" => Request::Close {
+                handle: self.number(0)?,
+            },
             "ReadX" => Request::Read {
                 handle: self.number(0)?,
                 offset: self.number(1)?,
@@ -181,7 +189,9 @@ impl<'a> Arguments<'a> {
                 offset: self.number(1)?,
                 bytes: self.moved_bytes()?,
             },
-            "Flush" => Request::Flush { handle: self.number(0)? },
+            "Flush" => Request::Flush {
+                handle: self.number(0)?,
+            },
             "LockX" => Request::Lock {
                 handle: self.number(0)?,
                 offset: self.number(1)?,
@@ -192,18 +202,27 @@ impl<'a> Arguments<'a> {
                 offset: self.number(1)?,
                 bytes: self.number(2)?,
             },
-            "QUERY_FILE_INFORMATION" => Request::QueryFile { handle: self.number(0)? },
+            "QUERY_FILE_INFORMATION" => Request::QueryFile {
+                handle: self.number(0)?,
+            },
             "SET_FILE_INFORMATION" => {
                 let level = self.number(1)?;
                 if !BASIC_INFORMATION.contains(&level) {
-                    return Err(format!("level {level}: times and attributes alone can be set again"));
+                    return Err(format!(
+                        "level {level}: times and attributes alone can be set again"
+                    ));
                 }
-                Request::SetTimes { handle: self.number(0)? }
+                Request::SetTimes {
+                    handle: self.number(0)?,
+                }
             }
             "QUERY_PATH_INFORMATION" => Request::QueryPath { path: first },
             "QUERY_FS_INFORMATION" => Request::QuerySpace,
             "FIND_FIRST" => Request::Find { path: first },
-            "Rename" => Request::Rename { from: first, to: second },
+            "Rename" => Request::Rename {
+                from: first,
+                to: second,
+            },
             "Unlink" => Request::Delete { path: first },
             "Mkdir" => Request::MakeDirectory { path: first },
             "Rmdir" => Request::RemoveDirectory { path: first },
@@ -227,7 +246,9 @@ impl<'a> Arguments<'a> {
         self.number(3)?;
         // Offsets beyond 2^62 leave no room for an end.
         if bytes > MOST_BYTES_AT_ONCE as u64 || self.number(1)? > 1 << 62 {
-            return Err(format!("more than {MOST_BYTES_AT_ONCE} bytes at once, or too far into the file"));
+            return Err(format!(
+                "more than {MOST_BYTES_AT_ONCE} bytes at once, or too far into the file"
+            ));
         }
         Ok(bytes as u32)
     }
@@ -264,7 +285,8 @@ mod tests {
 
     #[test]
     fn a_line_is_a_name_with_arguments_and_a_status() {
-        let line = parse("NTCreateX \"\\clients\\client1\\a b.doc\" 0x40 0x1 9935 NT_STATUS_OBJECT_NAME_NOT_FOUND");
+        let line =
+            parse("NTCreateX \"\\clients\\client1\\a b.doc\" 0x40 0x1 9935 NT_STATUS_OBJECT_NAME_NOT_FOUND");
         let expected = Line {
             name: "NTCreateX",
             request: Request::Open {
@@ -276,7 +298,9 @@ mod tests {
             answer: Answer::NotThere,
         };
         assert_eq!(line, Ok(Some(expected)));
-        let line = parse("  ReadX 3 4096 512 100 0x00000000\r").expect("well formed").expect("an operation");
+        let line = parse("  ReadX 3 4096 512 100 0x00000000\r")
+            .expect("well formed")
+            .expect("an operation");
         assert_eq!(
             line.request,
             Request::Read {

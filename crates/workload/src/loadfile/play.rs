@@ -159,7 +159,16 @@ impl LoadFileReplay {
 /// Makes an action one that a file that was left, or is missing, does not fail.
 fn forgive(action: &mut FileAction) {
     match action {
-        FileAction::Open { intent, .. } if *intent == Intent::Make => *intent = Intent::Replace,
+        // Directories can't be replaced.
+        FileAction::Open {
+            intent, directory, ..
+        } if *intent == Intent::Make => {
+            *intent = if *directory {
+                Intent::MakeOrEdit
+            } else {
+                Intent::Replace
+            };
+        }
         // Found after all, it would have to be closed again, which nobody recorded.
         FileAction::Open {
             path,
@@ -224,7 +233,8 @@ impl FileWorkload for LoadFileReplay {
     }
 
     fn leaving(&self) -> Vec<FileAction> {
-        if self.next == 0 {
+        // The operation that was given last is not carried out.
+        if self.next <= 1 && !self.disturbed {
             return Vec::new();
         }
         self.way_back()

@@ -1,0 +1,158 @@
+"""Plans that vary one thing on purpose: CPUs, tunings; and what happened second by second."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from serverdyno.report import charts
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Figure, Report, Section
+from serverdyno.report.source import Source
+from serverdyno.store.records import SecondRow
+from synthetic_experiment import Shape, experiment
+
+
+def configured(
+    source: Source, settings: Mapping[str, Mapping[str, Any]], cpus: Sequence[int] | None = None
+) -> Source:
+    """The experiment with these settings in its configurations, all of one server; on so many CPUs each."""
+    counts = cpus or [1] * len(settings)
+    configurations = [
+        replace(found, server="nginx", settings=dict(settings[found.name]), cpus=tuple(range(1, count + 1)))
+        for found, count in zip(source.head.configurations, counts, strict=True)
+    ]
+    return replace(source, head=source.head.model_copy(update={"configurations": configurations}))
+
+
+def section(report: Report, key: str) -> Section | None:
+    return next((found for found in report.sections if found.key == key), None)
+
+
+def scaled_over(peaks: Sequence[float], counts: Sequence[int], **settings: object) -> Report:
+    names = [f"nginx-{count}-cpus" for count in counts]
+    source = experiment({name: Shape(peak) for name, peak in zip(names, peaks, strict=True)}, repetitions=2)
+    return build_from(configured(source, dict.fromkeys(names, settings), counts))
+
+
+def test_what_each_cpu_brought_is_a_table_and_less_than_before_is_marked() -> None:
+    report = scaled_over([1000, 1800, 1600], [1, 2, 4])
+    found = section(report, "scaling")
+    assert found is not None
+    rows = found.tables[0].rows
+    assert [row[1].text for row in rows] == ["1", "2", "4"]
+    means = [result.throughput.peak.mean for result in report.results.configurations if result.throughput]
+    assert [row[4].text for row in rows] == [f"{mean / means[0]:.2f}" for mean in means]
+    assert [row[7].text for row in rows] == ["", "", "negative"]
+    [finding] = [found for found in report.findings if found.topic == "Scaling"]
+    assert "Scaling was negative at 4 CPUs" in finding.claim
+    assert f"{means[2] / means[0]:.2f} times the peak that it has with 1" in finding.claim
+    assert "is not fitted to fewer than 6 counts, so nothing is said of more CPUs" in found.text[0]
+
+
+def test_the_law_is_fitted_to_enough_counts_and_predicts_nothing_where_it_is_poor() -> None:
+    counts = [1, 2, 3, 4, 6, 8]
+    law = [1000 * n / (1 + 0.05 * (n - 1) + 0.004 * n * (n - 1)) for n in counts]
+    good = section(scaled_over(law, counts), "scaling")
+    assert good is not None
+    assert "contention 0.0" in good.text[0]
+    assert "The throughput is highest at about" in good.text[0] or "no maximum" in good.text[0]
+    poor = section(scaled_over([1000, 3000, 900, 2500, 800, 2000], counts), "scaling")
+    assert poor is not None
+    assert "does not describe these figures" in poor.text[0]
+
+
+def test_configurations_that_differ_in_more_than_cpus_are_no_scaling() -> None:
+    names = ["a", "b"]
+    source = experiment({name: Shape(1000) for name in names}, repetitions=1)
+    apart = configured(source, {"a": {"workers": 1}, "b": {"workers": 2}}, [1, 2])
+    assert section(build_from(apart), "scaling") is None
+    by_setting = configured(source, {"a": {"cpus": 1}, "b": {"cpus": 4}})
+    assert section(build_from(by_setting), "scaling") is not None
+    assert section(build_from(source), "scaling") is None
+
+
+def test_a_count_without_throughput_is_left_out_by_name() -> None:
+    report = scaled_over([1000, 0, 1600], [1, 2, 4])
+    [finding] = [found for found in report.findings if found.topic == "Scaling"]
+    assert "Without throughput, so left out: nginx-2-cpus." in finding.claim
+
+
+TUNINGS: dict[str, dict[str, Any]] = {
+    "base": {},
+    "sendfile": {"sendfile": True},
+    "cache": {"cache": "on"},
+    "backlog": {"backlog": 4096},
+    "sendfile-cache": {"sendfile": True, "cache": "on"},
+    "all": {"sendfile": True, "cache": "on", "backlog": 4096},
+}
+PEAKS = {"base": 1000, "sendfile": 1300, "cache": 1200, "backlog": 1000, "sendfile-cache": 1400, "all": 1400}
+
+
+@pytest.fixture(scope="module")
+def tuned() -> Report:
+    source = experiment({name: Shape(PEAKS[name]) for name in TUNINGS})
+    return build_from(configured(source, TUNINGS))
+
+
+def test_tunings_one_by_one_and_together_are_recognised_in_the_settings(tuned: Report) -> None:
+    found = section(tuned, "tuning")
+    assert found is not None
+    peaks = [row for row in found.tables[0].rows if row[2].text == "peak"]
+    assert [(row[0].text, row[1].text.split(",")[0]) for row in peaks] == [
+        ("sendfile", "one change"),
+        ("cache", "one change"),
+        ("backlog", "one change"),
+        ("sendfile-cache", "this change and those before it"),
+        ("all", "all changes together"),
+    ]
+    assert peaks[0][0].detail == "sendfile = True"
+    assert [row[5].text for row in peaks] == ["faster", "faster", "no difference shown", "faster", "faster"]
+    assert "together they bring less than singly" in found.text[0]
+    [finding] = [found for found in tuned.findings if found.topic == "Tuning"]
+    assert "sendfile (sendfile = True) moved the peak most: +3" in finding.claim
+
+
+def test_effects_are_drawn_about_zero_with_their_intervals(tuned: Report) -> None:
+    found = section(tuned, "tuning")
+    assert found is not None
+    [figure] = found.figures
+    assert [line.name for line in figure.panels[0].series] == [name for name in TUNINGS if name != "base"]
+    point = figure.panels[0].series[0].points[0]
+    assert point.low is not None
+    assert point.high is not None
+    assert point.low < 30 < point.high
+    words = " ".join(words_of(figure))
+    assert "sendfile-cache" in words
+    assert "Improvement of the peak, %" in words
+
+
+def test_two_levels_of_one_factor_are_no_ablation() -> None:
+    source = experiment({name: Shape(1000) for name in "abc"}, repetitions=1)
+    levels = configured(source, {"a": {"workers": 1}, "b": {"workers": 2}, "c": {"workers": 4}})
+    assert section(build_from(levels), "tuning") is None
+
+
+def words_of(figure: Figure) -> list[str]:
+    root = ElementTree.fromstring(charts.svg(figure))
+    return ["".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")]
+
+
+def test_a_second_in_which_a_server_stood_still_is_seen() -> None:
+    source = experiment({"apache": Shape(2000)}, scale=0.1)
+    still = {11}
+
+    def stopped(rows: Sequence[SecondRow]) -> list[SecondRow]:
+        return [row for row in rows if row.second not in still]
+
+    records = [replace(row, by_second=stopped(row.by_second)) for row in source.records]
+    report = build_from(replace(source, records=records))
+    [figure] = [figure for figure in report.figures if figure.key == "seconds"]
+    [panel] = figure.panels
+    assert panel.series[0].name == "apache, 16 clients"
+    assert len(panel.series[0].points) == 30
+    assert [point.x for point in panel.series[0].points if point.y == 0] == [11.5]
+    assert panel.shaded == ((0.0, 3.0), (27.0, 30.0))
+    assert "Second of the mix" in " ".join(words_of(figure))
