@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from serverdyno.errors import DynoError
-from serverdyno.report import caveats, findings, pairs, sections
+from serverdyno.report import caveats, findings, pairs, sections, testbed
 from serverdyno.report.disclosure import disclosure
 from serverdyno.report.methodology import methodology
 from serverdyno.report.model import Comparison, Fact, Report
@@ -51,8 +51,12 @@ def build_from(source: Source) -> Report:
     results = compute(source)
     comparisons = _comparisons(source, results)
     under = sections.lines(source, results)
-    summary, *others = sections.numbered(
-        [sections.summary(results, under), *sections.sections(source, results, comparisons, under)]
+    summary, *others, bed = sections.numbered(
+        [
+            sections.summary(results, under),
+            *sections.sections(source, results, comparisons, under),
+            testbed.section(source),
+        ]
     )
     labels = {table.key: table.label for section in (summary, *others) for table in section.tables}
     return Report(
@@ -65,6 +69,7 @@ def build_from(source: Source) -> Report:
         findings=findings.findings(source, results, comparisons, labels),
         methodology=methodology(source, results, comparisons),
         sections=tuple(others),
+        testbed=bed,
         disclosure=disclosure(source.disclosure),
         comparisons=comparisons,
         raw=raw_tables(source, results, comparisons),

@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from serverdyno.report import wording
+from serverdyno.report import diagram, wording
 from serverdyno.report.model import Figure, Panel, Series
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
@@ -36,6 +36,8 @@ CHARACTER_WIDTH = 6.9
 
 def svg(figure: Figure) -> str:
     """The SVG text of a figure."""
+    if figure.kind == "diagram":
+        return diagram.svg(figure)
     body = {"bars": _bars, "effects": _effects, "lines": _lines}[figure.kind](figure)
     chart = alt.vconcat(*body, spacing=10).properties(
         title=alt.TitleParams(

@@ -109,16 +109,43 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
+class Box:
+    """One part of a testbed."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The way from the generator to a server. `outside`: the server is on another machine."""
+
+    network: str
+    server: Box
+    outside: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    """What the load went through. `machine`: what is known of the machine that makes it."""
+
+    machine: tuple[str, ...]
+    generator: Box
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
-    """A numbered figure: bars of one panel's points, effects about zero, or lines in one or more panels."""
+    """A numbered figure: bars of one panel's points, effects about zero, lines in one or more panels, or a testbed."""
 
     key: str
     number: int
     title: str
     basis: str
-    kind: Literal["bars", "effects", "lines"]
+    kind: Literal["bars", "effects", "lines", "diagram"]
     x_title: str
     panels: tuple[Panel, ...]
+    testbed: Testbed | None = None
 
     @property
     def label(self) -> str:
@@ -200,6 +227,7 @@ class Report:
     findings: tuple[Finding, ...]
     methodology: tuple[Fact, ...]
     sections: tuple[Section, ...]
+    testbed: Section
     disclosure: tuple[Disclosure, ...]
     comparisons: tuple[Comparison, ...]
     raw: tuple[RawTable, ...] = field(repr=False)
@@ -207,7 +235,9 @@ class Report:
     @property
     def figures(self) -> list[Figure]:
         """Every figure, in order."""
-        return [figure for section in (self.summary, *self.sections) for figure in section.figures]
+        return [
+            figure for section in (self.summary, *self.sections, self.testbed) for figure in section.figures
+        ]
 
     @property
     def tables(self) -> list[Table]:

@@ -268,6 +268,7 @@ class Samba(LocalServer[SambaSettings]):
             ("case sensitive", _yes_no(settings.case_sensitive)),
             ("aio read size", settings.aio_read_size),
             ("aio write size", settings.aio_write_size),
+            ("allocation roundup size", settings.allocation_roundup_bytes),
         ]
 
     def notes(self) -> list[str]:

@@ -78,6 +78,13 @@ class SambaSettings(Settings):
         le=2**30,
         description="aio write size, bytes: larger writes are given to threads; 0: none. Samba: 1.",
     )
+    allocation_roundup_bytes: int = Field(
+        default=0,
+        ge=0,
+        le=2**30,
+        description="allocation roundup size: what clients are told that a file has room for. The redirector of Windows "
+        "XP asks again whenever a file grows past it. Samba's default was once 1048576, and is 0 today.",
+    )
     operation_counters: bool = Field(
         default=True,
         description="smbd profiling level = count: the server counts requests by operation. Off: none.",

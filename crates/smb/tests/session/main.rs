@@ -1,8 +1,11 @@
-//! A session against a real server: Samba's smbd, private and on loopback. Without it, these tests say so and do nothing.
+//! A session against real servers: Samba's smbd, private and on loopback (without it, those tests say so and do
+//! nothing), and one that breaks the protocol on purpose.
 
 mod breaks;
 mod calls;
 mod client;
+mod hostile;
 mod protection;
 mod samba;
+mod scripted;
 mod sizes;

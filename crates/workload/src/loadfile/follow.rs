@@ -39,6 +39,8 @@ struct Open {
 struct Follower {
     catalogue: FileCatalogue,
     ids: HashMap<String, PathId>,
+    /// Of paths as they stand in the file, which has few and names them often.
+    spelled: HashMap<String, PathId>,
     nodes: BTreeMap<PathId, Node>,
     handles: HashMap<u64, Open>,
     free_slots: BTreeSet<u16>,
@@ -175,8 +177,12 @@ impl Follower {
 
     /// The number of a path as it stands in the file.
     fn path(&mut self, path: &str) -> Result<PathId, String> {
-        let below = below_client(path)?;
-        Ok(self.id(&below))
+        if let Some(&id) = self.spelled.get(path) {
+            return Ok(id);
+        }
+        let id = self.id(&below_client(path)?);
+        self.spelled.insert(path.to_owned(), id);
+        Ok(id)
     }
 
     /// The recorded answer as what must be, where it agrees with what was made so far.

@@ -1,0 +1,101 @@
+"""The Samba that file benches load: that of `serverdyno.servers`, with two lines of its configuration changed.
+
+It also lets SMB1 in, which is all that smbtorture's replay speaks, and it may bound how much one request moves, so
+that all clients move the same. Not for experiments: Serverdyno's own driver offers no SMB1.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from serverdyno.servers.local import find_program
+from serverdyno.servers.samba import CONFIGURATION, Samba
+from serverdyno.servers.samba_settings import SambaSettings
+
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 2 << 30  # free there, at least
+SHARE = "volume1"
+# `SMBreadX_count`, `smb2_read_count`: one request each. What they were made of is counted apart, as `Trans2_`.
+REQUEST_COUNTER = re.compile(r"^(?:SMB|smb2_)\w+_count:\s+(\d+)$", re.MULTILINE)
+
+
+class BenchSamba(Samba):
+    """As for experiments, but for the oldest dialect and, if given, the most bytes that one SMB2 request moves."""
+
+    def __init__(
+        self, settings: SambaSettings, directory: Path, cpus: Sequence[int], most_bytes: int | None = None
+    ) -> None:
+        super().__init__(settings, directory, Path(os.devnull), cpus)
+        self._most_bytes = most_bytes
+
+    def _protocol(self) -> list[tuple[str, object]]:
+        parameters = [(name, value) for name, value in super()._protocol() if name != "server min protocol"]
+        parameters.append(("server min protocol", "NT1"))
+        if self._most_bytes is not None:
+            parameters += [(f"smb2 max {way}", self._most_bytes) for way in ("read", "write")]
+        return parameters
+
+    def messages_served(self) -> int | None:
+        """Requests of SMB1 and SMB2 since the start, by smbd's own counters; None where they can't be read."""
+        if self.requests_served() is None:  # waits until they stand still
+            return None
+        command = [str(find_program("smbstatus")), "--profile", "-s", str(self.directory / CONFIGURATION)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return sum(map(int, REQUEST_COUNTER.findall(done.stdout))) if done.returncode == 0 else None
+
+    def empty(self) -> None:
+        """Removes what clients have left. Only while none is connected: smbd is not asked."""
+        for directory in self.data_directories():
+            for path in directory.iterdir():
+                if path.name != self.proof()[0]:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """How a client of others gets to a server: the words before its name, and those after it."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+def inside(server: Samba) -> Inside:
+    """For any of Samba's own clients. The password is the private server's, and no secret."""
+    access = server.access()
+    before = ("nsenter", f"--net={access.network_namespace}") if access.network_namespace else ()
+    after = ("-s", str(server.directory / CONFIGURATION), "-p", str(server.port))
+    return Inside(before, (*after, "-U", f"{access.user}%{access.password}"))
+
+
+@contextmanager
+def running_samba(cpus: Sequence[int], most_bytes: int | None = None) -> Iterator[BenchSamba]:
+    """Ready for load, with its files in memory where there is room: the disk is not what is measured.
+
+    Raises UserError or ServerError, with nothing left running.
+    """
+    settings = SambaSettings(data_directory=data_directory())
+    directory = Path(tempfile.gettempdir()) / f"serverdyno-samba-{secrets.token_hex(8)}"
+    server = BenchSamba(settings, directory, cpus, most_bytes)
+    try:
+        server.prepare()
+        server.start()
+        server.ready()
+        yield server
+    finally:
+        server.stop()
+
+
+def data_directory() -> str | None:
+    """Memory, if this machine has a file system of it with room; else None, where the driver puts its files."""
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
+        return str(MEMORY)
+    return None

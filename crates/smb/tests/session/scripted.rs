@@ -1,0 +1,274 @@
+//! A server of a few lines that says whatever it is told to: SMB 2.1 as far as a log-on and a handful of requests need
+//! it, one connection, and a script that may change each of its answers.
+
+use dyno_smb::auth::{last_token, Acceptor, Challenged};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub const SESSION_ID: u64 = 0x77;
+pub const TREE_ID: u32 = 5;
+pub const FILE_ID: [u8; 16] = [9; 16];
+const PENDING: u32 = 0x103;
+const MORE_PROCESSING_REQUIRED: u32 = 0xC000_0016;
+const ASYNC_ID: u64 = 0xa;
+
+pub const NEGOTIATE: u16 = 0;
+pub const SESSION_SETUP: u16 = 1;
+pub const TREE_CONNECT: u16 = 3;
+pub const CREATE: u16 = 5;
+pub const CLOSE: u16 = 6;
+pub const FLUSH: u16 = 7;
+pub const READ: u16 = 8;
+pub const WRITE: u16 = 9;
+pub const QUERY_DIRECTORY: u16 = 14;
+pub const OPLOCK_BREAK: u16 = 18;
+
+/// A request, as far as the server looks at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    pub command: u16,
+    pub message_id: u64,
+    /// Which of its kind it is, from 0.
+    pub number: usize,
+}
+
+/// What a script makes of an answer.
+pub enum Answer {
+    /// These messages, each in a frame.
+    Messages(Vec<Vec<u8>>),
+    /// These bytes, as they are; then the server goes on.
+    Bytes(Vec<u8>),
+    /// These bytes again and again, until the client has had enough.
+    Flood(Vec<u8>),
+    /// These bytes, and then the end of the connection.
+    End(Vec<u8>),
+    /// These bytes one by one.
+    Drip(Vec<u8>),
+    /// Nothing any more, with the connection open.
+    Silence,
+}
+
+/// Where the server is, and its thread.
+pub struct Scripted {
+    pub address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Scripted {
+    /// Serves one connection. `script` gets each request and the honest answer to it.
+    pub fn start(script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let thread = std::thread::spawn(move || {
+            if let Ok((stream, _)) = listener.accept() {
+                // Errors are the client's turning away, which it may do whenever it likes.
+                let _ = serve(stream, &script);
+            }
+        });
+        Self {
+            address,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        // Where the client never came: a connection that is closed at once ends the thread.
+        drop(TcpStream::connect(self.address));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream, script: &impl Fn(&Request, Vec<u8>) -> Answer) -> std::io::Result<()> {
+    // Only so that a test that fails doesn't hang.
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_nodelay(true)?;
+    let mut counts = [0; 32];
+    let mut challenged = None;
+    loop {
+        let message = read_frame(&mut stream)?;
+        let mut start = 0;
+        loop {
+            let part = &message[start..];
+            let command = u16::from_le_bytes([part[12], part[13]]);
+            let request = Request {
+                command,
+                message_id: u64::from_le_bytes(part[24..32].try_into().expect("eight bytes")),
+                number: counts[usize::from(command)],
+            };
+            counts[usize::from(command)] += 1;
+            let honest = honest(&request, part, &mut challenged);
+            if !answer(&mut stream, script(&request, honest))? {
+                return Ok(());
+            }
+            match u32::from_le_bytes(part[20..24].try_into().expect("four bytes")) as usize {
+                0 => break,
+                next => start += next,
+            }
+        }
+    }
+}
+
+fn answer(stream: &mut TcpStream, answer: Answer) -> std::io::Result<bool> {
+    match answer {
+        Answer::Messages(messages) => {
+            let framed: Vec<u8> = messages.iter().flat_map(|message| frame(message)).collect();
+            stream.write_all(&framed)?;
+        }
+        Answer::Bytes(bytes) => stream.write_all(&bytes)?,
+        Answer::Flood(bytes) => loop {
+            stream.write_all(&bytes)?;
+        },
+        Answer::End(bytes) => {
+            stream.write_all(&bytes)?;
+            return Ok(false);
+        }
+        Answer::Drip(bytes) => {
+            for byte in bytes {
+                stream.write_all(&[byte])?;
+            }
+        }
+        Answer::Silence => {
+            // Until the client goes away.
+            while stream.read(&mut [0; 4096])? > 0 {}
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn read_frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut message = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut message)?;
+    if message.starts_with(b"\xfdSMB") {
+        // Not to be read here, and the first that is encrypted after a log-on can be nothing else.
+        message = response(TREE_CONNECT, 3, 0, &[9, 0]);
+    }
+    Ok(message)
+}
+
+/// `message` behind its length.
+pub fn frame(message: &[u8]) -> Vec<u8> {
+    let mut bytes = u32::try_from(message.len()).expect("short").to_be_bytes().to_vec();
+    bytes.extend(message);
+    bytes
+}
+
+/// A response's header and `body`.
+pub fn response(command: u16, message_id: u64, status: u32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    bytes[..4].copy_from_slice(b"\xfeSMB");
+    bytes[4] = 64;
+    bytes[8..12].copy_from_slice(&status.to_le_bytes());
+    bytes[12..14].copy_from_slice(&command.to_le_bytes());
+    bytes[14] = 10;
+    bytes[16] = 1;
+    bytes[24..32].copy_from_slice(&message_id.to_le_bytes());
+    bytes[36..40].copy_from_slice(&TREE_ID.to_le_bytes());
+    bytes[40..48].copy_from_slice(&SESSION_ID.to_le_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+/// A response that says that `request` failed.
+pub fn failed(request: &Request, status: u32) -> Vec<u8> {
+    response(request.command, request.message_id, status, &[9, 0, 0, 0, 0, 0, 0, 0, 0])
+}
+
+/// An interim response.
+pub fn pending(request: &Request) -> Vec<u8> {
+    asynchronous(failed(request, PENDING))
+}
+
+/// The same response, as the end of a request that was pending.
+pub fn asynchronous(mut message: Vec<u8>) -> Vec<u8> {
+    message[16] |= 2;
+    message[32..40].copy_from_slice(&ASYNC_ID.to_le_bytes());
+    message
+}
+
+/// The break of the oplock of `file`.
+pub fn break_notice(file: [u8; 16], level: u8) -> Vec<u8> {
+    let mut body = vec![24, 0, level, 0, 0, 0, 0, 0];
+    body.extend(file);
+    let mut message = response(OPLOCK_BREAK, u64::MAX, 0, &body);
+    message[36..48].fill(0);
+    message
+}
+
+fn honest(request: &Request, message: &[u8], challenged: &mut Option<Challenged>) -> Vec<u8> {
+    let (command, message_id) = (request.command, request.message_id);
+    let respond = |body: &[u8]| response(command, message_id, 0, body);
+    match command {
+        NEGOTIATE => {
+            let mut body = vec![0; 64];
+            (body[0], body[2]) = (65, 1);
+            body[4..6].copy_from_slice(&0x0210u16.to_le_bytes());
+            body[24] = 6;
+            for limit in [28, 32, 36] {
+                body[limit..limit + 4].copy_from_slice(&(1u32 << 20).to_le_bytes());
+            }
+            respond(&body)
+        }
+        SESSION_SETUP => {
+            let offset = usize::from(u16::from_le_bytes([message[64 + 12], message[64 + 13]]));
+            let (status, guest, token) = match challenged {
+                None => {
+                    let acceptor = Acceptor {
+                        name: "SCRIPTED".to_owned(),
+                    };
+                    let (token, asked) = acceptor.challenge(&message[offset..], [3; 8], 0).expect("a token of ours");
+                    *challenged = Some(asked);
+                    (MORE_PROCESSING_REQUIRED, 0, token)
+                }
+                Some(_) => (0, 1, last_token()),
+            };
+            let length = u16::try_from(token.len()).expect("short").to_le_bytes();
+            let mut body = vec![9, 0, guest, 0, 72, 0, length[0], length[1]];
+            body.extend(token);
+            response(command, message_id, status, &body)
+        }
+        TREE_CONNECT => respond(&[16, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 1, 0x1f, 0]),
+        CREATE => {
+            let mut body = vec![0; 88];
+            (body[0], body[2], body[4]) = (89, message[64 + 3].min(9), 1);
+            body[64..80].copy_from_slice(&FILE_ID);
+            respond(&body)
+        }
+        CLOSE => {
+            let mut body = vec![0; 60];
+            body[0] = 60;
+            respond(&body)
+        }
+        READ => {
+            let length = &message[64 + 4..64 + 8];
+            let mut body = vec![17, 0, 80, 0];
+            body.extend(length);
+            body.extend([0; 8]);
+            let bytes = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
+            body.resize(16 + bytes, 0x5a);
+            respond(&body)
+        }
+        WRITE => {
+            let mut body = vec![17, 0, 0, 0];
+            body.extend(&message[64 + 4..64 + 8]);
+            body.extend([0; 8]);
+            respond(&body)
+        }
+        QUERY_DIRECTORY => {
+            let mut entry = vec![0; 106];
+            (entry[60], entry[104]) = (2, b'a');
+            let mut body = vec![9, 0, 72, 0, 106, 0, 0, 0];
+            body.extend(entry);
+            respond(&body)
+        }
+        _ => respond(&[4, 0, 0, 0]),
+    }
+}
