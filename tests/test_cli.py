@@ -265,7 +265,7 @@ def test_progress_in_a_pipe_is_a_line_a_mix_without_control_characters(loaded: L
     assert lines[0] == f"experiment: {loaded.folder}"
     told = [line for line in lines if line.startswith("target r1")]
     for line, clients, left in zip(told, (1, 2), ("2 s", "0 s"), strict=True):
-        assert re.fullmatch(rf"target r1 +{clients} clients +[\d,]+ requests/s  0 errors, {left} left", line)
+        assert re.fullmatch(rf"target r1 +{clients} clients +[\d,]+ operations/s  0 errors, {left} left", line)
     assert not {"\x1b", "\r"} & set(loaded.done.stdout + loaded.done.stderr)
 
 
@@ -384,14 +384,14 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
         assert dyno.wait(PATIENCE_S) == 130
     home.assert_nothing_is_left([])
     text = output.decode()
-    live = r"reference r1  \d+ clients  [\d,.]+ requests/s  0 errors  \d+ s of this mix, \d+ s of all left"
+    live = r"reference r1  \d+ clients  [\d,.]+ operations/s  0 errors  \d+ s of this mix, \d+ s of all left"
     assert re.search(live, text)
     shown = [line for line in screen(text) if line]
     assert shown[0] == f"experiment: {folder}"
     finished = shown[1 : shown.index("^C") if "^C" in shown else -1]
     for clients, line in enumerate(finished, start=1):
         assert re.fullmatch(
-            rf"reference r1 +{clients} clients +[\d,]+ requests/s  0 errors, \d+ s left", line
+            rf"reference r1 +{clients} clients +[\d,]+ operations/s  0 errors, \d+ s left", line
         )
     assert len(finished) >= 2
     assert shown[-1] == f"interrupted; finished mixes are kept. To go on: dyno resume {folder}"

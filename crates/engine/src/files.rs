@@ -11,7 +11,8 @@ use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use dyno_reactor::Dialer;
 use dyno_smb::{Session, SmbTarget};
 use dyno_workload::{
-    DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, Op, Outcome, Script, Workload,
+    DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, LoadFile, LoadFileReplay, Op,
+    Outcome, Script, Workload,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -29,6 +30,8 @@ const LOOK_NS: u64 = 2_000_000;
 pub enum FilesWorkload {
     /// The office application mix.
     DiskMix(DiskMixOptions),
+    /// A load file, again and again.
+    LoadFile(Arc<LoadFile>),
 }
 
 /// What the files of all clients should contain, from mix to mix, so that what an earlier mix wrote can be checked.
@@ -68,12 +71,14 @@ pub struct FilesWork {
 #[derive(Debug)]
 enum AnyWorkload {
     DiskMix(DiskMix),
+    LoadFile(LoadFileReplay),
 }
 
 impl AnyWorkload {
     fn as_files(&self) -> &dyn FileWorkload {
         match self {
             Self::DiskMix(workload) => workload,
+            Self::LoadFile(workload) => workload,
         }
     }
 }
@@ -82,12 +87,14 @@ impl Workload for AnyWorkload {
     fn next(&mut self, last: &Outcome) -> Op {
         match self {
             Self::DiskMix(workload) => workload.next(last),
+            Self::LoadFile(workload) => workload.next(last),
         }
     }
 
     fn begins_piece(&self) -> bool {
         match self {
             Self::DiskMix(workload) => workload.begins_piece(),
+            Self::LoadFile(workload) => workload.begins_piece(),
         }
     }
 }
@@ -107,6 +114,7 @@ impl FilesReady {
             work: work.clone(),
             script: match &work.workload {
                 FilesWorkload::DiskMix(options) => Some(Script::load(options)),
+                FilesWorkload::LoadFile(_) => None,
             },
             classes: Vec::new(),
         };
@@ -122,6 +130,9 @@ impl FilesReady {
     fn workload(&self, seed: u64, client: usize) -> AnyWorkload {
         let number = u32::try_from(client).unwrap_or(u32::MAX);
         match (&self.work.workload, &self.script) {
+            (FilesWorkload::LoadFile(file), _) => {
+                AnyWorkload::LoadFile(LoadFileReplay::new(file.clone(), number))
+            }
             (FilesWorkload::DiskMix(_), Some(script)) => {
                 AnyWorkload::DiskMix(DiskMix::new(script.clone(), seed, number))
             }
@@ -167,7 +178,7 @@ impl FilesReady {
         let session = Session::new(bench.executor.clone(), dialer.clone(), options, client, share);
         let counted = Counted::new(session);
         let client = match self.work.cache {
-            None => Client::Through(Through::new(counted)),
+            None => Client::Through(Box::new(Through::new(counted))),
             Some(options) => Client::Cached(Box::new(Cache::new(counted, options))),
         };
         FilesClient::new(

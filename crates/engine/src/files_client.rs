@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// A session with or without the client cache.
 #[derive(Debug)]
 pub(crate) enum Client {
-    Through(dyno_files::Through<Counted<Session>>),
+    Through(Box<dyno_files::Through<Counted<Session>>>),
     Cached(Box<Cache<Counted<Session>>>),
 }
 
@@ -372,98 +372,9 @@ impl FilesClient {
 
     /// All that moves no data.
     async fn simple(&mut self, action: &FileAction) -> Result<(), Failure> {
-        let names = &self.names;
-        let (call, presence) = match *action {
-            FileAction::Close { slot } => (
-                Call::Close {
-                    handle: self.handle(slot)?,
-                },
-                None,
-            ),
-            FileAction::Flush { slot } => (
-                Call::Flush {
-                    handle: self.handle(slot)?,
-                },
-                None,
-            ),
-            FileAction::Lock { slot, offset, bytes } => {
-                let handle = self.handle(slot)?;
-                (
-                    Call::Lock {
-                        handle,
-                        offset,
-                        bytes,
-                    },
-                    None,
-                )
-            }
-            FileAction::Unlock { slot, offset, bytes } => {
-                let handle = self.handle(slot)?;
-                (
-                    Call::Unlock {
-                        handle,
-                        offset,
-                        bytes,
-                    },
-                    None,
-                )
-            }
-            FileAction::QueryFile { slot } => (
-                Call::QueryHandle {
-                    handle: self.handle(slot)?,
-                },
-                None,
-            ),
-            FileAction::SetEnd { slot, bytes } => {
-                let handle = self.handle(slot)?;
-                (Call::SetEnd { handle, bytes }, None)
-            }
-            FileAction::SetTimes { slot } => (
-                Call::SetTimes {
-                    handle: self.handle(slot)?,
-                },
-                None,
-            ),
-            FileAction::QueryPath { path, presence } => (
-                Call::QueryPath {
-                    path: names.path(path),
-                },
-                Some(presence),
-            ),
-            FileAction::QuerySpace => (Call::QuerySpace, None),
-            FileAction::Find {
-                directory,
-                pattern,
-                presence,
-            } => {
-                let (directory, pattern) = (names.path(directory), &names.patterns[usize::from(pattern)]);
-                (Call::Find { directory, pattern }, Some(presence))
-            }
-            FileAction::Rename { from, to } => {
-                let (from, to) = (names.path(from), names.path(to));
-                (Call::Rename { from, to }, None)
-            }
-            FileAction::Delete { path, presence } => (
-                Call::Delete {
-                    path: names.path(path),
-                },
-                Some(presence),
-            ),
-            FileAction::MakeDirectory { path, presence } => (
-                Call::MakeDirectory {
-                    path: names.path(path),
-                },
-                Some(presence),
-            ),
-            FileAction::RemoveDirectory { path, presence } => (
-                Call::RemoveDirectory {
-                    path: names.path(path),
-                },
-                Some(presence),
-            ),
-            FileAction::Open { .. } | FileAction::Read { .. } | FileAction::Write { .. } => {
-                unreachable!("these have functions of their own")
-            }
+        let (call, presence) = match self.names.call_by_path(action) {
+            Some((call, presence)) => (call, presence),
+            None => (self.call_by_handle(action)?, None),
         };
         let reply = self.client.call(&call, &mut |_: &[u8]| {}).await;
         match (presence, reply) {
@@ -477,6 +388,77 @@ impl FilesClient {
             (Some(presence), Ok(Reply::Info(_) | Reply::Found { .. })) => expect(presence, true),
             (_, Ok(_)) => Ok(()),
         }
+    }
+
+    /// The call of an action on an open file.
+    fn call_by_handle(&self, action: &FileAction) -> Result<Call<'static>, Failure> {
+        Ok(match *action {
+            FileAction::Close { slot } => Call::Close {
+                handle: self.handle(slot)?,
+            },
+            FileAction::Flush { slot } => Call::Flush {
+                handle: self.handle(slot)?,
+            },
+            FileAction::Lock { slot, offset, bytes } => Call::Lock {
+                handle: self.handle(slot)?,
+                offset,
+                bytes,
+            },
+            FileAction::Unlock { slot, offset, bytes } => Call::Unlock {
+                handle: self.handle(slot)?,
+                offset,
+                bytes,
+            },
+            FileAction::QueryFile { slot } => Call::QueryHandle {
+                handle: self.handle(slot)?,
+            },
+            FileAction::SetEnd { slot, bytes } => Call::SetEnd {
+                handle: self.handle(slot)?,
+                bytes,
+            },
+            FileAction::SetTimes { slot } => Call::SetTimes {
+                handle: self.handle(slot)?,
+            },
+            _ => unreachable!("opens, reads and writes have functions of their own; the others go by path"),
+        })
+    }
+}
+
+impl Names {
+    /// The call of an action that goes by path, and what must be there; None of one on an open file.
+    fn call_by_path(&self, action: &FileAction) -> Option<(Call<'_>, Option<Presence>)> {
+        Some(match *action {
+            FileAction::QueryPath { path, presence } => {
+                let path = self.path(path);
+                (Call::QueryPath { path }, Some(presence))
+            }
+            FileAction::QuerySpace => (Call::QuerySpace, None),
+            FileAction::Find {
+                directory,
+                pattern,
+                presence,
+            } => {
+                let (directory, pattern) = (self.path(directory), &self.patterns[usize::from(pattern)]);
+                (Call::Find { directory, pattern }, Some(presence))
+            }
+            FileAction::Rename { from, to } => {
+                let (from, to) = (self.path(from), self.path(to));
+                (Call::Rename { from, to }, None)
+            }
+            FileAction::Delete { path, presence } => {
+                let path = self.path(path);
+                (Call::Delete { path }, Some(presence))
+            }
+            FileAction::MakeDirectory { path, presence } => {
+                let path = self.path(path);
+                (Call::MakeDirectory { path }, Some(presence))
+            }
+            FileAction::RemoveDirectory { path, presence } => {
+                let path = self.path(path);
+                (Call::RemoveDirectory { path }, Some(presence))
+            }
+            _ => return None,
+        })
     }
 }
 

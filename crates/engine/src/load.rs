@@ -65,14 +65,14 @@ pub struct Snapshot {
 #[derive(Debug)]
 enum Ready {
     Web(WebReady),
-    Files(FilesReady),
+    Files(Box<FilesReady>),
 }
 
 impl Ready {
     fn new(mix: &Mix) -> Self {
         match &mix.work {
             Work::Web(work) => Self::Web(WebReady::new(work)),
-            Work::Files(work) => Self::Files(FilesReady::new(work)),
+            Work::Files(work) => Self::Files(Box::new(FilesReady::new(work))),
         }
     }
 

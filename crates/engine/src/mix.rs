@@ -14,7 +14,7 @@ pub enum Work {
     /// Fetch documents over HTTP.
     Web(WebWork),
     /// Use files over SMB.
-    Files(FilesWork),
+    Files(Box<FilesWork>),
 }
 
 /// One fixed load for a fixed time.

@@ -8,7 +8,9 @@ use dyno_smb::{Dialect, Encryption, Options, Signing};
 use dyno_workload::{DiskMixOptions, LEAST_WORKSPACE_BYTES};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const MAX_WORKSPACE_BYTES: u64 = 1 << 40;
 const MAX_DORMANT_FILES: u32 = 100_000;
@@ -26,6 +28,37 @@ impl Workspaces {
         Self {
             inner: dyno_engine::Workspaces::default(),
         }
+    }
+}
+
+/// A dbench load file, understood.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct LoadFile {
+    inner: Arc<dyno_workload::LoadFile>,
+}
+
+#[pymethods]
+impl LoadFile {
+    #[staticmethod]
+    fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| {
+            let content = std::fs::read(path)?;
+            let inner = dyno_workload::LoadFile::parse(&content)
+                .map_err(|error| PyValueError::new_err(error.to_string()))?;
+            Ok(Self {
+                inner: Arc::new(inner),
+            })
+        })
+    }
+
+    #[getter]
+    fn operations(&self) -> u64 {
+        self.inner.operations()
+    }
+
+    #[getter]
+    fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.inner.counts().clone()
     }
 }
 
@@ -169,7 +202,7 @@ fn cache_options(
 /// A mix of work on files: `MixSpec.files`.
 #[pyfunction]
 #[pyo3(signature = (shape, *, target, workload, workspaces, cache="leases", redirector="plain", dormant_files=45,
-    dormant_s=10.0, workspace_bytes=20_971_520, legacy_seed_reads=false, true_offsets=false, keep_workspace=true,
+    dormant_s=10.0, workspace_bytes=20_971_520, legacy_seed_reads=false, true_offsets=false, load_file=None, keep_workspace=true,
     preparation_timeout_s=600.0))]
 #[allow(clippy::too_many_arguments)]
 pub fn files_mix(
@@ -184,11 +217,16 @@ pub fn files_mix(
     workspace_bytes: u64,
     legacy_seed_reads: bool,
     true_offsets: bool,
+    load_file: Option<&LoadFile>,
     keep_workspace: bool,
     preparation_timeout_s: f64,
 ) -> PyResult<MixSpec> {
     let mut problems = Problems::default();
-    problems.choose("workload", workload, &[("diskmix", ())]);
+    let replays = problems.choose("workload", workload, &[("diskmix", false), ("loadfile", true)]);
+    problems.unless(
+        replays == Some(load_file.is_some()),
+        "load_file is for the workload loadfile, which needs one",
+    );
     let cache = cache_options(&mut problems, cache, redirector, dormant_files, dormant_s);
     problems.unless(
         (LEAST_WORKSPACE_BYTES..=MAX_WORKSPACE_BYTES).contains(&workspace_bytes),
@@ -208,13 +246,16 @@ pub fn files_mix(
         true_offsets,
     };
     Ok(MixSpec {
-        mix: shape.mix(Work::Files(FilesWork {
+        mix: shape.mix(Work::Files(Box::new(FilesWork {
             target: target.inner.clone(),
-            workload: FilesWorkload::DiskMix(options),
+            workload: match load_file {
+                Some(file) => FilesWorkload::LoadFile(file.inner.clone()),
+                None => FilesWorkload::DiskMix(options),
+            },
             cache,
             keep_workspace,
             workspaces: workspaces.inner.clone(),
             preparation_ns: nanoseconds(preparation_timeout_s),
-        })),
+        }))),
     })
 }

@@ -16,7 +16,7 @@ mod workload;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::files::{files_mix, SmbTarget, Workspaces};
+    use crate::files::{files_mix, LoadFile, SmbTarget, Workspaces};
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]

@@ -1,7 +1,8 @@
 //! Load files: what is understood, what is refused, and that passes repeat on a server that forgives nothing.
 
 use dyno_workload::{
-    FileAction, FileWorkload, Intent, LoadFile, LoadFileReplay, Op, Outcome, PathId, Presence, Slot, Workload,
+    DiskMixOptions, FileAction, FileWorkload, Intent, LoadFile, LoadFileReplay, Op, Outcome, PathId,
+    Presence, Script, Slot, Workload,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -238,6 +239,26 @@ fn a_small_file_is_understood() {
 }
 
 #[test]
+fn operations_are_counted_under_the_same_names_as_those_of_the_disk_mix() {
+    let file = parse(SMALL);
+    let classes = &file.catalogue().classes;
+    let script = Script::load(&DiskMixOptions::default());
+    assert_eq!(classes[..classes.len() - 1], script.catalogue().classes);
+    assert_eq!(classes.last().map(String::as_str), Some("restore"));
+    for step in file.steps() {
+        let class = &classes[usize::from(step.class.0)];
+        let expected = match step.action {
+            FileAction::Read { .. } => "read",
+            FileAction::Flush { .. } => "flush",
+            FileAction::Rename { .. } => "rename",
+            FileAction::Close { .. } => "close",
+            _ => continue,
+        };
+        assert_eq!(class, expected);
+    }
+}
+
+#[test]
 fn a_pass_ends_with_the_files_that_it_began_with() {
     let mut replay = LoadFileReplay::new(Arc::new(parse(SMALL)), 3);
     let mut server = Server::prepared(&replay);
@@ -293,6 +314,8 @@ fn a_client_that_leaves_in_the_middle_leaves_what_it_found() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn whatever_fails_the_next_passes_are_whole_again(
         faults in prop::collection::vec((0_usize..60, any::<bool>()), 1..8),

@@ -25,6 +25,7 @@ def calibrate(
     from serverdyno import suites  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.cli.progress import progress_for  # noqa: PLC0415
+    from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.fleet.placement import place  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.model import GeneratorPlan  # noqa: PLC0415
@@ -32,6 +33,11 @@ def calibrate(
     from serverdyno.units import format_count  # noqa: PLC0415
 
     chosen, generator = suites.load(suite), GeneratorPlan(threads=threads)
+    if chosen.protocol != "http":
+        raise UserError(
+            f"{suite} loads file servers, and there is no reference file server to measure the generator against yet",
+            hint="Its mixes say how busy the generator was, and are marked S where its CPU was used up.",
+        )
     placement = place(generator)
     with progress_for(Console(stderr=True)) as progress:
         ceilings = Calibration(chosen, mixes(chosen), generator, placement).measure(progress)

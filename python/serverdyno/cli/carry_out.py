@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 
 import typer
 from rich.console import Console
@@ -34,10 +35,10 @@ def carry_out_and_report(experiment: Experiment) -> None:
         raise typer.Exit(FAILED)
 
 
-def show_and_write(experiment: Experiment) -> bool:
+def show_and_write(experiment: Experiment, views: Collection[str] = ()) -> bool:
     """The table on standard output, the report in the experiment's folder; False where nothing was measured yet.
 
-    Raises DynoError.
+    `views`: the files to write beside the page, of `report.View`. Raises DynoError.
     """
     # Imported once the load is over: it takes most of a second, for which nobody wants to wait at the start.
     from serverdyno import report  # noqa: PLC0415
@@ -49,8 +50,9 @@ def show_and_write(experiment: Experiment) -> bool:
         return False
     text.render(built, out)
     try:
-        page = report.write_report(built, experiment.folder / "report")
+        page = report.write_report(built, experiment.folder / "report", [report.View(view) for view in views])
     except OSError as error:
         raise DynoError(f"the report can't be written: {error}") from error
-    say(out, f"report: {page}")
+    for path in (page, *(page.with_name(view) for view in views)):
+        say(out, f"report: {path}")
     return True

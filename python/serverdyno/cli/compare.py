@@ -24,12 +24,12 @@ def compare(
         bool,
         typer.Option(
             "--fail-if-slower",
-            help="Say the verdict over all comparisons, and exit with 1 where it is slower: where the 95 % interval "
-            "of any lies below 0 %, or where something is missing. Below three repetitions no interval is given.",
+            help="Say the verdict over all comparisons with the base, and exit with 1 where any is slower, corrected "
+            "for their number, or where something is missing. Below three repetitions no interval is given.",
         ),
     ] = False,
 ) -> None:
-    """Compare configurations of one experiment with its first, or two experiments with each other."""
+    """Compare the configurations of one experiment with each other, or two experiments."""
     from serverdyno import report  # noqa: PLC0415
     from serverdyno.analysis.improvement import Verdict  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415

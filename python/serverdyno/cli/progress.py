@@ -85,6 +85,14 @@ class LiveLine(PlainLines):
         """The present rate, over the time since the last look."""
         if self._run is None or self._mix is None:
             return
+        if snapshot["elapsed_s"] == 0:
+            self._live.update(
+                Text(
+                    f"{self._run.configuration} r{self._run.repetition}  {self._mix.clients} clients  "
+                    f"{snapshot['clients_prepared']} ready"
+                )
+            )
+            return
         before = self._before or {**snapshot, "elapsed_s": 0.0, "operations": 0}
         seconds = snapshot["elapsed_s"] - before["elapsed_s"]
         self._before = snapshot
@@ -93,7 +101,7 @@ class LiveLine(PlainLines):
         self._live.update(
             Text(
                 f"{self._run.configuration} r{self._run.repetition}  {self._mix.clients} clients  "
-                f"{format_count(rate)} requests/s  {snapshot['errors']} errors  "
+                f"{format_count(rate)} operations/s  {snapshot['errors']} errors  "
                 f"{format_duration_s(rest_s)} of this mix, {format_duration_s(rest_s + self._left_s)} of all left"
             )
         )
@@ -103,6 +111,6 @@ def _finished(record: MixRecord) -> str:
     errors = sum(error.count for error in record.errors)
     rate = format_count(record.operations / record.window_s)
     return (
-        f"{record.configuration} r{record.repetition}  {record.clients:>4} clients  {rate:>10} requests/s  "
+        f"{record.configuration} r{record.repetition}  {record.clients:>4} clients  {rate:>10} operations/s  "
         f"{errors} errors"
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-EXAMPLE = "Example: dyno report experiments/quick-static-20261120-101500"
+EXAMPLE = "Example: dyno report experiments/quick-static-20261120-101500 --pdf"
 
 
 def register(app: typer.Typer) -> None:
@@ -17,11 +17,23 @@ def register(app: typer.Typer) -> None:
 
 def report(
     experiment: Annotated[Path, typer.Argument(help="Folder of an experiment, finished or not.")],
+    pdf: Annotated[bool, typer.Option("--pdf", help="Also on paper: report.pdf.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Also a summary for an issue: report.md.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Also for programs: report.json, after docs/report.schema.json.")
+    ] = False,
 ) -> None:
-    """Write the report anew from the records, and show its table."""
+    """Write the report anew from the records, and show its table.
+
+    The page has everything; views that aren't asked for are removed.
+    """
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
-    if not carry_out.show_and_write(Experiment.open(experiment)):
+    asked = {"report.pdf": pdf, "report.md": markdown, "report.json": as_json}
+    views = [name for name, wanted in asked.items() if wanted]
+    if not carry_out.show_and_write(Experiment.open(experiment), views):
         raise UserError(f"{experiment} has no finished mix yet", hint="`dyno resume` goes on with it.")

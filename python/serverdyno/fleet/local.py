@@ -150,6 +150,7 @@ def _files(shape: _native.Shape, mix: Mix, task: Task) -> _native.MixSpec:
         workspace_bytes=files.workspace_bytes,
         legacy_seed_reads=files.legacy_seed_reads,
         true_offsets=files.true_offsets,
+        load_file=task.load_file,
         keep_workspace=files.save_workspace and not mix.last,
     )
 

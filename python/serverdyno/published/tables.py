@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from serverdyno.errors import DynoError
 from serverdyno.published.model import Scalar, Where
@@ -21,7 +23,7 @@ class ClaimError(DynoError):
     """A claim that can't be evaluated as it is written: it names what the tables don't have."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """Rows in long form: one value of each value column a row."""
 
@@ -32,13 +34,20 @@ class Table:
     def select(self, where: Where) -> list[dict[str, Cell]]:
         """The rows that have the wanted value, or one of the wanted, in every column of `where`."""
         self.require(where)
-        places = {column: self.columns.index(column) for column in where}
-        wanted = {column: value if isinstance(value, tuple) else (value,) for column, value in where.items()}
-        return [
-            dict(zip(self.columns, row, strict=True))
-            for row in self.rows
-            if all(any(same(row[places[column]], value) for value in wanted[column]) for column in where)
-        ]
+        found = set(range(len(self.rows)))
+        for column, value in where.items():
+            wanted = value if isinstance(value, tuple) else (value,)
+            found &= set().union(*(self._places[column].get(_plain(one), ()) for one in wanted))
+        return [dict(zip(self.columns, self.rows[at], strict=True)) for at in sorted(found)]
+
+    @cached_property
+    def _places(self) -> dict[str, dict[Scalar, set[int]]]:
+        """In which rows a column has a value."""
+        places: dict[str, dict[Scalar, set[int]]] = {column: defaultdict(set) for column in self.columns}
+        for at, row in enumerate(self.rows):
+            for column, cell in zip(self.columns, row, strict=True):
+                places[column][_plain(cell)].add(at)
+        return places
 
     def require(self, columns: Mapping[str, object] | Sequence[str]) -> None:
         """Raises ClaimError for a column that the table doesn't have."""
@@ -96,13 +105,11 @@ def number(cell: Cell) -> float | None:
         raise ClaimError(f"{cell!r} is not a number") from error
 
 
-def same(cell: Cell, wanted: Scalar) -> bool:
-    """Whether a cell holds the wanted value: as text, or as numbers where both are (2 is 2.0)."""
+def _plain(cell: Cell) -> Scalar:
+    """What is compared: a number where it is one (2 is 2.0), else text; an empty cell is empty text."""
     if cell is None:
-        return wanted == ""
-    if str(cell) == str(wanted):
-        return True
+        return ""
     try:
-        return float(cell) == float(wanted)
+        return float(cell)
     except ValueError:
-        return False
+        return str(cell)

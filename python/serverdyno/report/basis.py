@@ -20,6 +20,7 @@ class Over(StrEnum):
     """What was done with the repetitions."""
 
     MEAN = "Mean of {count}, with the smallest and the largest"
+    MEAN_ALONE = "Mean of {count}"
     TOGETHER = "{count} together, with the smallest and the largest of single ones"
     SUM = "Sum of {count}"
 

@@ -6,14 +6,14 @@ By hand, since it is boxes and lines; sizes follow from the texts, so that nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
 
 from serverdyno.report.model import Box, Figure, Link
 
 WIDTH = 784
-MARGIN, PADDING, LINE = 16, 12, 17
-GENERATOR_WIDTH, SERVER_WIDTH = 190, 290
-GAP = 18
+MARGIN, PADDING, LINE, GAP = 16.0, 12.0, 17.0, 18.0
+GENERATOR_WIDTH, SERVER_WIDTH = 190.0, 290.0
 LETTER = 6.6
 """Pixels of an average letter at 12 px."""
 INK, QUIET, WASH, FRAME = "#1b2733", "#5b6875", "#f4f6f8", "#8593a0"
@@ -27,41 +27,50 @@ def svg(figure: Figure) -> str:
     inside = [link for link in testbed.links if not link.outside]
     outside = [link for link in testbed.links if link.outside]
     top = MARGIN + len(testbed.machine) * LINE + PADDING
-    heights = [_height(link.server) for link in (*inside, *outside)]
-    ends = [top]
-    for place, height in enumerate(heights):
-        # Servers elsewhere begin below the frame of this machine.
-        ends.append(ends[-1] + height + GAP + (2 * GAP if place + 1 == len(inside) and outside else 0))
-    frame_bottom = max(ends[len(inside)] if inside else top, top + _height(testbed.generator) + GAP)
-    if outside and not inside:
-        shift = frame_bottom + 2 * GAP - top
-        ends = [end + shift for end in ends]
-    bottom = max(ends[-1], frame_bottom) + MARGIN
+    tops, below = _stacked(inside, top)
+    frame_bottom = max(below, top + _height(testbed.generator) + GAP)
+    outside_tops, bottom = _stacked(outside, frame_bottom + 2 * GAP)
+    height = (bottom if outside else frame_bottom) + MARGIN
     middle = (top + frame_bottom) / 2
-    parts = [_rect(MARGIN / 2, MARGIN / 2, WIDTH - MARGIN, frame_bottom - MARGIN / 2, "none", dashed=True)]
-    parts += _texts(testbed.machine, MARGIN + 4, MARGIN + LINE - 3)
-    parts += _wires([*inside, *outside], ends, middle)
-    parts += _box(testbed.generator, MARGIN + 8, middle - _height(testbed.generator) / 2, GENERATOR_WIDTH)
-    for link, y in zip((*inside, *outside), ends, strict=False):
-        parts += _box(link.server, WIDTH - MARGIN - 8 - SERVER_WIDTH, y, SERVER_WIDTH)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom:g}" width="{WIDTH}" '
-        f'height="{bottom:g}" font-family="{FONT}" font-size="12" role="img">'
-        f'<rect width="{WIDTH}" height="{bottom:g}" fill="white"/>{"".join(parts)}</svg>'
+    box = {"viewBox": f"0 0 {WIDTH} {height:g}", "width": f"{WIDTH}", "height": f"{height:g}", "role": "img"}
+    root = Element(
+        "svg", {"xmlns": "http://www.w3.org/2000/svg", **box, "font-family": FONT, "font-size": "12"}
     )
+    SubElement(root, "rect", {"width": f"{WIDTH}", "height": f"{height:g}", "fill": "white"})
+    frame = _rectangle(root, (MARGIN / 2, MARGIN / 2), (WIDTH - MARGIN, frame_bottom - MARGIN / 2))
+    frame.attrib |= {"fill": "none", "stroke-dasharray": "5 4"}
+    _texts(root, testbed.machine, (MARGIN + 4, MARGIN + LINE - 3), strong=1)
+    for link, y in zip((*inside, *outside), (*tops, *outside_tops), strict=True):
+        _wire(root, link, y, middle)
+        _box(root, link.server, (WIDTH - MARGIN - 8 - SERVER_WIDTH, y), SERVER_WIDTH)
+    _box(root, testbed.generator, (MARGIN + 8, middle - _height(testbed.generator) / 2), GENERATOR_WIDTH)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _stacked(links: Sequence[Link], top: float) -> tuple[list[float], float]:
+    """Where each box begins, one below another, and where the space below the last one ends."""
+    tops = []
+    for link in links:
+        tops.append(top)
+        top += _height(link.server) + GAP
+    return tops, top
 
 
 def _height(box: Box) -> float:
-    return len(_lines(box)) * LINE + 2 * PADDING - 4
+    return len(_title(box) + _others(box)) * LINE + 2 * PADDING - 4
 
 
-def _lines(box: Box) -> list[str]:
-    """The title's lines and the others, each no longer than a server's box is wide; the generator's are shorter."""
+def _title(box: Box) -> list[str]:
+    return _wrapped(box.title)
+
+
+def _others(box: Box) -> list[str]:
+    return [part for line in box.lines for part in _wrapped(line)]
+
+
+def _wrapped(text: str) -> list[str]:
+    """In lines as long as a server's box is wide; what is longer in itself is cut. The generator's are shorter."""
     letters = int((SERVER_WIDTH - 2 * PADDING) / LETTER)
-    return [part for line in (box.title, *box.lines) for part in _wrapped(line, letters)]
-
-
-def _wrapped(text: str, letters: int) -> list[str]:
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + 1 + len(word) > letters:
@@ -71,37 +80,29 @@ def _wrapped(text: str, letters: int) -> list[str]:
     return [line if len(line) <= letters else f"{line[: letters - 1]}…" for line in lines]
 
 
-def _box(box: Box, x: float, y: float, width: float) -> list[str]:
-    titles = len(_wrapped(box.title, int((SERVER_WIDTH - 2 * PADDING) / LETTER)))
-    return [
-        _rect(x, y, width, _height(box), WASH),
-        *_texts(_lines(box), x + PADDING, y + PADDING + 9, titles),
-    ]
+def _box(root: Element, box: Box, corner: tuple[float, float], width: float) -> None:
+    _rectangle(root, corner, (width, _height(box))).set("fill", WASH)
+    title = _title(box)
+    _texts(root, [*title, *_others(box)], (corner[0] + PADDING, corner[1] + PADDING + 9), strong=len(title))
 
 
-def _rect(x: float, y: float, width: float, height: float, fill: str, *, dashed: bool = False) -> str:
-    dash = ' stroke-dasharray="5 4"' if dashed else ""
-    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="4" fill="{fill}" stroke="{FRAME}"{dash}/>'
+def _rectangle(root: Element, corner: tuple[float, float], size: tuple[float, float]) -> Element:
+    place = {"x": f"{corner[0]:g}", "y": f"{corner[1]:g}", "width": f"{size[0]:g}", "height": f"{size[1]:g}"}
+    return SubElement(root, "rect", {**place, "rx": "4", "stroke": FRAME})
 
 
-def _texts(lines: Sequence[str], x: float, y: float, strong: int = 1) -> list[str]:
-    return [
-        f'<text x="{x:g}" y="{y + place * LINE:g}" fill="{INK if place < strong else QUIET}"'
-        f"{' font-weight="bold"' if place < strong else ''}>{escape(line)}</text>"
-        for place, line in enumerate(lines)
-    ]
+def _texts(root: Element, lines: Sequence[str], at: tuple[float, float], *, strong: int) -> None:
+    """Lines one below another; the first `strong` of them are a heading."""
+    for place, line in enumerate(lines):
+        head = place < strong
+        style = {"fill": INK, "font-weight": "bold"} if head else {"fill": QUIET}
+        SubElement(root, "text", {"x": f"{at[0]:g}", "y": f"{at[1] + place * LINE:g}", **style}).text = line
 
 
-def _wires(links: Sequence[Link], ends: Sequence[float], middle: float) -> list[str]:
-    """From the generator to the left edge of each server, with the network's name above the line's last part."""
+def _wire(root: Element, link: Link, top: float, middle: float) -> None:
+    """From the generator to the left edge of a server, with the network's name above its last part."""
     start, edge = MARGIN + 8 + GENERATOR_WIDTH, WIDTH - MARGIN - 8 - SERVER_WIDTH
-    bend = start + 24
-    drawn = []
-    for link, top in zip(links, ends, strict=False):
-        y = top + _height(link.server) / 2
-        drawn.append(
-            f'<path d="M{start:g} {middle:g} H{bend:g} V{y:g} H{edge:g}" fill="none" stroke="{FRAME}" stroke-width="1.5"/>'
-        )
-        [text] = _texts([link.network], bend + 8, y - 6, strong=0)
-        drawn.append(text)
-    return drawn
+    bend, y = start + 24, top + _height(link.server) / 2
+    path = f"M{start:g} {middle:g} H{bend:g} V{y:g} H{edge:g}"
+    SubElement(root, "path", {"d": path, "fill": "none", "stroke": FRAME, "stroke-width": "1.5"})
+    _texts(root, [link.network], (bend + 8, y - 6), strong=0)

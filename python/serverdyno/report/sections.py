@@ -31,6 +31,7 @@ class Lines:
     """The line under a table or figure, by what was done with the repetitions."""
 
     mean: str
+    mean_alone: str
     together: str
     summed: str
 
@@ -38,7 +39,10 @@ class Lines:
 def lines(source: Source, results: Results) -> Lines:
     """Of this experiment."""
     return Lines(
-        basis(source, results), basis(source, results, Over.TOGETHER), basis(source, results, Over.SUM)
+        mean=basis(source, results),
+        mean_alone=basis(source, results, Over.MEAN_ALONE),
+        together=basis(source, results, Over.TOGETHER),
+        summed=basis(source, results, Over.SUM),
     )
 
 
@@ -81,7 +85,7 @@ def _throughput(
     if comparisons:
         improvements = tables.improvements(comparisons, results.terms, under.mean)
         found.append(Section("improvement", "Improvement", tables=(improvements,)))
-    seconds = tuple(timeline.figures(source, results, under.mean))
+    seconds = tuple(timeline.figures(source, results, under.mean_alone))
     shape = (curves.table(results, under.mean),)
     return [*found, Section("shape", "The shape of the curves", figures=seconds, tables=shape)]
 

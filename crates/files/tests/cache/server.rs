@@ -672,6 +672,8 @@ impl Server {
                 hold.caching = left;
                 hold.breaking = None;
             }
+            // A lease that went with its last handle, while the answer was on its way: the server says so, and that is all.
+            None if matches!(whom, Whom::Lease(_)) => {}
             _ => self.wrong_answers += 1,
         }
         note_event();

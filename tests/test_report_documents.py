@@ -1,0 +1,183 @@
+"""The views for paper, for programs and for an issue: PDF, JSON with its schema, Markdown; and the testbed's diagram."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from serverdyno.report import View, charts, document, files, markdown, pdf
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Report
+from serverdyno.store.experiment import Experiment
+from synthetic_experiment import Shape, experiment, with_error, without_success
+from synthetic_files import FileShape
+from synthetic_files import experiment as file_experiment
+
+SCHEMA = Path(__file__).parent.parent / "docs" / document.SCHEMA_NAME
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    source = experiment({"apache": Shape(2100, fall=0.25), "nginx": Shape(3900, ceiling_s=4600)})
+    return build_from(
+        replace(source, records=[with_error(source.records[0], "server", 2, left=1), *source.records[1:]])
+    )
+
+
+def reports() -> list[Report]:
+    """Whole, partial, empty, failed, of files: what a view must stand."""
+    source = experiment({"apache": Shape(2000), "nginx": Shape(3000)}, repetitions=1)
+    return [
+        build_from(replace(source, records=source.records[:3])),
+        build_from(replace(source, records=[])),
+        build_from(replace(source, records=[without_success(row) for row in source.records])),
+        build_from(file_experiment({"samba": FileShape(100, syncs_a_flush=None)}, repetitions=2)),
+    ]
+
+
+def loaded(report: Report) -> dict[str, Any]:
+    found = json.loads(document.as_json(report))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_published_schema_is_that_of_the_document() -> None:
+    made = json.dumps(document.schema(), indent=1, ensure_ascii=False) + "\n"
+    if os.environ.get("DYNO_UPDATE_GOLDEN"):
+        SCHEMA.write_text(made, encoding="utf-8")
+    assert SCHEMA.read_text(encoding="utf-8") == made
+
+
+def test_every_report_follows_the_published_schema(report: Report) -> None:
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for each in (report, *reports()):
+        jsonschema.validate(loaded(each), schema)
+    broken = loaded(report) | {"findings": "none"}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, schema)
+
+
+def test_figures_for_programs_are_unrounded_and_those_of_the_records(report: Report) -> None:
+    found = loaded(report)
+    apache = found["configurations"][0]
+    runs = report.results.configurations[0].runs.throughput
+    assert [point["throughput"]["mean"] for point in apache["points"]] == runs.mean(axis=0).tolist()
+    assert apache["peak"]["clients"] == 16
+    assert apache["peak"]["highest_mean"] == runs.mean(axis=0).max()
+    [peak, average] = found["comparisons"]
+    assert (peak["base"], peak["other"], peak["figure"], peak["verdict"]) == (
+        "apache",
+        "nginx",
+        "peak",
+        "faster",
+    )
+    assert peak["limited"] == ["nginx: generator-limited"]
+    assert average["percent"] == report.comparisons[0].improvements[1].percent
+
+
+def test_what_is_not_known_is_null_and_not_zero() -> None:
+    source = experiment({"a": Shape(2000), "b": Shape(2000)}, repetitions=1)
+    report = build_from(replace(source, records=[row for row in source.records if row.configuration == "a"]))
+    found = loaded(report)
+    assert found["configurations"][1]["peak"] is None
+    assert found["configurations"][0]["falls"] is None
+    assert {row["other_value"] for row in found["comparisons"]} == {None}
+
+
+def test_the_summary_in_markdown_has_findings_tables_and_warnings(report: Report) -> None:
+    text = markdown.text(report)
+    assert text.startswith("# Three web servers, static files\n")
+    assert "**Read first**" in text
+    for finding in report.findings:
+        assert finding.claim in text
+    lines = text.splitlines()
+    tables = [at for at, line in enumerate(lines) if re.fullmatch(r"\|( :?--:? \|)+", line)]
+    assert len(tables) >= 4
+    for at in tables:
+        assert lines[at - 1].count(" | ") == lines[at].count(" | ") == lines[at + 1].count(" | ")
+
+
+def test_hostile_text_is_no_markup_in_markdown() -> None:
+    source = experiment({"apache": Shape(300)}, repetitions=1)
+    plan = source.head.plan.model_copy(update={"title": "a | b <script> `x` [l](http://e)"})
+    text = markdown.text(build_from(replace(source, head=source.head.model_copy(update={"plan": plan}))))
+    assert text.startswith("# a \\| b \\<script\\> \\`x\\` \\[l\\](http://e)\n")
+
+
+def test_a_report_on_paper_is_a_pdf_and_the_same_to_the_byte(report: Report) -> None:
+    drawings = {figure.key: charts.svg(figure) for figure in report.figures}
+    made = pdf.pages(report, drawings)
+    assert made.startswith(b"%PDF-")
+    assert made.rstrip().endswith(b"%%EOF")
+    assert pdf.pages(report, drawings) == made
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_what_there_is_of_a_partial_or_failed_experiment_goes_on_paper_too(place: int) -> None:
+    built = reports()[place]
+    assert pdf.pages(built, {figure.key: charts.svg(figure) for figure in built.figures}).startswith(b"%PDF-")
+    assert markdown.text(built)
+
+
+def words(drawing: str) -> list[str]:
+    root = ElementTree.fromstring(drawing)
+    return ["".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")]
+
+
+def test_the_diagram_names_generator_servers_cpus_and_network(report: Report) -> None:
+    [figure] = report.testbed.figures
+    said = words(charts.svg(figure))
+    assert said[:3] == ["This machine", "AMD EPYC 7R13, 2 logical CPUs", "Linux 6.1.0-18-amd64"]
+    assert said.count("HTTP, loopback") == 2
+    assert {"Generator", "1 thread", "on CPU 0", "up to 32 clients", "apache", "Apache/2.4.57"} <= set(said)
+
+
+def test_a_server_elsewhere_is_drawn_outside_this_machine() -> None:
+    source = experiment({"own": Shape(300)}, repetitions=1, url="http://files.example.org:8080/")
+    [figure] = build_from(source).testbed.figures
+    assert figure.testbed is not None
+    assert [link.outside for link in figure.testbed.links] == [True]
+    root = ElementTree.fromstring(charts.svg(figure))
+    boxes = [element for element in root.iter() if element.tag.endswith("rect")]
+    frame, server = boxes[1], boxes[2]
+    assert float(server.attrib["y"]) > float(frame.attrib["y"]) + float(frame.attrib["height"])
+    assert "HTTP, files.example.org:8080" in words(charts.svg(figure))
+
+
+def test_a_view_that_is_not_asked_for_again_does_not_stay_with_old_figures(
+    report: Report, tmp_path: Path
+) -> None:
+    files.write_report(report, tmp_path, list(View))
+    assert {view for view in View if (tmp_path / view).exists()} == set(View)
+    (tmp_path / "figures" / "gone.svg").write_text("<svg/>", encoding="utf-8")
+    files.write_report(report, tmp_path, [View.JSON])
+    assert {view for view in View if (tmp_path / view).exists()} == {View.JSON}
+    assert not (tmp_path / "figures" / "gone.svg").exists()
+
+
+def test_the_command_writes_what_is_asked_and_says_where(tmp_path: Path) -> None:
+    source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=1)
+    folder = tmp_path / "experiment"
+    with Experiment.create(folder, "name = 'x'\n", source.head) as kept:
+        for record in source.records:
+            kept.write_mix(record)
+    done = subprocess.run(
+        [sys.executable, "-m", "serverdyno", "report", str(folder), "--pdf", "--markdown", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for name in ("report.html", *View):
+        assert f"report: {folder / 'report' / name}\n" in done.stdout
+        assert (folder / "report" / name).stat().st_size > 0
