@@ -1,4 +1,4 @@
-"""The views for paper, for programs and for an issue: PDF, JSON with its schema, Markdown; and the testbed's diagram."""
+"""The views for paper, programs and issues: PDF, JSON with its schema, Markdown; and the testbed's diagram."""
 
 import json
 import os

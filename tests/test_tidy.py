@@ -32,6 +32,7 @@ ARROWS = {
     "probes": {"plan", "_native"},
     "servers": {"_native"},
     "fleet": {"_native", "plan"},
+    "published": {"plan"},
     "report": {"analysis", "store", "plan", "_native"},
     "runner": {"plan", "fleet", "servers", "probes", "store", "_native"},
     "cli": {
@@ -39,6 +40,7 @@ ARROWS = {
         "fleet",
         "plan",
         "probes",
+        "published",
         "report",
         "runner",
         "servers",

@@ -110,9 +110,20 @@ impl Client {
         }
     }
 
-    /// A framed answer to the request at `index`.
+    /// The request at `index`, or from 128 on one that will follow from an answer.
+    fn request(&self, index: usize) -> Request {
+        match index.checked_sub(128) {
+            None => self.requests[index % self.requests.len()],
+            Some(later) => Request {
+                command: if later % 2 == 0 { Command::QueryDirectory } else { Command::Close } as u16,
+                message_id: self.requests.last().map_or(0, |last| last.message_id) + 1 + later as u64 / 2,
+            },
+        }
+    }
+
+    /// A framed answer to a request.
     fn answer(&self, index: usize, status: u32, body: &[u8]) -> Vec<u8> {
-        let request = self.requests[index % self.requests.len()];
+        let request = self.request(index);
         let length = u32::try_from(HEADER_BYTES + body.len()).expect("short");
         let mut bytes = length.to_be_bytes().to_vec();
         let mut header = [0; HEADER_BYTES];

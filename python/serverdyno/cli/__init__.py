@@ -11,10 +11,12 @@ import typer
 
 from serverdyno import __version__
 from serverdyno.cli import (
+    audit,
     calibrate,
     compare,
     load,
     plan,
+    published,
     reference,
     report,
     resume,
@@ -35,7 +37,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (load, run, resume, report, compare, suites, plan, servers, calibrate, tree, workload, reference):
+for verb in (
+    load,
+    run,
+    resume,
+    report,
+    compare,
+    audit,
+    published,
+    suites,
+    plan,
+    servers,
+    calibrate,
+    tree,
+    workload,
+    reference,
+):
     verb.register(app)
 
 

@@ -37,9 +37,10 @@ from serverdyno.published.model import (
     Quantity,
     Ratio,
     Same,
+    Stated,
 )
 from serverdyno.published.printed import Hedge, Printed
-from serverdyno.published.search import another_figure
+from serverdyno.published.search import another_figure, leaves
 from serverdyno.published.tables import ClaimError, Tables
 
 
@@ -167,7 +168,7 @@ def _number(number: Printed, rule: Quantity, tables: Tables) -> Judgement:
     if found := another_figure(rule, tables, number, computed):
         reason = f"is {shown}; {written(found.value, number)} with {found.words}"
         return computed, Verdict.OTHER_FIGURE, reason
-    note = _transposed(number, shown)
+    note = _transposed(number, shown) + _sources(rule)
     return computed, Verdict.CONTRADICTS, f"is {shown}; printed, it admits {number.described()}{note}"
 
 
@@ -209,6 +210,12 @@ def _bases(rule: Quantity, tables: Tables) -> Iterator[tuple[float, str]]:
     elif isinstance(rule, Difference):
         of, minus = evaluate.quantity(rule.of, tables), evaluate.quantity(rule.minus, tables)
         yield minus - of, "the other way round"
+
+
+def _sources(rule: Quantity) -> str:
+    """Where numbers of the running text stand."""
+    places = [leaf.place for leaf in leaves(rule) if isinstance(leaf, Stated)]
+    return f" (from: {'; '.join(places)})" if places else ""
 
 
 def _transposed(number: Printed, shown: str) -> str:

@@ -294,6 +294,12 @@ class Method(BaseModel):
     network: str
     stated: str
 
+    @property
+    def tool_words(self) -> str:
+        """`NetBench 7.02`."""
+        known = self.tool_version[:1].isdigit()
+        return f"{self.tool} {self.tool_version}" if known else f"{self.tool}, version {self.tool_version}"
+
 
 class Hardware(Model):
     """The clients in a line, and what is known of each server."""

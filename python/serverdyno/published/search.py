@@ -81,22 +81,22 @@ def another_figure(rule: Quantity, tables: Tables, printed: Printed, computed: f
 
 
 def _searchable(rule: Quantity, printed: Printed, computed: float) -> bool:
-    leaves = list(_leaves(rule))
-    counted = any(isinstance(leaf, Position) or getattr(leaf, "kind", "") == "count" for leaf in leaves)
+    named = [leaf for leaf in leaves(rule) if not isinstance(leaf, Stated)]
+    counted = any(isinstance(leaf, Position) or getattr(leaf, "kind", "") == "count" for leaf in named)
     bounded = math.isfinite(printed.lowest) and math.isfinite(printed.highest)
-    return bool(leaves) and not counted and bounded and printed.value > 0 and computed > 0
+    return bool(named) and not counted and bounded and printed.value > 0 and computed > 0
 
 
-def _leaves(rule: BaseModel) -> Iterator[BaseModel]:
-    """The quantities of a rule that name cells."""
-    if isinstance(rule, Cells | PairedImprovement | Position):
+def leaves(rule: BaseModel) -> Iterator[BaseModel]:
+    """The quantities of a rule that hold no others: those that name cells, and numbers of the text."""
+    if isinstance(rule, Cells | PairedImprovement | Position | Stated):
         yield rule
         return
     for name in type(rule).model_fields:
         parts = getattr(rule, name)
         for part in parts if isinstance(parts, tuple) else (parts,):
             if isinstance(part, BaseModel):
-                yield from _leaves(part)
+                yield from leaves(part)
 
 
 def _rewritten(rule: Any, change: Change, counter: list[int]) -> Any:
@@ -177,11 +177,11 @@ def _everywhere(rule: Quantity, tables: Tables) -> Iterator[Changed]:
 
 def _in_one(rule: Quantity, tables: Tables) -> Iterator[Changed]:
     """One column = value changed in one of several quantities."""
-    leaves = [leaf for leaf in _leaves(rule) if isinstance(leaf, Cells | PairedImprovement)]
-    if len(leaves) < 2:
+    named = [leaf for leaf in leaves(rule) if isinstance(leaf, Cells | PairedImprovement)]
+    if len(named) < 2:
         return
-    among = "one of the two" if len(leaves) == 2 else f"one of {len(leaves)} quantities"
-    for index, leaf in enumerate(leaves):
+    among = "one of the two" if len(named) == 2 else f"one of {len(named)} quantities"
+    for index, leaf in enumerate(named):
         for column, value in _scalars(leaf).items():
             for other in _others(tables, leaf.table, column, value):
                 changed = _rewrite(rule, _moving(column, value, other, index))
@@ -223,7 +223,7 @@ def _selections(rule: Quantity) -> dict[tuple[str, Scalar], str]:
     """Every column = value of a rule, with a table that has it."""
     return {
         pair: leaf.table
-        for leaf in _leaves(rule)
+        for leaf in leaves(rule)
         if isinstance(leaf, Cells | PairedImprovement)
         for pair in _scalars(leaf).items()
     }

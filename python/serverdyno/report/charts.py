@@ -310,6 +310,6 @@ def _bar(line: Series) -> dict[str, Any]:
         "y": point.y,
         "low": point.y if point.low is None else point.low,
         "high": point.y if point.high is None else point.high,
-        "label": f"{point.y:,.0f}{limited}",
+        "label": f"{wording.significant(point.y)}{limited}",
         "colour": "#b9c4cf" if point.limited_by else "#6f8ba4",
     }

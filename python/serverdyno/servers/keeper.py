@@ -256,7 +256,9 @@ def main() -> int:
         clean = keeper.end()
         keeper.wait_for_order()
     except OSError as error:
-        sys.stderr.write(f"cannot keep the server: {error}\n")
+        # The log goes with the private directory, before the tool could read it.
+        reason = f"{spec['command'][0]} could not be started: nobody can keep the server: {error}"
+        report("refused", reason=reason, hint="Has this machine the CPUs that the plan names?")
         return 1
     finally:
         keeper.put_back()

@@ -4,6 +4,7 @@ mod breaks;
 mod clock;
 mod connection;
 mod consistency;
+mod diskmix;
 mod failures;
 mod holds;
 mod patterns;

@@ -1,0 +1,99 @@
+"""One mix of work on files in a process of its own: a line of JSON in, lines of JSON out; see `run`.
+
+The first line on standard input says what to do; when the window opens and closes, a line on standard output says so,
+for who measures the server at these moments. The last line is the result. Not for experiments: see
+`serverdyno.runner`.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from typing import Any
+
+from benches.generator import rss_bytes
+from serverdyno import _native
+
+LOOK_S = 0.02
+DRAIN_S = 120.0
+OF_SHAPE = ("clients", "length_s", "ramp_up_s", "think_time_s", "engine_threads", "cpus", "verify_share")
+OPEN, CLOSED = "open", "closed"
+
+
+def main() -> None:
+    """Runs the mix that the first line of standard input describes."""
+    say(result=run(json.loads(sys.stdin.readline())))
+
+
+def run(options: dict[str, Any]) -> dict[str, Any]:
+    """`options`: `target`, `files` and `shape` as `_native` takes them; `load_file`: a path.
+
+    With `hold` the mix, once its window is open, ends when another line comes in; how long it would last without is
+    `length_s`. Raises RuntimeError if it doesn't end.
+    """
+    target = _native.SmbTarget.open(**options["target"])
+    files = options["files"] | {"target": target, "workspaces": _native.Workspaces(), "keep_workspace": False}
+    if options["load_file"] is not None:
+        files["load_file"] = _native.LoadFile.read(options["load_file"])
+    shape = options["shape"]
+    spec = _native.files_mix(_native.Shape(threads=1, **shape), **files)
+    rss_before = rss_bytes()
+    load = _native.start(spec)
+    opens_s, closes_s = max(shape.get("ramp_up_s", 0.0), LOOK_S / 2), shape["length_s"]
+    _wait_until(load, opens_s)
+    rss_open = rss_bytes()
+    say(moment=OPEN, cpu_s=cpu_s())
+    if options["hold"]:
+        sys.stdin.readline()
+        load.stop()
+    else:
+        _wait_until(load, closes_s)
+        say(moment=CLOSED, cpu_s=cpu_s())
+    if not load.wait(DRAIN_S):
+        raise RuntimeError("the mix does not end")
+    return told(load.result()) | {"rss_growth_bytes": rss_open - rss_before}
+
+
+def _wait_until(load: _native.Load, elapsed_s: float) -> None:
+    """Until the mix is so old, or over."""
+    while True:
+        left_s = elapsed_s - load.snapshot()["elapsed_s"]
+        if left_s <= 0 or load.wait(min(left_s, LOOK_S) if load.snapshot()["elapsed_s"] == 0 else left_s):
+            return
+
+
+def told(result: _native.MixResult) -> dict[str, Any]:
+    """What the benches use of a result. Raises RuntimeError where a success of the window has no sample."""
+    samples = _native.Histogram.from_bytes(result["response_time_hdr"]).count
+    if samples != result["operations"]:
+        raise RuntimeError(f"{result['operations']} operations, but {samples} samples")
+    return {
+        "window_s": result["window_s"],
+        "operations_in_window": result["operations"],
+        "operations": result["operations_total"],
+        "bytes_in_window": result["bytes_read"] + result["bytes_written"],
+        "errors": sum(error["count"] for error in result["errors"]),
+        "first_error": result["errors"][0]["example"] if result["errors"] else "",
+        "clients_at_the_end": result["clients_participating"],
+        "bytes_checked": result["bytes_checked"],
+        "messages": sum(request["count"] for request in result["requests"]),
+        "messages_of_all": result["protocol_requests"],
+        "calls": {call["call"]: call["bytes"] for call in result["calls"] if call["bytes"]},
+        "cpu_in_window_s": result["generator"]["cpu_user_s"] + result["generator"]["cpu_system_s"],
+    }
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def say(**fields: object) -> None:
+    """A line for who started us."""
+    print(json.dumps(fields), flush=True)
+
+
+if __name__ == "__main__":
+    main()

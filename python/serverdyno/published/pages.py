@@ -1,0 +1,37 @@
+"""The HTML pages of `dyno published show` and `dyno audit`: self-contained, no script, no network.
+
+Pages only lay out; drawings come in as SVG, and the style is the report's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from serverdyno.published import PublishedReport
+from serverdyno.published.audit import Audited, Verdict
+
+
+def _render(template: str, **content: object) -> str:
+    environment = Environment(
+        loader=PackageLoader("serverdyno.published"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(**content)
+
+
+def report_page(report: PublishedReport, drawings: Mapping[str, str], style: str) -> str:
+    """One published report. `drawings`: SVG by title."""
+    tables = list(report.tables)
+    return _render("published.html.j2", report=report, drawings=drawings, tables=tables, style=style)
+
+
+def audit_page(audited: Mapping[str, Sequence[Audited]], style: str) -> str:
+    """The audit of one report or of several, by name."""
+    counts = {name: Counter(found.verdict for found in claims) for name, claims in audited.items()}
+    return _render("audit.html.j2", audited=audited, counts=counts, verdicts=list(Verdict), style=style)

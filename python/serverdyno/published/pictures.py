@@ -1,0 +1,147 @@
+"""What can be drawn of a published report: curves over clients where its tables have them, else bars.
+
+Data only; charts and the terminal draw it. One picture a figure of the report; a figure that was printed again is
+drawn once. Tables without a figure in a unit (settings, versions) are not drawn.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from serverdyno.published import PublishedReport
+from serverdyno.published.tables import Cell, Table, number
+
+UNITS = {
+    "mbits_per_s": "Mbit/s",
+    "requests_per_s": "requests/s",
+    "k_per_s": "KB/s",
+    "seeks_per_s": "seeks/s",
+    "seconds": "seconds",
+    "percent": "percent",
+    "errors_per_run": "errors a run",
+}
+"""Of the columns that are drawn."""
+ALONG = "clients"
+FEWEST_POINTS = 3
+MOST_SERIES = 6
+"""In one picture of curves; more are drawn as several pictures."""
+
+Row = dict[str, Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One curve, or one bar, whose only point has no place."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+    @property
+    def peak(self) -> tuple[float, float]:
+        """The highest point."""
+        return max(self.points, key=lambda point: point[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One figure of a report. `constant`: what all its lines have in common."""
+
+    figures: tuple[str, ...]
+    kind: Literal["lines", "bars"]
+    unit: str
+    constant: str
+    lines: tuple[Line, ...]
+
+    @property
+    def title(self) -> str:
+        """`Figures 2 and 14: static`."""
+        named = [figure for figure in self.figures if figure.isdigit()]
+        words = f"Figure{'s' if len(named) > 1 else ''} {' and '.join(named)}" if named else "Text"
+        return f"{words}: {self.constant}" if self.constant else words
+
+
+def pictures(report: PublishedReport) -> list[Picture]:
+    """Everything that can be drawn, in the order of the tables; what is printed twice, or is part of a curve, once."""
+    found: list[Picture] = []
+    for picture in (picture for table in report.tables for picture in _of_table(table)):
+        content = (picture.lines, picture.unit, picture.constant)
+        same = next(
+            (at for at, other in enumerate(found) if (other.lines, other.unit, other.constant) == content),
+            None,
+        )
+        if same is None:
+            found.append(picture)
+        else:
+            found[same] = replace(found[same], figures=(*found[same].figures, *picture.figures))
+    return [picture for picture in found if not _in_curves(picture, found)]
+
+
+def _in_curves(picture: Picture, drawn: list[Picture]) -> bool:
+    """Whether bars are points of curves of the same figure, such as peaks printed in bold."""
+    heights = {
+        height
+        for other in drawn
+        if other.kind == "lines" and other.figures == picture.figures
+        for line in other.lines
+        for _, height in line.points
+    }
+    return picture.kind == "bars" and heights.issuperset(line.peak[1] for line in picture.lines)
+
+
+def _of_table(table: Table) -> list[Picture]:
+    value = next((column for column in UNITS if column in table.columns), None)
+    if value is None or "figure" not in table.columns:
+        return []
+    rows_of: dict[str, list[Row]] = defaultdict(list)
+    for row in table.select({}):
+        if row[value] is not None:
+            rows_of[str(row["figure"])].append(row)
+    drawn: list[Picture] = []
+    for figure, rows in rows_of.items():
+        drawn += _of_rows(figure, rows, value)
+    return drawn
+
+
+def _of_rows(figure: str, rows: list[Row], value: str) -> list[Picture]:
+    """The pictures of one figure; none of a single value, which a sentence says better."""
+    factors = _factors(list(rows[0]), value)
+    curves = ALONG in factors and len({row[ALONG] for row in rows}) >= FEWEST_POINTS
+    names = [column for column in factors if not (curves and column == ALONG)]
+    varying = [column for column in names if len({row[column] for row in rows}) > 1]
+    constant = ", ".join(
+        _named(column, rows[0][column]) for column in names if column not in varying and rows[0][column]
+    )
+    points: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        name = ", ".join(_named(column, row[column]) for column in varying if row[column] is not None)
+        place, height = number(row[ALONG]) if curves else 0.0, number(row[value])
+        if place is not None and height is not None:
+            points[name or constant].append((place, height))
+    lines = [Line(name, tuple(sorted(found))) for name, found in points.items()]
+    if sum(len(line.points) for line in lines) < 2:
+        return []
+    if not curves:
+        return [Picture((figure,), "bars", UNITS[value], constant, tuple(lines))]
+    parts = -(-len(lines) // MOST_SERIES)
+    size = -(-len(lines) // parts)
+    return [
+        Picture((figure,), "lines", UNITS[value], constant, tuple(lines[start : start + size]))
+        for start in range(0, len(lines), size)
+    ]
+
+
+def _factors(columns: list[str], value: str) -> list[str]:
+    """The columns that say what a row is: those between the figure's number and the first value."""
+    return columns[1 : columns.index(value)]
+
+
+def _named(column: str, cell: Cell) -> str:
+    """A value as a name: with its column where it alone says nothing (`oplocks on`, `8 processors`)."""
+    text = str(cell)
+    if text.isdigit():
+        return f"{text} {column.removesuffix('s') if text == '1' else column}".replace("_", " ")
+    if len(text) <= 4:
+        return f"{column} {text}".replace("_", " ")
+    return text
