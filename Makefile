@@ -62,9 +62,10 @@ format: setup ## Format everything.
 	$(BIN)/ruff check --fix --quiet
 	$(BIN)/ruff format
 
-bench: setup servers ## Measure Serverdyno itself against its peers; about 15 minutes; results under benches/runs/.
+bench: setup servers ## Measure Serverdyno itself against its peers; about 40 minutes; results under benches/runs/.
 	# In a network namespace of its own where root may make one, with plain congestion control for all:
 	# BBR, where it is the system's default, paces with timers that cost every tool and every server CPU time.
+	@tools/install-servers.sh tests
 	$(BIN)/python -c 'from benches.peers import install_missing; install_missing()'
 	run="$(BIN)/python -m benches"
 	if [ "$$(id -u)" = 0 ]; then
@@ -73,10 +74,12 @@ bench: setup servers ## Measure Serverdyno itself against its peers; about 15 mi
 		$$run
 	fi
 
-fuzz: ## Fuzz the response parser for a minute (needs cargo-fuzz: cargo install cargo-fuzz).
-	mkdir -p fuzz/corpus/response
-	RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none response fuzz/corpus/response fuzz/seeds/response -- \
-		-max_total_time=60 -max_len=4096
+fuzz: ## Fuzz each parser of what servers send for a minute (needs cargo-fuzz: cargo install cargo-fuzz).
+	for target in response smb_message; do \
+		mkdir -p fuzz/corpus/$$target && \
+		RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+			-max_total_time=60 -max_len=4096 || exit 1; \
+	done
 
 docs: setup servers ## Measure the demo plan anew (4 minutes) and write the example report that the README links.
 	$(BIN)/python tools/example_report.py

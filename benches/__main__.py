@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benches import accuracy, growth, peers, promises, speed
+from benches import accuracy, files, growth, peers, promises, speed
+from benches.file_server import data_directory
 from benches.publish import folder_for, write
 from benches.results import Results
 from benches.rounds import Cpus, Effort, cpus
@@ -50,6 +51,21 @@ def run_growth(results: Results, places: Cpus, effort: Effort) -> None:
     results.runs += growth.carry_out(places, effort)
 
 
+def run_files(results: Results, places: Cpus, effort: Effort) -> None:
+    """File servers: replay, streams, sessions and counts."""
+    sizes = files.Sizes()
+    if absent := files.missing(sizes):
+        results.left_out.append(f"file servers: not installed here: {', '.join(absent)}")
+        return
+    with tempfile.TemporaryDirectory(prefix="serverdyno-bench-", dir=data_directory()) as folder:
+        results.file_cases = files.cases(Path(folder), sizes)
+        for case in results.file_cases:
+            _say(case.title)
+            results.runs += case.carry_out(places, effort)
+    _say("SMB requests counted by us and by the server")
+    results.runs += files.count(places, effort, sizes)
+
+
 def run_promises(results: Results, _places: Cpus, _effort: Effort) -> None:
     """Waiting for the tool itself."""
     _say("the tool itself: help and report")
@@ -63,6 +79,7 @@ PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "counts": run_counts,
     "times": run_times,
     "growth": run_growth,
+    "files": run_files,
     "promises": run_promises,
 }
 

@@ -89,9 +89,18 @@ def running_samba(cpus: Sequence[int], most_bytes: int | None = None) -> Iterato
         server.prepare()
         server.start()
         server.ready()
+        _use_plain_congestion_control(server)
         yield server
     finally:
         server.stop()
+
+
+def _use_plain_congestion_control(server: BenchSamba) -> None:
+    """As `make bench` does for all else, in the server's own network, for connections from now on."""
+    way = inside(server).before
+    if way:
+        setting = "echo reno >/proc/sys/net/ipv4/tcp_congestion_control"
+        subprocess.run([*way, "sh", "-c", setting], check=True, timeout=60)
 
 
 def data_directory() -> str | None:

@@ -78,6 +78,7 @@ def told(result: _native.MixResult) -> dict[str, Any]:
         "clients_at_the_end": result["clients_participating"],
         "bytes_checked": result["bytes_checked"],
         "messages": sum(request["count"] for request in result["requests"]),
+        "requests_by_name": {request["request"]: request["count"] for request in result["requests"]},
         "messages_of_all": result["protocol_requests"],
         "calls": {call["call"]: call["bytes"] for call in result["calls"] if call["bytes"]},
         "cpu_in_window_s": result["generator"]["cpu_user_s"] + result["generator"]["cpu_system_s"],

@@ -33,9 +33,9 @@ def web_mix(target: _native.Target, **options: Any) -> _native.MixSpec:
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """`options`: the arguments of `_native.Shape` and `_native.web_mix`, with `url` for `target`. Raises RuntimeError if it doesn't end.
+    """`options`: the arguments of `_native.Shape` and `_native.web_mix`, with `url` for `target`.
 
-    CPU time is that of the whole process from just before the mix to just after it.
+    Raises RuntimeError if it doesn't end. CPU time is that of the whole process from before the mix to after it.
     """
     target = _native.Target.open(options.pop("url"))
     spec = web_mix(target, **options)

@@ -7,11 +7,14 @@ import shutil
 import subprocess
 import sys
 
-PACKAGES = {"wrk": "wrk", "ab": "apache2-utils"}  # program: Debian package
+PACKAGES = {"wrk": "wrk", "ab": "apache2-utils", "dbench": "dbench"}  # program: Debian package
 
 
 def install_missing() -> None:
-    """From Debian's packages, as root; otherwise says what is left out. Neither package starts a service."""
+    """From Debian's packages, as root; otherwise says what is left out. None of them starts a service.
+
+    dbench is there for its load file alone. Samba's clients come with what `tools/install-servers.sh tests` installs.
+    """
     missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if not missing:
         return
@@ -21,7 +24,7 @@ def install_missing() -> None:
             f"not installed, and only root can do so with apt-get: {words}. There will be no comparison with them."
         )
         return
-    _say(f"installing {words} (Debian packages): the generators that ours is compared with.")
+    _say(f"installing {words} (Debian packages): what ours is compared with.")
     install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing]
     if subprocess.run(install, check=False).returncode:
         subprocess.run(["apt-get", "update", "-qq"], check=False)
@@ -32,7 +35,12 @@ def install_missing() -> None:
 def versions() -> dict[str, str]:
     """The first line in which each of them names itself."""
     found = {}
-    for program, option in (("wrk", "-v"), ("ab", "-V")):
+    for program, option in (
+        ("wrk", "-v"),
+        ("ab", "-V"),
+        ("smbtorture", "--version"),
+        ("smbclient", "--version"),
+    ):
         if shutil.which(program):
             done = subprocess.run([program, option], capture_output=True, text=True, check=False)
             found[program] = (done.stdout + done.stderr).strip().splitlines()[0]

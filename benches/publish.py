@@ -21,7 +21,10 @@ from benches.rounds import Run
 from serverdyno.probes.host import host_facts
 
 RUN_COLUMNS = tuple(entry.name for entry in fields(Run) if entry.name != "details")
-DETAILS = ("first_error", "reconnects", "cpu_in_window_us", "rss_growth_bytes", "server_rss_growth_bytes")
+DETAILS = (
+    *("first_error", "reconnects", "cpu_in_window_us", "rss_growth_bytes", "server_rss_growth_bytes"),
+    *("bytes_in_window", "messages", "operations", "bytes_checked"),
+)
 SUMMARY_COLUMNS = (
     *("case", "subject", "figure", "n", "median", "min", "max", "interval_low", "interval_high"),
     *("target", "verdict"),

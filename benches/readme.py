@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from benches import peers
-from benches.accuracy import COUNTS, TIMES
+from benches.accuracy import TIMES
+from benches.files import FileCase
 from benches.ratios import Spread
 from benches.results import GROWTH, GROWTH_FIGURES, Results, Row
 from benches.rounds import FOREIGN_LIMIT, Run
-from benches.speed import FIGURES, Case
+from benches.speed import Case
 from serverdyno.probes.host import host_facts
 from serverdyno.servers.registry import driver_type
 
@@ -52,6 +53,31 @@ CAVEATS = """\
 """
 
 
+COUNTED = """\
+nginx: lines of its access log. Reference server: its counter. Samba: the counters of smbd's processes (`smbstatus
+--profile`), all SMB2 requests from the first client's connection to the last one's end, the making and removing of
+workspaces included, each part of a compound once; and those of some names alone.
+"""
+
+FILES = """\
+- Samba is private: its own network, users and counters, its files in memory (/dev/shm) where there is room, SMB1 let in
+  for smbtorture's sake. smbd's processes share one CPU, the client's have the other.
+- Every tool is measured between two moments: when its window opens, which is after all clients are connected and have
+  their files, and when it closes. CPU time is read at both: of smbtorture's processes, one a client, by the kernel's
+  schedstat; of ours by getrusage; of smbd's in ticks. smbclient has no window: its rate is the one that it prints, and
+  from its CPU time that of a call without a transfer is taken off.
+- Replay: the load file of Debian's `dbench`, the same for both. smbtorture (`bench.nbench`) speaks SMB1, has no cache
+  and looks at no content; `dyno` speaks SMB 3.1.1 without a cache, makes what it writes incompressible, compares every
+  byte that it reads and records every response time. `dyno, with leases` has a client's cache: fewer requests reach the
+  server, so it has no target. An operation is a line of the load file: smbtorture says how many lines its clients
+  have done in the mean, once a second. Its window opens when the mean is a quarter beyond the lines that make files.
+- Streams: a load file of one file, opened, moved in pieces of 64 KiB, closed. With leases, write-behind and read-ahead
+  make requests of any size out of it, several under way, as smbclient does; without, one piece is under way at a time.
+- Sessions: one engine thread, one smbd process a session. Memory when all wait: ours is what the resident set grew by,
+  smbd's the proportional set sizes of all its processes.
+"""
+
+
 def readme(results: Results, title: str) -> str:
     """Markdown."""
     parts = [
@@ -68,6 +94,7 @@ def readme(results: Results, title: str) -> str:
         *_waits(results),
         "## Method",
         METHOD.format(limit=round(100 * FOREIGN_LIMIT), attempts=results.effort.attempts),
+        *(["## Method: file servers", FILES] if results.file_cases else []),
         "## Caveats",
         CAVEATS,
         "## Machine and versions",
@@ -93,26 +120,24 @@ def _targets(rows: Sequence[Row]) -> str:
     )
 
 
-def _case(case: Case, results: Results) -> list[str]:
+def _case(case: Case | FileCase, results: Results) -> list[str]:
     runs = results.kept(case.name)
     rows = []
     for tool in dict.fromkeys(run.tool for run in runs):
         own = [run for run in runs if run.tool == tool]
-        figures = [row.spread for row in results.figures() if (row.case, row.subject) == (case.name, tool)]
+        told = (row for row in results.figures() if (row.case, row.subject) == (case.name, tool))
+        figures = {row.figure: _spread(row.spread) for row in told}
         rows.append(
             (
                 tool,
-                *(
-                    f"{_number(found.median)} [{_number(found.low)} - {_number(found.high)}]"
-                    for found in figures
-                ),
+                *(figures.get(name, "") for name in case.figures),
                 _busy(own, lambda run: run.generator_cpu_s),
                 _busy(own, lambda run: run.server_cpu_s or 0.0),
                 sum(run.errors for run in own),
                 f"{sum(run.noisy for run in own)} of {len(own)}",
             )
         )
-    columns = ("tool", *FIGURES, "generator busy", "server busy", "errors", "disturbed")
+    columns = ("tool", *case.figures, "generator busy", "server busy", "errors", "disturbed")
     return [
         f"## {case.title}",
         f"Median [lowest - highest] of the rounds; `{case.name}`.",
@@ -126,13 +151,13 @@ def _busy(runs: Sequence[Run], cpu_s: Any) -> str:
 
 def _counts(results: Results) -> list[str]:
     parts = []
-    if counted := [run for case in COUNTS for run in results.kept(case.name)]:
+    if counted := [run for run in results.runs if run.case.startswith("count-") and run.kept]:
         rows = [
             (run.case, run.round + 1, f"{run.requests:,}", f"{run.server_requests:,}", run.errors)
             for run in counted
         ]
         columns = ("case", "round", "requests by dyno", "requests by the server", "errors")
-        parts += ["## Requests counted", "nginx: lines of its access log. Reference server: its counter."]
+        parts += ["## Requests counted", COUNTED]
         parts.append(_table(columns, rows))
     return parts
 
@@ -172,9 +197,7 @@ def _growth(results: Results) -> list[str]:
     for tool in dict.fromkeys(run.tool for run in runs):
         own = [run for run in runs if run.tool == tool]
         figures = {row.figure: row.spread for row in found if row.subject == tool}
-        cells = (
-            f"{_number(one.median)} [{_number(one.low)} - {_number(one.high)}]" for one in figures.values()
-        )
+        cells = map(_spread, figures.values())
         rows.append((f"{own[0].connections:,}", *cells, sum(run.errors for run in own)))
     return [
         "## More connections",
@@ -219,6 +242,8 @@ def _facts() -> Iterable[tuple[str, object]]:
         yield name, host["sysctls"][name]
     nginx = driver_type("nginx").installed()
     yield "nginx", nginx.version if nginx else "not installed"
+    samba = driver_type("samba").installed()
+    yield "Samba", samba.version if samba else "not installed"
     yield from peers.versions().items()
 
 
@@ -239,6 +264,10 @@ def _commit() -> str:
 def _number(value: float) -> str:
     """Four significant digits, as a reader needs."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _spread(found: Spread) -> str:
+    return f"{_number(found.median)} [{_number(found.low)} - {_number(found.high)}]"
 
 
 def _range(spread: Spread) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benches.accuracy import LIMIT, Comparison
+from benches.files import SESSION_CASE, FileCase
 from benches.promises import Waiting
 from benches.ratios import Bound, Spread, spread
 from benches.rounds import Effort, Run
@@ -60,14 +61,16 @@ class Results:
     comparisons: list[Comparison] = field(default_factory=list)
     waits: list[Waiting] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    file_cases: list[FileCase] = field(default_factory=list)
 
     def kept(self, case: str) -> list[Run]:
         """The runs of a case that count."""
         return [run for run in self.runs if run.case == case and run.kept]
 
-    def cases(self) -> list[Case]:
+    def cases(self) -> list[Case | FileCase]:
         """The comparisons with peers that were carried out."""
-        return [case for case in cases() if self.kept(case.name)]
+        every: list[Case | FileCase] = [*cases(), *self.file_cases]
+        return [case for case in every if self.kept(case.name)]
 
     def rows(self) -> list[Row]:
         """Every figure: what `summary.csv` holds."""
@@ -75,12 +78,18 @@ class Results:
 
     def targets(self) -> list[Row]:
         """Every figure that has a target."""
-        return [*self.ratios(), *self.count_errors(), *self.time_errors(), *self.waiting()]
+        return [
+            *self.ratios(),
+            *self.session_errors(),
+            *self.count_errors(),
+            *self.time_errors(),
+            *self.waiting(),
+        ]
 
     def figures(self) -> Iterator[Row]:
         """Of each tool in each comparison."""
         for case in self.cases():
-            yield from self._by_tool(case.name, FIGURES)
+            yield from self._by_tool(case.name, case.figures)
 
     def growth(self) -> Iterator[Row]:
         """At each number of connections."""
@@ -98,8 +107,15 @@ class Results:
         """Ours to the peers', round by round."""
         for case in self.cases():
             for goal in case.goals:
-                if found := goal.ratios(self.kept(case.name)):
+                if found := goal.ratios(self.kept(case.name), case.figures):
                     yield Row(case.name, goal.subject, goal.figure, found, goal.bound)
+
+    def session_errors(self) -> Iterator[Row]:
+        """Operations that failed where there were more sessions."""
+        runs = self.kept(SESSION_CASE)
+        for tool in dict.fromkeys(run.tool for run in runs):
+            errors = [float(run.errors) for run in runs if run.tool == tool]
+            yield Row(SESSION_CASE, tool, "errors", spread(errors), Bound(0, at_least=False))
 
     def count_errors(self) -> Iterator[Row]:
         """By how many requests our count differs from the server's."""

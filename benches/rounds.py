@@ -9,7 +9,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -120,10 +120,14 @@ def rounds(stand: Stand, tools: Sequence[Tool]) -> list[Run]:
 
 
 def _attempts(stand: Stand, tool: Tool) -> list[Run]:
+    return best_of(stand.effort.attempts, lambda: one_run(stand, tool))
+
+
+def best_of(attempts: int, once: Callable[[], Run]) -> list[Run]:
     """Repeats a run that others disturbed; keeps the first that they did not, or else the least disturbed."""
     runs: list[Run] = []
-    for attempt in range(stand.effort.attempts):
-        run = one_run(stand, tool)
+    for attempt in range(attempts):
+        run = once()
         runs.append(replace(run, attempt=attempt))
         if not run.noisy:
             break

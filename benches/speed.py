@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,6 @@ FIGURES: dict[str, Figure] = {
     "generator CPU, us/request": lambda run: run.generator_cpu_us,
     "server CPU, us/request": lambda run: run.server_cpu_us,
 }
-BETTER: dict[str, Callable[[Sequence[float]], float]] = {"requests/s": max, "generator CPU, us/request": min}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +41,16 @@ class Goal:
         best = self.peers[0] if len(self.peers) == 1 else f"better of {' and '.join(self.peers)}"
         return f"{self.ours} / {best}"
 
-    def ratios(self, runs: Sequence[Run]) -> Spread | None:
+    def ratios(self, runs: Sequence[Run], figures: Mapping[str, Figure]) -> Spread | None:
         """Over the rounds in which all ran; None where there is none."""
-        figure = FIGURES[self.figure]
+        figure, better = figures[self.figure], max if self.bound.at_least else min
         by_round: dict[int, dict[str, float]] = {}
         for run in runs:
             value = figure(run)
             if run.kept and value is not None:
                 by_round.setdefault(run.round, {})[run.tool] = value
         found = [
-            row[self.ours] / BETTER[self.figure]([row[peer] for peer in self.peers])
+            row[self.ours] / better([row[peer] for peer in self.peers])
             for row in by_round.values()
             if {self.ours, *self.peers} <= row.keys()
         ]
@@ -69,6 +68,11 @@ class Case:
     path: str
     tools: tuple[Tool, ...]
     goals: tuple[Goal, ...] = field(default=())
+
+    @property
+    def figures(self) -> Mapping[str, Figure]:
+        """What is told of each tool."""
+        return FIGURES
 
     @property
     def installed(self) -> bool:

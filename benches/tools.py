@@ -53,7 +53,10 @@ class Tool:
 
 
 def dyno(name: str = "dyno", connections: int = CONNECTIONS, **options: Any) -> Tool:
-    """Ours; `options` as of `_native.Shape` and `web_mix`. Every response is checked and every response time recorded."""
+    """Ours; `options` as of `_native.Shape` and `web_mix`.
+
+    Every response is checked and every response time recorded.
+    """
 
     def command(url: str, seconds: float) -> list[str]:
         mix = {"workload": "url", "clients": connections, "threads": 1, "length_s": seconds} | options

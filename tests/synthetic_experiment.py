@@ -190,10 +190,12 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
         steal_cpu_s=0.01 * mix.window_s,
         by_operation=[row for row, _ in by_operation],
         by_client=[
-            ClientRow(place, share, share * 6000, share * 5800, 0, 0, None) for place, share in enumerate(shares)
+            ClientRow(place, share, share * 6000, share * 5800, 0, 0, None)
+            for place, share in enumerate(shares)
         ],
         by_second=[
-            SecondRow(second, int(rate), int(bodies / mix.window_s), 0) for second in range(math.ceil(mix.length_s))
+            SecondRow(second, int(rate), int(bodies / mix.window_s), 0)
+            for second in range(math.ceil(mix.length_s))
         ],
     )
 
@@ -230,7 +232,10 @@ def scaled(record: MixRecord, share: float) -> MixRecord:
         times = histogram([1_000_000] * count)
         by_operation.append(replace(row, count=count, bytes_read=count * 1000, response_time_hdr=times))
     operations = sum(row.count for row in by_operation)
-    parts = [operations // record.clients + (place < operations % record.clients) for place in range(record.clients)]
+    parts = [
+        operations // record.clients + (place < operations % record.clients)
+        for place in range(record.clients)
+    ]
     return replace(
         record,
         operations=operations,

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from serverdyno import suites
 from serverdyno.plan import expand
-from serverdyno.plan.model import Configuration, GeneratorPlan, Mix, Plan, RunKey, ServerPlan
+from serverdyno.plan.model import Configuration, GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.order import order as order_of
 from serverdyno.report.source import Source
 from serverdyno.store.head import ExperimentHead
@@ -35,6 +34,18 @@ OPERATIONS = {"open": 0.2, "read": 0.4, "write": 0.3, "flush": 0.05, "close": 0.
 READ_BYTES, WRITTEN_BYTES = 16_384, 8_192
 OPERATIONS_A_PASS = 500
 
+SUITE = Suite(
+    name="quick-files",
+    title="Quick disk mix",
+    source="Serverdyno",
+    workload="diskmix",
+    clients=[1, 2, 4, 8, 16],
+    length_s=5,
+    ramp_up_s=0.5,
+    ramp_down_s=0.5,
+    certainty={"clients": "choice: ours"},
+)
+
 
 @dataclass(frozen=True)
 class FileShape:
@@ -52,8 +63,8 @@ class FileShape:
 
 
 def experiment(shapes: Mapping[str, FileShape], *, repetitions: int = 3) -> Source:
-    """A finished experiment of those servers with the suite `quick-files`."""
-    suite = suites.load("quick-files")
+    """A finished experiment of those servers."""
+    suite = SUITE
     mixes = expand.mixes(suite, 1.0)
     plan = Plan(
         name="two-samba",

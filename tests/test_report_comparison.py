@@ -62,9 +62,7 @@ def test_different_suites_are_refused_in_a_sentence() -> None:
     other = experiment({"apache": Shape(100)})
     suite = other.head.suite.model_copy(update={"name": "quick-static"})
     changed = build_from(replace(other, head=other.head.model_copy(update={"suite": suite})))
-    with pytest.raises(
-        UserError, match=r"suite: first webbench-4.1-static, second quick-static"
-    ):
+    with pytest.raises(UserError, match=r"suite: first webbench-4.1-static, second quick-static"):
         compare([report(), changed])
 
 

@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+from serverdyno import published
+from serverdyno.errors import UserError
 from serverdyno.report import View, charts, document, files, markdown, pdf
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
@@ -164,10 +166,36 @@ def test_a_view_that_is_not_asked_for_again_does_not_stay_with_old_figures(
     assert not (tmp_path / "figures" / "gone.svg").exists()
 
 
+def test_a_published_curve_stands_beside_with_its_year_and_hardware_and_apart() -> None:
+    netware = published.load("2001-etesting-netware")
+    source = file_experiment({"samba": FileShape(100)}, repetitions=1)
+    built = build_from(source, netware)
+    section = next(found for found in built.sections if found.key == "beside")
+    assert "Not comparable" in section.text[0]
+    assert any("eight Pentium III" in line for line in section.text)
+    for figure in section.figures:
+        own, other = figure.panels
+        assert {line.name for line in own.series} == {"samba"}
+        assert "samba" not in {line.name for line in other.series}
+        assert (own.title[:4], other.title[:4]) == ("2026", "2001")
+        assert "Compaq ProLiant DL760" in figure.basis
+        assert "2026: AMD EPYC 7R13, 2 logical CPUs" in figure.basis
+        assert not {line.style for line in own.series} & {line.style for line in other.series}
+        ElementTree.fromstring(charts.svg(figure))
+    assert built.comparisons == build_from(source).comparisons
+
+
+def test_a_published_report_without_such_a_curve_is_refused_in_a_sentence() -> None:
+    with pytest.raises(UserError, match="has no curve in requests/s"):
+        build_from(experiment({"apache": Shape(300)}, repetitions=1), published.load("2001-etesting-netware"))
+
+
 def test_the_command_writes_what_is_asked_and_says_where(tmp_path: Path) -> None:
     source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=1)
+    made = source.head.created.replace(microsecond=123_456)
+    head = source.head.model_copy(update={"created": made})
     folder = tmp_path / "experiment"
-    with Experiment.create(folder, "name = 'x'\n", source.head) as kept:
+    with Experiment.create(folder, "name = 'x'\n", head) as kept:
         for record in source.records:
             kept.write_mix(record)
     done = subprocess.run(

@@ -90,21 +90,15 @@ def test_single_clients_are_those_that_stayed_with_how_even_they_were_served() -
     assert table(report, "clients").rows[2][6].text == "0.250"
 
 
-def test_calls_below_the_cache_are_counted_by_pass_at_the_peak(report: Report) -> None:
+def test_calls_below_the_cache_are_counted_by_operation_at_the_peak(report: Report) -> None:
     peak = [row for row in report.source.records if row.configuration == "samba-lax" and row.mix == 3]
-    passes = sum(row.passes or 0 for row in peak)
-    creates = sum(
-        call.done + call.not_there + call.failed
-        for row in peak
-        for call in row.calls
-        if call.call == "create"
-    )
-    calls = table(report, "calls")
-    assert [row[2].text for row in calls.rows if row[0].text == "create"] == [f"{creates / passes:,.0f}"]
-    assert (
-        column(table(report, "cache"), "Requests")[1]
-        == f"{sum(r.count for row in peak for r in row.requests):,}"
-    )
+    calls = [call for row in peak for call in row.calls if call.call == "create"]
+    creates = sum(call.done + call.not_there + call.failed for call in calls)
+    operations = sum(row.operations_total for row in peak)
+    shown = [row[2].text for row in table(report, "calls").rows if row[0].text == "create"]
+    assert shown == [f"{1000 * creates / operations:,.0f}"]
+    requests = sum(row.count for record in peak for row in record.requests)
+    assert column(table(report, "cache"), "Requests")[1] == f"{requests:,}"
 
 
 def test_flushes_and_syncs_are_disclosed_run_by_run(report: Report) -> None:
@@ -132,6 +126,19 @@ def test_what_differs_in_durability_stands_above_all_figures(report: Report) -> 
         "samba-strict: at least as many syncs as flushes; samba-lax: flushes answered without any sync."
         in warning
     )
+
+
+def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(report: Report) -> None:
+    [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
+    assert claim.endswith("They differ in what became of a flush, so like is not compared with like.")
+    [durable] = [found.claim for found in report.findings if found.topic == "Durability"]
+    assert "samba-lax: flushes answered without any sync (" in durable
+    assert durable.endswith(" flushes, 0 syncs).")
+    alike = report_of(experiment({"a": FileShape(100), "b": FileShape(200)}))
+    assert "flush" not in " ".join(found.claim for found in alike.findings if found.topic == "Comparison")
+    unknown = report_of(experiment({"a": FileShape(100), "b": FileShape(200, syncs_a_flush=None)}))
+    [claim] = [found.claim for found in unknown.findings if found.topic == "Comparison"]
+    assert claim.endswith("Whether they did the same with a flush is not known.")
 
 
 @pytest.mark.parametrize(

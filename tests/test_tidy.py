@@ -33,7 +33,7 @@ ARROWS = {
     "servers": {"_native"},
     "fleet": {"_native", "plan"},
     "published": {"plan"},
-    "report": {"analysis", "store", "plan", "_native"},
+    "report": {"analysis", "published", "store", "plan", "_native"},
     "runner": {"plan", "fleet", "servers", "probes", "store", "_native"},
     "cli": {
         "analysis",

@@ -3,7 +3,8 @@
 //!
 //! The first byte of an input says what the rest is. 0: the answers of a log-on. 1: the stream as it comes, frames
 //! included. Anything else: answers to the requests that are outstanding, with headers put before them, so that the
-//! bodies are reached; that byte is also the length of the pieces in which they come.
+//! bodies are reached; that byte is also the length of the pieces in which each message comes. Messages come one after
+//! the other, because what follows from one is sent before the next is read.
 #![no_main]
 
 use dyno_files::{Access, Ask, Caching, Call, CallId, Disposition, Handle, LeaseKey, Open};
@@ -67,12 +68,18 @@ impl Client {
             requests: Vec::new(),
             calls: HashSet::new(),
         };
-        client.conversation.begin_own(false, |message| message.empty(Command::Logoff)).expect("the first credit");
+        client
+            .conversation
+            .begin_own(false, |message| message.empty(Command::Logoff))
+            .expect("the first credit");
         client.note_requests();
         let mut credits = client.answer(0, 0, &[4, 0, 0, 0]);
         credits[FRAME_BYTES + 14..FRAME_BYTES + 16].copy_from_slice(&1000u16.to_le_bytes());
         client.feed(&credits);
-        assert!(matches!(client.conversation.receive(&mut client.inbox), Ok(Some(Told::Answer(..)))));
+        assert!(matches!(
+            client.conversation.receive(&mut client.inbox),
+            Ok(Some(Told::Answer(..)))
+        ));
         client.conversation.establish(LINK, agreed());
         client.requests.clear();
         client.open_a_file();
@@ -88,7 +95,10 @@ impl Client {
         (body[0], body[2], body[4]) = (89, 9, 1);
         let opened = self.answer(0, 0, &body);
         self.feed(&opened);
-        assert!(matches!(self.conversation.receive(&mut self.inbox), Ok(Some(Told::Ended(..)))));
+        assert!(matches!(
+            self.conversation.receive(&mut self.inbox),
+            Ok(Some(Told::Ended(..)))
+        ));
         self.requests.clear();
         self.calls.clear();
     }
@@ -115,7 +125,11 @@ impl Client {
         match index.checked_sub(128) {
             None => self.requests[index % self.requests.len()],
             Some(later) => Request {
-                command: if later % 2 == 0 { Command::QueryDirectory } else { Command::Close } as u16,
+                command: if later % 2 == 0 {
+                    Command::QueryDirectory
+                } else {
+                    Command::Close
+                } as u16,
                 message_id: self.requests.last().map_or(0, |last| last.message_id) + 1 + later as u64 / 2,
             },
         }
@@ -161,7 +175,12 @@ impl Client {
                 match self.conversation.receive(&mut self.inbox) {
                     Ok(Some(one)) => told.push(self.look_at(one)),
                     Ok(None) => break,
-                    Err(failure) => return Outcome { told, end: Some(failure.fault) },
+                    Err(failure) => {
+                        return Outcome {
+                            told,
+                            end: Some(failure.fault),
+                        }
+                    }
                 }
             }
             while self.conversation.next_departure().expect("nothing is encrypted") {
@@ -250,6 +269,18 @@ fn answers(client: &Client, mut records: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The stream cut where its frames say that they end; what is no whole frame comes last.
+fn frames(mut stream: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let declared = stream
+            .first_chunk()
+            .map_or(0, |frame| u32::from_be_bytes(*frame) as usize);
+        let (frame, rest) = stream.split_at(stream.len().min(FRAME_BYTES + declared));
+        stream = rest;
+        (!frame.is_empty()).then_some(frame)
+    })
+}
+
 fn read_log_on(bytes: &[u8]) {
     let _ = NegotiateResponse::parse(bytes);
     let _ = parse_tree_connect(bytes);
@@ -271,9 +302,13 @@ fuzz_target!(|input: &[u8]| {
         return read_log_on(bytes);
     }
     let client = Client::new();
-    let stream = if kind == 1 { bytes.to_vec() } else { answers(&client, bytes) };
-    let in_one_piece = client.read(std::iter::once(&stream[..]));
-    let in_pieces = Client::new().read(stream.chunks(usize::from(kind)));
+    let stream = if kind == 1 {
+        bytes.to_vec()
+    } else {
+        answers(&client, bytes)
+    };
+    let in_one_piece = client.read(frames(&stream));
+    let in_pieces = Client::new().read(frames(&stream).flat_map(|frame| frame.chunks(usize::from(kind))));
     assert_eq!(in_one_piece.end, in_pieces.end);
     assert_eq!(in_one_piece.told, in_pieces.told);
 });

@@ -26,8 +26,8 @@ mod write_behind;
 
 use crate::call::{Call, Reply};
 use crate::client::{FileClient, Files};
-use dyno_measure::{monotonic_ns, Failure};
-use exchange::Exchange;
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use exchange::{Exchange, MOST_BREAKS};
 pub use options::{Asking, CacheCounts, CacheOptions, Redirector};
 use tables::Tables;
 
@@ -62,8 +62,8 @@ impl From<Failure> for Trouble {
     }
 }
 
-impl From<dyno_measure::Fault> for Trouble {
-    fn from(fault: dyno_measure::Fault) -> Self {
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Self {
         Self::Call(fault.into())
     }
 }
@@ -118,15 +118,17 @@ impl<C> Cache<C> {
 impl<C: FileClient> Cache<C> {
     /// Before a call: breaks that have come are obeyed, because what they take back may not be used any more.
     async fn catch_up(&mut self) -> Result<(), Trouble> {
-        loop {
+        for _ in 0..=MOST_BREAKS {
             match self.client.break_until(0).await {
                 Ok(Some(broken)) => self.note_break(broken)?,
-                Ok(None) => break,
+                Ok(None) => {
+                    self.settle().await?;
+                    return self.scavenge().await;
+                }
                 Err(failure) => return Err(self.lost(failure)),
             }
         }
-        self.settle().await?;
-        self.scavenge().await
+        Err(self.lost(Fault::MalformedMessage.into()))
     }
 
     async fn carry_out(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Trouble> {

@@ -19,7 +19,9 @@
 use crate::session::{Options, Session};
 use dyno_files::{Access, Ask, Call, Disposition, Event, FileClient, Open, Reply};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::destination::{consent_document, is_loopback, is_token, name_and_port, resolve, TargetError};
+use dyno_reactor::destination::{
+    consent_document, is_loopback, is_token, name_and_port, resolve, TargetError,
+};
 use dyno_reactor::{Dialer, Executor};
 use rustix::io::Errno;
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
@@ -74,7 +76,11 @@ impl SmbTarget {
     ) -> Result<Self, TargetError> {
         let parts = split_url(url)?;
         let shares = choose_shares(url, parts.share, shares)?;
-        let network_namespace = network_namespace.map(File::open).transpose().map_err(TargetError::Io)?.map(Arc::new);
+        let network_namespace = network_namespace
+            .map(File::open)
+            .transpose()
+            .map_err(TargetError::Io)?
+            .map(Arc::new);
         let (name, _) = name_and_port(parts.host, SMB_PORT).unwrap_or((parts.host, SMB_PORT));
         let options = Options {
             server: name.to_owned(),
@@ -88,7 +94,11 @@ impl SmbTarget {
             move || Self::open_here(host, shares, options, network_namespace, token.as_deref())
         });
         let opened = opening.map_err(TargetError::Io)?.join();
-        opened.unwrap_or_else(|_| Err(TargetError::Io(io::Error::other("the check of the target panicked"))))
+        opened.unwrap_or_else(|_| {
+            Err(TargetError::Io(io::Error::other(
+                "the check of the target panicked",
+            )))
+        })
     }
 
     fn open_here(
@@ -199,7 +209,9 @@ impl SmbTarget {
             session.disconnect().await;
             *slot.borrow_mut() = result;
         });
-        executor.run(|| false).map_err(|error| TargetError::Io(error.into()))?;
+        executor
+            .run(|| false)
+            .map_err(|error| TargetError::Io(error.into()))?;
         let result = fetched.replace(Ok(None));
         result.map_err(|failure| TargetError::Io(io::Error::other(failure.to_string())))
     }
@@ -232,7 +244,10 @@ async fn read_file(session: &mut Session, path: &str) -> Result<Option<Vec<u8>>,
 async fn carry_out(session: &mut Session, call: &Call<'_>, data: &mut Vec<u8>) -> Result<Reply, Failure> {
     session.begin(call).await?;
     loop {
-        if let Event::Ended { result, data: read, .. } = session.next().await? {
+        if let Event::Ended {
+            result, data: read, ..
+        } = session.next().await?
+        {
             data.extend_from_slice(read);
             return result;
         }
@@ -240,9 +255,18 @@ async fn carry_out(session: &mut Session, call: &Call<'_>, data: &mut Vec<u8>) -
 }
 
 fn choose_shares(url: &str, share: &str, shares: Vec<String>) -> Result<Vec<String>, TargetError> {
-    let shares = if shares.is_empty() { vec![share.to_owned()] } else { shares };
-    if shares.iter().any(|share| share.is_empty() || share.contains(['/', '\\', '\0'])) {
-        return Err(TargetError::Url(format!("{url:?}: a share has a name without / and \\")));
+    let shares = if shares.is_empty() {
+        vec![share.to_owned()]
+    } else {
+        shares
+    };
+    if shares
+        .iter()
+        .any(|share| share.is_empty() || share.contains(['/', '\\', '\0']))
+    {
+        return Err(TargetError::Url(format!(
+            "{url:?}: a share has a name without / and \\"
+        )));
     }
     Ok(shares)
 }
@@ -254,13 +278,18 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
         return refuse("the URL of a file server begins with smb://");
     };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if !host.is_ascii() || host.contains(['@', '?', '#', '\\', '%', ' ']) || host.bytes().any(|byte| byte < b' ') {
+    if !host.is_ascii()
+        || host.contains(['@', '?', '#', '\\', '%', ' '])
+        || host.bytes().any(|byte| byte < b' ')
+    {
         return refuse("there is no plain host[:port] after smb://");
     }
     if name_and_port(host, SMB_PORT).is_none() {
         return refuse("there is no plain host[:port] after smb://");
     }
-    if path.contains(['\\', '?', '#', '%', ':', '*', '"', '<', '>', '|']) || path.chars().any(char::is_control) {
+    if path.contains(['\\', '?', '#', '%', ':', '*', '"', '<', '>', '|'])
+        || path.chars().any(char::is_control)
+    {
         return refuse("the path has characters that no file name has, or an escape, which is not decoded");
     }
     let (share, path) = path.split_once('/').unwrap_or((path, ""));
@@ -286,7 +315,10 @@ mod tests {
         check("smb://127.0.0.1/data", Some(("127.0.0.1", "data", "")));
         check("smb://127.0.0.1:1445/data/", Some(("127.0.0.1:1445", "data", "")));
         check("smb://nas/data/a/b c/", Some(("nas", "data", "a/b c")));
-        check("smb://[::1]:445/d\u{e9}p\u{f4}t", Some(("[::1]:445", "d\u{e9}p\u{f4}t", "")));
+        check(
+            "smb://[::1]:445/d\u{e9}p\u{f4}t",
+            Some(("[::1]:445", "d\u{e9}p\u{f4}t", "")),
+        );
         check("smb://nas", Some(("nas", "", "")));
     }
 

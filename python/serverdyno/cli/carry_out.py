@@ -35,17 +35,18 @@ def carry_out_and_report(experiment: Experiment) -> None:
         raise typer.Exit(FAILED)
 
 
-def show_and_write(experiment: Experiment, views: Collection[str] = ()) -> bool:
+def show_and_write(experiment: Experiment, views: Collection[str] = (), beside: str | None = None) -> bool:
     """The table on standard output, the report in the experiment's folder; False where nothing was measured yet.
 
-    `views`: the files to write beside the page, of `report.View`. Raises DynoError.
+    `views`: the files to write beside the page, of `report.View`. `beside`: the name of a published report whose
+    curves are to stand beside these. Raises DynoError.
     """
     # Imported once the load is over: it takes most of a second, for which nobody wants to wait at the start.
-    from serverdyno import report  # noqa: PLC0415
+    from serverdyno import published, report  # noqa: PLC0415
     from serverdyno.report import text  # noqa: PLC0415
 
     out = standard_output()
-    built = report.build(experiment)
+    built = report.build(experiment, None if beside is None else published.load(beside))
     if not built.source.records:
         return False
     text.render(built, out)

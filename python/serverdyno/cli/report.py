@@ -24,6 +24,12 @@ def report(
     as_json: Annotated[
         bool, typer.Option("--json", help="Also for programs: report.json, after docs/report.schema.json.")
     ] = False,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="A published report whose curves stand beside these, not as comparable."
+        ),
+    ] = None,
 ) -> None:
     """Write the report anew from the records, and show its table.
 
@@ -35,5 +41,5 @@ def report(
 
     asked = {"report.pdf": pdf, "report.md": markdown, "report.json": as_json}
     views = [name for name, wanted in asked.items() if wanted]
-    if not carry_out.show_and_write(Experiment.open(experiment), views):
+    if not carry_out.show_and_write(Experiment.open(experiment), views, beside):
         raise UserError(f"{experiment} has no finished mix yet", hint="`dyno resume` goes on with it.")

@@ -38,8 +38,10 @@ SAME_SHARE = 0.005
 NEARLY_SAME_SHARE = 0.02
 WORD_STEP = 0.1
 """Of twice, double and half."""
-ROUNDING_ERROR = 1e-9
-"""Of binary fractions, relative; a tie is admitted on both sides."""
+TIE = 1e-6
+"""In steps: a tie between two roundings is admitted on both sides."""
+BINARY = 1e-13
+"""The error of computing with binary fractions, relative."""
 
 
 class Hedge(StrEnum):
@@ -139,9 +141,13 @@ class Printed:
     def _about(self) -> float:
         return self.step / 2 + ABOUT_SHARE * abs(self.value)
 
+    @property
+    def _slack(self) -> float:
+        return TIE * self.step + BINARY * abs(self.value)
+
     def admits(self, computed: float) -> bool:
         """Whether the computed value may be printed so."""
-        slack = ROUNDING_ERROR * max(1.0, abs(self.value))
+        slack = self._slack
         if self.hedge is Hedge.OVER:
             return computed > self.value + slack
         if self.hedge is Hedge.UNDER:
@@ -150,12 +156,12 @@ class Printed:
 
     def rounds_to(self, computed: float) -> bool:
         """Whether the computed value rounds to the number itself, whatever words stand before it."""
-        slack = ROUNDING_ERROR * max(1.0, abs(self.value))
+        slack = self._slack
         return self.value - self.step / 2 - slack <= computed <= self.high + self.step / 2 + slack
 
     def within_a_step(self, computed: float) -> bool:
         """Whether cutting off or rounding up, instead of rounding, gives the number."""
-        return self.hedge is not Hedge.RANGE and abs(computed - self.value) < self.step * (1 - ROUNDING_ERROR)
+        return self.hedge is not Hedge.RANGE and abs(computed - self.value) < self.step - self._slack
 
     def described(self) -> str:
         """What is admitted, in words."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from serverdyno.errors import DynoError
-from serverdyno.published.model import Scalar, Where
+from serverdyno.published.model import Scalar
 
 Cell = Scalar | None
 
@@ -31,7 +31,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
-    def select(self, where: Where) -> list[dict[str, Cell]]:
+    def select(self, where: Mapping[str, Scalar | tuple[Scalar, ...]]) -> list[dict[str, Cell]]:
         """The rows that have the wanted value, or one of the wanted, in every column of `where`."""
         self.require(where)
         found = set(range(len(self.rows)))

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from serverdyno.errors import DynoError
-from serverdyno.report import caveats, findings, pairs, sections, testbed
+from serverdyno.report import beside as published_beside
+from serverdyno.report import caveats, durability, findings, pairs, sections, testbed
 from serverdyno.report.disclosure import disclosure
 from serverdyno.report.methodology import methodology
 from serverdyno.report.model import Comparison, Fact, Report
@@ -16,13 +17,17 @@ from serverdyno.report.results import Results, compute
 from serverdyno.report.source import Source
 
 if TYPE_CHECKING:
+    from serverdyno.published import PublishedReport
     from serverdyno.store.experiment import Experiment
 
 Kept = TypeVar("Kept")
 
 
-def build(experiment: Experiment) -> Report:
-    """The report of a stored experiment, finished or not: of all that can be read of it, and of what can't."""
+def build(experiment: Experiment, beside: PublishedReport | None = None) -> Report:
+    """The report of a stored experiment, finished or not: of all that can be read of it, and of what can't.
+
+    `beside`: a published report whose curves are to stand beside these.
+    """
     records, errors = experiment.readable_mixes()
     damaged = [f"{error}" for error in errors]
     return build_from(
@@ -33,7 +38,8 @@ def build(experiment: Experiment) -> Report:
             disclosure=_unless_damaged(experiment.disclosure, {}, damaged),
             run_notes=_unless_damaged(experiment.run_notes, {}, damaged),
             damaged=tuple(damaged),
-        )
+        ),
+        beside,
     )
 
 
@@ -46,7 +52,7 @@ def _unless_damaged(read: Callable[[], Kept], instead: Kept, damaged: list[str])
         return instead
 
 
-def build_from(source: Source) -> Report:
+def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
     """The report of records at hand."""
     results = compute(source)
     comparisons = _comparisons(source, results)
@@ -55,6 +61,7 @@ def build_from(source: Source) -> Report:
         [
             sections.summary(results, under),
             *sections.sections(source, results, comparisons, under),
+            *([] if beside is None else [published_beside.section(source, results, beside)]),
             testbed.section(source),
         ]
     )
@@ -77,11 +84,13 @@ def build_from(source: Source) -> Report:
 
 
 def _comparisons(source: Source, results: Results) -> tuple[Comparison, ...]:
-    return pairs.compared(
+    found = pairs.compared(
         pairs.pairs(results.configurations),
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
     )
+    promises = durability.promises(source, results)
+    return tuple(replace(each, unlike=durability.unlike(promises, each.base, each.other)) for each in found)
 
 
 def _particulars(source: Source) -> tuple[Fact, ...]:

@@ -161,17 +161,21 @@ def calls_table(results: Results, basis: str) -> Table:
     """One row a kind of call, one column a configuration, at its peak."""
     found = saved(results)
     kinds = list(dict.fromkeys(kind for row in found for kind in row.by_call))
-    columns = (Column("Call", numeric=False), *(Column(row.configuration, "a pass") for row in found))
+    columns = (
+        Column("Call", numeric=False),
+        *(Column(row.configuration, "per 1,000 operations") for row in found),
+    )
     rows = tuple(
-        (Cell(kind), *(Cell(wording.significant(_a_pass(row, kind))) for row in found))
+        (Cell(kind), *(Cell(wording.significant(_a_thousand(row, kind))) for row in found))
         for kind in kinds
         if any(row.by_call[kind] for row in found)
     )
     notes = (
-        "Below the client cache, ramps included; passes that the end of the mix cut short are in the calls alone.",
+        "Below the client cache, ramps included; operations are those of applications that succeeded. At the mix of "
+        "each configuration's peak.",
     )
     return Table("calls", 0, "Calls that reached the server", basis, columns, rows, notes)
 
 
-def _a_pass(row: Saved, kind: str) -> float | None:
-    return row.by_call[kind] / row.passes if row.passes else None
+def _a_thousand(row: Saved, kind: str) -> float | None:
+    return 1000 * row.by_call[kind] / row.operations if row.operations else None

@@ -42,7 +42,7 @@ def _subjects(title: str, value: Mapping[str, Any]) -> Iterator[Disclosure]:
         if _is_document(item):
             documents.append(Document(path, f"{item}"))
         else:
-            facts.append(Fact(path, shlex.join(item) if path == "command" else _fact(item)))
+            facts.append(Fact(path, _said(path, item)))
     yield Disclosure(title or "Experiment", tuple(facts), tuple(documents))
 
 
@@ -67,6 +67,14 @@ def _words(name: str) -> str:
 
 def _is_document(item: Any) -> bool:
     return isinstance(item, str) and ("\n" in item.strip() or len(item) > LONGEST_FACT)
+
+
+def _said(path: str, item: Any) -> str:
+    if path == "command":
+        return shlex.join(item)
+    if item is None and path.startswith("settings"):
+        return "not set"  # a setting that was left alone is known to be so
+    return _fact(item)
 
 
 def _fact(item: Any) -> str:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from serverdyno.report import histograms, wording
-from serverdyno.report.model import Cell, Column, Table
+from serverdyno.report.model import Cell, Column, Finding, Table
 from serverdyno.report.results import Results
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
@@ -35,6 +35,9 @@ class Kept(StrEnum):
     NO_FLUSH = "no flush was sent"
     UNKNOWN = "not known"
     NOT_ALIKE = "not the same in each run"
+
+
+UNCERTAIN = {Kept.UNKNOWN, Kept.NOT_ALIKE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,37 @@ def warnings(found: Sequence[Promise]) -> list[str]:
             "the disk may not have been there."
         )
     return said
+
+
+def unlike(found: Sequence[Promise], base: str, other: str) -> str:
+    """A sentence for each comparison of two that did different things with a flush, or may have; else nothing."""
+    kept = kept_by(found)
+    first, second = kept.get(base), kept.get(other)
+    if first is None or second is None or (first is second and first not in UNCERTAIN):
+        return ""
+    if {first, second} & UNCERTAIN:
+        return "Whether they did the same with a flush is not known."
+    return "They differ in what became of a flush, so like is not compared with like."
+
+
+def findings(found: Sequence[Promise], tables: dict[str, str]) -> list[Finding]:
+    """What became of the flushes of each configuration, its runs together; none of web servers."""
+    by_name: dict[str, list[Promise]] = defaultdict(list)
+    for promise in found:
+        by_name[promise.configuration].append(promise)
+    kept = kept_by(found)
+    parts = [f"{name}: {kept[name].value} ({_counts(promises)})" for name, promises in by_name.items()]
+    if not parts:
+        return []
+    evidence = "Flushes answered, and syncs of the server's processes, in the windows; "
+    return [Finding("Durability", f"{'; '.join(parts)}.", f"{evidence}{tables['durability']}.")]
+
+
+def _counts(found: Sequence[Promise]) -> str:
+    flushes = wording.plural(sum(promise.flushes for promise in found), "flush", "flushes")
+    if any(promise.syncs is None for promise in found):
+        return flushes
+    return f"{flushes}, {wording.plural(sum(promise.syncs or 0 for promise in found), 'sync')}"
 
 
 def table(found: Sequence[Promise], basis: str) -> Table:

@@ -1,4 +1,4 @@
-"""Writes a report into its experiment's folder: the page, each figure, each raw table, and the views that are asked for.
+"""Writes a report into its experiment's folder: the page, figures, raw tables, and the views that are asked for.
 
 A view of an earlier report that isn't asked for again is removed: beside a new page it would show old figures.
 """

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from serverdyno import units
 from serverdyno.analysis.improvement import Figure, Verdict
 from serverdyno.analysis.trust import LIMITS, Mark, limits
-from serverdyno.report import curves, scaling, tuning, verdicts, wording
+from serverdyno.report import curves, durability, scaling, tuning, verdicts, wording
 from serverdyno.report.basis import NAMES_STATEMENT
 from serverdyno.report.histograms import QUANTILES
 from serverdyno.report.model import Comparison, Finding
@@ -87,6 +87,7 @@ def findings(
     found += verdicts.findings(comparisons, results.terms, tables, MOST_FINDINGS - len(named))
     found += _of_designs(source, results, tables)
     found += curves.falls(results, tables)
+    found += durability.findings(durability.promises(source, results), tables)
     if results.mixes:
         found.append(_generator_finding(results, tables))
         found += _machine_finding(results, tables)

@@ -193,7 +193,7 @@ class Comparison:
 
     The verdict of each improvement is final: where `corrected_for` is above 1, it is one of so many comparisons and
     corrected for them. `limits`: the marks that limit any mix of either, with its name: what else than the server
-    set its figures.
+    set its figures. `unlike`: in what else the two differ than in speed, as a sentence.
     """
 
     base: str
@@ -201,6 +201,7 @@ class Comparison:
     improvements: tuple[Improvement, ...]
     limits: tuple[tuple[str, Mark], ...] = ()
     corrected_for: int = 1
+    unlike: str = ""
 
 
 @dataclass(frozen=True, slots=True)

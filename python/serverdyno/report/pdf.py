@@ -35,7 +35,7 @@ def pages(report: Report, drawings: Mapping[str, str]) -> bytes:
             root=str(folder),
             format="pdf",
             ignore_system_fonts=True,
-            timestamp=report.source.head.created,
+            timestamp=report.source.head.created.replace(microsecond=0),
         )
     assert isinstance(made, bytes)  # one PDF, since no output file was named
     return made

@@ -21,7 +21,7 @@ from serverdyno.report import (
     wording,
 )
 from serverdyno.report.basis import Over, basis
-from serverdyno.report.model import Comparison, Section, Table
+from serverdyno.report.model import Comparison, Section
 from serverdyno.report.results import Results
 from serverdyno.report.source import Source
 
@@ -147,15 +147,15 @@ def _times(source: Source, results: Results, under: Lines) -> list[Section]:
 
 
 def _clients(source: Source, results: Results, line: str) -> list[Section]:
-    of_files: tuple[Table, ...] = ()
-    if source.head.suite.protocol != "http":
-        of_files = (
-            clients.per_client_table(results, line),
-            clients.saved_table(results, line),
-            clients.calls_table(results, line),
-        )
-    found = [Section("clients", "Client by client", tables=of_files)] if of_files else []
-    return [*found, Section("connections", "Connections", tables=(operations.connections(results, line),))]
+    """Of web servers how clients connected, of file servers how each fared: there a client has one session."""
+    if source.head.suite.protocol == "http":
+        return [Section("connections", "Connections", tables=(operations.connections(results, line),))]
+    of_files = (
+        clients.per_client_table(results, line),
+        clients.saved_table(results, line),
+        clients.calls_table(results, line),
+    )
+    return [Section("clients", "Client by client", tables=of_files)]
 
 
 def _trust(source: Source, results: Results, under: Lines) -> list[Section]:

@@ -50,6 +50,8 @@ def claim(comparison: Comparison, figures: Collection[Figure]) -> str:
     sentences = [_sentence(comparison, verdict, found) for verdict, found in by_verdict.items()]
     if comparison.limits and set(by_verdict) != {Verdict.NOT_COMPARABLE}:
         sentences.append(_limits(comparison))
+    if comparison.unlike:
+        sentences.append(comparison.unlike)
     return " ".join(sentences)
 
 

@@ -6,8 +6,8 @@
 //! breaks meanwhile. Reads, writes and closes under a handle are never held back, so those of a write-back are waited
 //! for without obeying anything: a break that comes meanwhile stands in the queue until they have ended.
 
-use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
 use super::breaks::both;
+use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
 use super::tables::Tables;
 use super::{Cache, Trouble};
 use crate::call::{Call, Handle, Reply};
@@ -16,7 +16,7 @@ use dyno_measure::{Detail, Failure, Fault};
 use std::collections::{HashMap, VecDeque};
 
 /// A server has no more reason than this to send breaks before they are answered: one a handle, and a client has fewer.
-const MOST_BREAKS: usize = 4096;
+pub(super) const MOST_BREAKS: usize = 4096;
 /// Page transfers of one file under way at once.
 const MOST_TRANSFERS: u32 = 16;
 const SPARE_BUFFERS: usize = 4;
@@ -57,7 +57,8 @@ impl Exchange {
     }
 
     fn is_closing(&self, handle: Handle) -> bool {
-        let closes = |purpose: &Purpose| matches!(purpose, Purpose::Close { handle: closing } if *closing == handle);
+        let closes =
+            |purpose: &Purpose| matches!(purpose, Purpose::Close { handle: closing } if *closing == handle);
         self.closing > 0 && self.purposes.values().any(closes)
     }
 
@@ -209,7 +210,8 @@ impl<C: FileClient> Cache<C> {
         for &handle in handles {
             self.tables.remove_wire(handle);
             self.exchange.forget_breaks_of(handle);
-            self.begin(&Call::Close { handle }, Purpose::Close { handle }).await?;
+            self.begin(&Call::Close { handle }, Purpose::Close { handle })
+                .await?;
             self.exchange.closing += 1;
         }
         while self.exchange.closing > 0 {
@@ -273,13 +275,7 @@ fn fetched(
 }
 
 /// Notes how writing a run back has ended. What could not be written is lost; the next call on the file says so.
-fn written_back(
-    tables: &mut Tables,
-    id: FileId,
-    offset: u64,
-    bytes: u32,
-    result: Result<Reply, Failure>,
-) {
+fn written_back(tables: &mut Tables, id: FileId, offset: u64, bytes: u32, result: Result<Reply, Failure>) {
     let file = tables.file_mut(id);
     file.transfers -= 1;
     let end = offset + u64::from(bytes);

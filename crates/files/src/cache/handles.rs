@@ -4,7 +4,7 @@
 use super::breaks::both;
 use super::options::{Asking, Redirector};
 use super::pages::FileId;
-use super::tables::{folded, Deferred, File};
+use super::tables::{folded, Deferred, File, Seat};
 use super::{Cache, Trouble};
 use crate::call::{Access, Ask, Caching, Call, Disposition, Handle, Info, LeaseKey, Open, Reply};
 use crate::client::FileClient;
@@ -84,7 +84,8 @@ impl<C: FileClient> Cache<C> {
     fn join(&mut self, open: &Open<'_>, key: &str) -> Option<Reply> {
         let keeps = matches!(open.disposition, Disposition::Open | Disposition::OpenIf);
         let looks = open.access == Access::Attributes;
-        let may = !is_plain(open) || (looks && self.options.redirector == Redirector::Plain && !open.directory);
+        let may =
+            !is_plain(open) || (looks && self.options.redirector == Redirector::Plain && !open.directory);
         if !keeps || !may || open.delete_on_close {
             return None;
         }
@@ -161,7 +162,11 @@ impl<C: FileClient> Cache<C> {
         let handle = self.tables.seat(wire, open.access);
         let file = self.tables.file_mut(id);
         let (kept, breaks) = (file.caching, file.breaks);
-        let stands = if breaks == shared.breaks { granted } else { both(granted, kept) };
+        let stands = if breaks == shared.breaks {
+            granted
+        } else {
+            both(granted, kept)
+        };
         if empties(open.disposition) {
             self.drain(id).await?;
             self.tables.pages.forget_file(id);
@@ -227,8 +232,15 @@ impl<C: FileClient> Cache<C> {
             return Ok(());
         }
         let now_ns = (self.now)();
-        let old = |deferred: &&Deferred| now_ns.saturating_sub(deferred.since_ns) >= self.options.deferred_age_ns;
-        let old: Vec<Handle> = self.tables.deferred.iter().filter(old).map(|old| old.wire).collect();
+        let old =
+            |deferred: &&Deferred| now_ns.saturating_sub(deferred.since_ns) >= self.options.deferred_age_ns;
+        let old: Vec<Handle> = self
+            .tables
+            .deferred
+            .iter()
+            .filter(old)
+            .map(|old| old.wire)
+            .collect();
         self.close_wires(&old).await
     }
 
@@ -239,7 +251,7 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// The server's end of an application's handle, for a call on it. A failure of what was written before comes first.
-    pub(super) fn seat_for(&mut self, handle: Handle) -> Result<super::tables::Seat, Trouble> {
+    pub(super) fn seat_for(&mut self, handle: Handle) -> Result<Seat, Trouble> {
         let seat = self.tables.seat_of(handle)?;
         match self.tables.file_mut(seat.file).failed.take() {
             Some(failure) => Err(failure.into()),
@@ -282,7 +294,12 @@ impl<C: FileClient> Cache<C> {
     pub(super) async fn set_end(&mut self, handle: Handle, bytes: u64) -> Result<Reply, Trouble> {
         let seat = self.seat_for(handle)?;
         self.write_back(seat.file).await?;
-        let reply = self.ask(&Call::SetEnd { handle: seat.wire, bytes }).await?;
+        let reply = self
+            .ask(&Call::SetEnd {
+                handle: seat.wire,
+                bytes,
+            })
+            .await?;
         let file = self.tables.file_mut(seat.file);
         let shorter = bytes.min(file.bytes);
         file.bytes = bytes;
@@ -304,18 +321,13 @@ impl<C: FileClient> Cache<C> {
         self.ask(&Call::SetTimes { handle: seat.wire }).await
     }
 
-    /// A delete or rename of a path is coming: its handles that are kept must be closed, or they would stand in the way.
-    /// XP closes all that it keeps in the same directory, in one go.
+    /// A delete or rename is coming: handles that are kept of these paths, or below them, must be closed, or they would
+    /// stand in the way. XP closes all that it keeps on the share, in one go.
     pub(super) async fn clear_way(&mut self, keys: &[&str]) -> Result<(), Trouble> {
-        let mut handles: Vec<Handle> = Vec::new();
-        for key in keys {
-            handles.extend(match self.options.redirector {
-                Redirector::Xp => self.tables.deferred_near(key),
-                Redirector::Plain => self.tables.deferred_within(key),
-            });
-        }
-        handles.sort_unstable();
-        handles.dedup();
+        let handles = match self.options.redirector {
+            Redirector::Xp => self.tables.all_deferred(),
+            Redirector::Plain => self.tables.deferred_within(keys),
+        };
         self.close_wires(&handles).await
     }
 }

@@ -17,7 +17,10 @@ impl<C: FileClient> Cache<C> {
         let file = self.tables.file(seat.file);
         let taken = |lock: &HeldLock| {
             overlap(lock, offset, bytes)
-                && self.tables.seat_of(lock.seat).is_ok_and(|other| other.wire == seat.wire)
+                && self
+                    .tables
+                    .seat_of(lock.seat)
+                    .is_ok_and(|other| other.wire == seat.wire)
         };
         // Handles of applications that share one below can't lock against each other there.
         if file.locks.iter().any(taken) {
@@ -26,7 +29,12 @@ impl<C: FileClient> Cache<C> {
         let local = file.read_only && self.options.lock_free_read_only && file.keeps_reads();
         if !local {
             self.write_back(seat.file).await?;
-            self.ask(&Call::Lock { handle: seat.wire, offset, bytes }).await?;
+            self.ask(&Call::Lock {
+                handle: seat.wire,
+                offset,
+                bytes,
+            })
+            .await?;
         }
         let lock = HeldLock {
             seat: handle,
@@ -41,10 +49,23 @@ impl<C: FileClient> Cache<C> {
     pub(super) async fn unlock(&mut self, handle: Handle, offset: u64, bytes: u64) -> Result<Reply, Trouble> {
         let seat = self.seat_for(handle)?;
         let same = |lock: &HeldLock| (lock.seat, lock.offset, lock.bytes) == (handle, offset, bytes);
-        let held = self.tables.file(seat.file).locks.iter().find(|lock| same(lock)).copied();
+        let held = self
+            .tables
+            .file(seat.file)
+            .locks
+            .iter()
+            .find(|lock| same(lock))
+            .copied();
         let reply = match held {
             Some(lock) if lock.local => Reply::Done,
-            _ => self.ask(&Call::Unlock { handle: seat.wire, offset, bytes }).await?,
+            _ => {
+                self.ask(&Call::Unlock {
+                    handle: seat.wire,
+                    offset,
+                    bytes,
+                })
+                .await?
+            }
         };
         let locks = &mut self.tables.file_mut(seat.file).locks;
         if let Some(place) = locks.iter().position(same) {
@@ -91,7 +112,10 @@ impl<C: FileClient> Cache<C> {
         let another = |lock: &HeldLock| {
             lock.seat != handle
                 && overlap(lock, offset, bytes)
-                && self.tables.seat_of(lock.seat).is_ok_and(|other| other.wire == seat.wire)
+                && self
+                    .tables
+                    .seat_of(lock.seat)
+                    .is_ok_and(|other| other.wire == seat.wire)
         };
         match self.tables.file(seat.file).locks.iter().any(another) {
             true => Err(Trouble::Call(Fault::LockConflict.into())),

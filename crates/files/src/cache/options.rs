@@ -18,8 +18,9 @@ pub enum Asking {
 pub enum Redirector {
     /// Those of Windows XP, as the captures of 2004 show them: a growing file is extended by writing its last byte and
     /// asked for its size; a delete looks the path up before, a rename looks both up and opens and closes the old one; a
-    /// delete or rename closes every handle that is kept in the same directory; an open for attributes alone closes the
-    /// one that is kept of that file.
+    /// delete or rename closes every handle that is kept on the share (in the captures no handle of the seed files lives
+    /// through an application's deletes elsewhere); an open for attributes alone closes the one that is kept of that
+    /// file.
     Xp,
     /// None beyond what caching needs.
     Plain,

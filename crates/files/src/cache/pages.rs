@@ -136,7 +136,10 @@ impl Pages {
         for &(file, _) in &self.dirty {
             *count.entry(file).or_default() += 1;
         }
-        count.into_iter().max_by_key(|&(file, pages)| (pages, file)).map(|(file, _)| file)
+        count
+            .into_iter()
+            .max_by_key(|&(file, pages)| (pages, file))
+            .map(|(file, _)| file)
     }
 
     /// Files that have dirty pages.

@@ -54,7 +54,7 @@ impl<C: FileClient> Cache<C> {
     }
 
     pub(super) async fn remove_directory(&mut self, path: &str) -> Result<Reply, Trouble> {
-        let handles = self.tables.deferred_within(&folded(path));
+        let handles = self.tables.deferred_within(&[&folded(path)]);
         self.close_wires(&handles).await?;
         self.ask(&Call::RemoveDirectory { path }).await
     }

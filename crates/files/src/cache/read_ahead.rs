@@ -65,7 +65,12 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Sees to it that a window of a file is in pages.
-    async fn bring(&mut self, seat: &Seat, window: Range<u64>, fetched: &mut bool) -> Result<Source, Trouble> {
+    async fn bring(
+        &mut self,
+        seat: &Seat,
+        window: Range<u64>,
+        fetched: &mut bool,
+    ) -> Result<Source, Trouble> {
         for may_fetch in [true, false] {
             let file = self.tables.file(seat.file);
             if !file.keeps_reads() || !matches!(seat.access, Access::Read | Access::ReadWrite) {
@@ -209,7 +214,9 @@ impl<C: FileClient> Cache<C> {
                 asked_to += u64::from(piece);
                 continue;
             }
-            let Some((id, asked)) = begun.pop_front() else { break };
+            let Some((id, asked)) = begun.pop_front() else {
+                break;
+            };
             let (result, buffer) = self.end_of(id).await?;
             match result {
                 // After one that came short the file has ended, whatever later ones bring.

@@ -160,11 +160,6 @@ pub(super) fn folded(path: &str) -> String {
     path.to_ascii_lowercase()
 }
 
-/// The directory that a path lies in.
-fn parent(key: &str) -> &str {
-    key.rsplit_once('/').map_or("", |(parent, _)| parent)
-}
-
 /// Whether `key` is `directory` or lies below it.
 fn is_within(key: &str, directory: &str) -> bool {
     key.strip_prefix(directory)
@@ -202,16 +197,24 @@ impl Tables {
     }
 
     pub(super) fn file(&self, id: FileId) -> &File {
-        self.files[id as usize].as_ref().expect("a file stays while it has a handle")
+        self.files[id as usize]
+            .as_ref()
+            .expect("a file stays while it has a handle")
     }
 
     pub(super) fn file_mut(&mut self, id: FileId) -> &mut File {
-        self.files[id as usize].as_mut().expect("a file stays while it has a handle")
+        self.files[id as usize]
+            .as_mut()
+            .expect("a file stays while it has a handle")
     }
 
     /// Adds a file; from now on it is the one at its path, unless none of it is to be kept.
     pub(super) fn add_file(&mut self, file: File) -> FileId {
-        let place = self.files.iter().position(Option::is_none).unwrap_or(self.files.len());
+        let place = self
+            .files
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(self.files.len());
         let id = FileId::try_from(place).expect("handles are fewer than this");
         if !file.plain {
             self.by_path.insert(file.key.clone(), id);
@@ -263,7 +266,9 @@ impl Tables {
 
     /// Takes a handle out; with its last one goes the file and all that was kept of it.
     pub(super) fn remove_wire(&mut self, handle: Handle) {
-        let Some(wire) = self.wires.remove(&handle) else { return };
+        let Some(wire) = self.wires.remove(&handle) else {
+            return;
+        };
         self.deferred.retain(|deferred| deferred.wire != handle);
         let file = self.file_mut(wire.file);
         file.wires.retain(|other| *other != handle);
@@ -290,7 +295,9 @@ impl Tables {
 
     fn remove_file(&mut self, id: FileId) {
         self.pages.forget_file(id);
-        let Some(file) = self.files[id as usize].take() else { return };
+        let Some(file) = self.files[id as usize].take() else {
+            return;
+        };
         if self.by_path.get(&file.key) == Some(&id) {
             self.by_path.remove(&file.key);
         }
@@ -311,7 +318,8 @@ impl Tables {
 
     /// A handle of the file that may be written through.
     pub(super) fn writing_wire(&self, id: FileId) -> Option<Handle> {
-        let writes = |handle: &&Handle| matches!(self.wires[handle].access, Access::ReadWrite | Access::Write);
+        let writes =
+            |handle: &&Handle| matches!(self.wires[handle].access, Access::ReadWrite | Access::Write);
         self.file(id).wires.iter().find(writes).copied()
     }
 
@@ -326,7 +334,11 @@ impl Tables {
             access,
             read_to: None,
         };
-        let place = self.seats.iter().position(Option::is_none).unwrap_or(self.seats.len());
+        let place = self
+            .seats
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(self.seats.len());
         if place == self.seats.len() {
             self.seats.push(None);
         }
@@ -359,15 +371,9 @@ impl Tables {
         self.deferred_where(|file, _| file == id)
     }
 
-    /// Handles put off in the directory of `key`, or below `key` where that is a directory itself.
-    pub(super) fn deferred_near(&self, key: &str) -> Vec<Handle> {
-        let place = parent(key);
-        self.deferred_where(|_, other| parent(other) == place || is_within(other, key))
-    }
-
-    /// Handles put off of `key` itself, or below it.
-    pub(super) fn deferred_within(&self, key: &str) -> Vec<Handle> {
-        self.deferred_where(|_, other| is_within(other, key))
+    /// Handles put off of these paths, or below them.
+    pub(super) fn deferred_within(&self, keys: &[&str]) -> Vec<Handle> {
+        self.deferred_where(|_, other| keys.iter().any(|key| is_within(other, key)))
     }
 
     fn deferred_where(&self, matches: impl Fn(FileId, &str) -> bool) -> Vec<Handle> {
@@ -375,7 +381,11 @@ impl Tables {
             let file = self.wires[&deferred.wire].file;
             matches(file, &self.file(file).key)
         };
-        self.deferred.iter().filter(of).map(|deferred| deferred.wire).collect()
+        self.deferred
+            .iter()
+            .filter(of)
+            .map(|deferred| deferred.wire)
+            .collect()
     }
 
     /// All handles put off.
@@ -411,6 +421,9 @@ impl Tables {
 
     /// Failures of write-backs that nobody was told of yet; the first of them.
     pub(super) fn first_failure(&mut self) -> Option<Failure> {
-        self.files.iter_mut().flatten().find_map(|file| file.failed.take())
+        self.files
+            .iter_mut()
+            .flatten()
+            .find_map(|file| file.failed.take())
     }
 }

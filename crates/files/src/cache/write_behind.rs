@@ -134,7 +134,9 @@ impl<C: FileClient> Cache<C> {
         let pages = usize::try_from(pages).unwrap_or(usize::MAX);
         let mut waited = false;
         while !self.tables.pages.takes_dirty(pages) {
-            let Some(file) = self.tables.pages.dirtiest() else { break };
+            let Some(file) = self.tables.pages.dirtiest() else {
+                break;
+            };
             self.write_back(file).await?;
             waited = true;
         }
@@ -151,7 +153,11 @@ impl<C: FileClient> Cache<C> {
         let mut failure = None;
         let mut pieces = data.chunks(most);
         loop {
-            let piece = if failure.is_none() && begun.len() < 8 { pieces.next() } else { None };
+            let piece = if failure.is_none() && begun.len() < 8 {
+                pieces.next()
+            } else {
+                None
+            };
             if let Some(piece) = piece {
                 let call = Call::Write {
                     handle: seat.wire,
@@ -163,7 +169,9 @@ impl<C: FileClient> Cache<C> {
                 at += piece.len() as u64;
                 continue;
             }
-            let Some((id, sent)) = begun.pop_front() else { break };
+            let Some((id, sent)) = begun.pop_front() else {
+                break;
+            };
             let (result, buffer) = self.end_of(id).await?;
             self.exchange.spare(buffer);
             match result {
@@ -225,7 +233,10 @@ impl<C: FileClient> Cache<C> {
         let end = self.tables.file(id).bytes;
         run.truncate(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX));
         self.tables.pages.set_clean(id, pages);
-        let handle = self.tables.writing_wire(id).expect("was written through one that is still open");
+        let handle = self
+            .tables
+            .writing_wire(id)
+            .expect("was written through one that is still open");
         let mut at = offset;
         for piece in run.chunks((self.client.max_write_bytes().max(1)) as usize) {
             let bytes = u32::try_from(piece.len()).unwrap_or(u32::MAX);
@@ -235,7 +246,15 @@ impl<C: FileClient> Cache<C> {
                 data: piece,
             };
             let file = id;
-            self.begin(&call, Purpose::WriteBack { file, offset: at, bytes }).await?;
+            self.begin(
+                &call,
+                Purpose::WriteBack {
+                    file,
+                    offset: at,
+                    bytes,
+                },
+            )
+            .await?;
             self.tables.file_mut(id).transfers += 1;
             at += piece.len() as u64;
         }

@@ -2,9 +2,10 @@
 
 use crate::clock::{run, until, MS};
 use crate::connection::Connection;
-use crate::rig::{alone, client, passed, server, together, User};
+use crate::rig::{alone, client, passed, server, some_cases, together, User};
 use dyno_files::{
-    Access, Ask, Asking, CacheOptions, CallKind, Caching, Call, Disposition, FileClient, Handle, LeaseKey, Open, Whom,
+    Access, Ask, Asking, CacheOptions, Caching, Call, CallKind, Disposition, FileClient, Handle, LeaseKey,
+    Open, Whom,
 };
 use dyno_measure::Fault;
 use proptest::prelude::*;
@@ -154,7 +155,10 @@ fn a_break_during_a_write_back_is_answered_after_it() {
         true
     });
     assert!(answered.get());
-    assert_eq!(passed(&server), ["open", "write 0+4096", "close", "open", "read 0+4096"]);
+    assert_eq!(
+        passed(&server),
+        ["open", "write 0+4096", "close", "open", "read 0+4096"]
+    );
 }
 
 #[test]
@@ -303,7 +307,9 @@ fn our_own_open_that_empties_a_file_empties_it_for_our_other_handles() {
         let mut user = client(&server, 0, CacheOptions::default()).await;
         let reader = user.open("one").await;
         assert_eq!(user.read(reader, 0, 4).await, [1; 4]);
-        let emptied = user.try_open("one", Access::ReadWrite, Disposition::Overwrite).await;
+        let emptied = user
+            .try_open("one", Access::ReadWrite, Disposition::Overwrite)
+            .await;
         assert!(emptied.unwrap().is_some());
         assert_eq!(user.read(reader, 0, 4).await, b"");
     });
@@ -360,8 +366,14 @@ async fn work(mut user: User, me: usize, clients: usize, mut seed: u64, rounds: 
     let mut seen = vec![vec![0_u8; REGION * clients]; FILES];
     let mut open: Vec<[Option<Handle>; 2]> = vec![[None; 2]; FILES];
     for _ in 0..rounds {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let (file, what, writes) = ((seed >> 33) as usize % FILES, (seed >> 40) % 10, (seed >> 50) as usize % 2);
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let (file, what, writes) = (
+            (seed >> 33) as usize % FILES,
+            (seed >> 40) % 10,
+            (seed >> 50) as usize % 2,
+        );
         let Some(handle) = open[file][writes] else {
             let path = format!("file{file}");
             let access = [Access::Read, Access::ReadWrite][writes];
@@ -371,15 +383,22 @@ async fn work(mut user: User, me: usize, clients: usize, mut seed: u64, rounds: 
         match what {
             0..=3 if writes == 1 => {
                 versions[file] += 1;
-                user.write(handle, (me * REGION) as u64, &[versions[file]; REGION]).await;
+                user.write(handle, (me * REGION) as u64, &[versions[file]; REGION])
+                    .await;
             }
             0..=6 => {
                 let data = user.read(handle, 0, (REGION * clients) as u32).await;
                 let mut whole = vec![0; REGION * clients];
                 whole[..data.len()].copy_from_slice(&data);
                 let own = &whole[me * REGION..(me + 1) * REGION];
-                assert!(own.iter().all(|byte| *byte == versions[file]), "client {me} lost what it wrote to {file}");
-                let older = whole.iter().zip(&seen[file]).position(|(now, before)| now < before);
+                assert!(
+                    own.iter().all(|byte| *byte == versions[file]),
+                    "client {me} lost what it wrote to {file}"
+                );
+                let older = whole
+                    .iter()
+                    .zip(&seen[file])
+                    .position(|(now, before)| now < before);
                 assert_eq!(older, None, "client {me} was shown an older byte of {file}");
                 seen[file] = whole;
             }
@@ -399,7 +418,7 @@ async fn work(mut user: User, me: usize, clients: usize, mut seed: u64, rounds: 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(some_cases())]
 
     #[test]
     fn clients_at_the_same_time_lose_nothing_and_never_see_the_past(

@@ -1,7 +1,8 @@
 //! A client's end of the server in memory.
 
 use crate::clock::{is_due, note_event};
-use crate::server::{Message, Request, Server};
+use crate::request::Request;
+use crate::server::{Message, Server};
 use dyno_files::{Break, Caching, Call, CallId, Event, FileClient, Traffic, Whom};
 use dyno_measure::{Failure, Fault};
 use std::cell::RefCell;
@@ -46,11 +47,7 @@ fn request(call: &Call<'_>) -> Request {
             offset,
             bytes,
         } => Request::Read(handle, offset, bytes),
-        Call::Write {
-            handle,
-            offset,
-            data,
-        } => Request::Write(handle, offset, data.to_vec()),
+        Call::Write { handle, offset, data } => Request::Write(handle, offset, data.to_vec()),
         Call::Flush { handle } => Request::Flush(handle),
         Call::Lock {
             handle,
@@ -119,7 +116,11 @@ impl FileClient for Connection {
             }
             let inbox = &mut self.server.borrow_mut().sides[self.client].inbox;
             let is_break = |message: &Message| matches!(message, Message::Break(_));
-            match inbox.iter().position(is_break).and_then(|place| inbox.remove(place)) {
+            match inbox
+                .iter()
+                .position(is_break)
+                .and_then(|place| inbox.remove(place))
+            {
                 Some(Message::Break(broken)) => {
                     note_event();
                     Poll::Ready(Ok(Some(broken)))

@@ -2,6 +2,7 @@
 
 use crate::clock::{now, run, Task, MS};
 use crate::connection::Connection;
+use crate::rig::some_cases;
 use crate::server::Server;
 use crate::stage::{inspect, play, steps, Stage, Step};
 use dyno_files::{Asking, Cache, CacheOptions, Caching, Files, Redirector, Through};
@@ -36,7 +37,12 @@ fn played<F: Files>(
     let result = Rc::new(RefCell::new(Ok(())));
     let (inspector, told) = (Through::new(Connection::new(&server, clients)), result.clone());
     let seen = stage.clone();
-    run(vec![Box::pin(async move { *told.borrow_mut() = inspect(inspector, &seen).await })], || false);
+    run(
+        vec![Box::pin(async move {
+            *told.borrow_mut() = inspect(inspector, &seen).await
+        })],
+        || false,
+    );
     let wrong_answers = server.borrow().wrong_answers;
     if wrong_answers > 0 {
         return Err(format!("{wrong_answers} breaks were answered wrong"));
@@ -64,7 +70,11 @@ fn asking() -> impl Strategy<Value = Asking> {
 
 fn options() -> impl Strategy<Value = CacheOptions> {
     let redirector = prop_oneof![Just(Redirector::Xp), Just(Redirector::Plain)];
-    let runs = prop_oneof![Just((61_440, 65_536)), Just((4_096, 4_096)), Just((1 << 20, 1 << 20))];
+    let runs = prop_oneof![
+        Just((61_440, 65_536)),
+        Just((4_096, 4_096)),
+        Just((1 << 20, 1 << 20))
+    ];
     let read_ahead = prop_oneof![Just(0), Just(32 << 10)];
     (asking(), redirector, runs, read_ahead, 0..3_u32).prop_map(
         |(asking, redirector, (read_run_bytes, write_run_bytes), read_ahead_bytes, deferred)| CacheOptions {
@@ -80,7 +90,7 @@ fn options() -> impl Strategy<Value = CacheOptions> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(some_cases())]
 
     #[test]
     fn without_a_cache_the_server_agrees_with_a_plain_file_system(steps in steps(3, 60)) {

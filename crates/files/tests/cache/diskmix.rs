@@ -7,11 +7,15 @@ use crate::rig::{alone, server, Shared};
 use dyno_files::{Access, Ask, Cache, CacheOptions, Call, CallKind, Disposition, Files, Handle, Open, Reply};
 use dyno_measure::Fault;
 use dyno_workload::{
-    content_of, DiskMix, DiskMixOptions, FileAction, FileWorkload, Intent, Ledger, Op, Outcome, Presence, Script, Workload,
+    content_of, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Intent, Ledger, Op,
+    Outcome, PathId, Presence, Script, Slot, Workload,
 };
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-const CLIENTS: usize = 8;
+/// Two orders of the applications: the sums differ by little more than which piece a close falls into.
+const CLIENTS: usize = 2;
+/// The first isn't counted: what the preparation left open is closed in it.
 const PASSES: u64 = 2;
 
 /// Carries the mix's actions out through a cache.
@@ -20,59 +24,73 @@ struct Player {
     mix: DiskMix,
     handles: Vec<Option<Handle>>,
     ledger: Ledger,
+    names: Rc<FileCatalogue>,
 }
 
 impl Player {
-    fn handle(&self, slot: dyno_workload::Slot) -> Handle {
-        self.handles[usize::from(slot.0)].expect("nothing fails here, so it is open")
-    }
-
     async fn act(&mut self, action: &FileAction) -> u64 {
-        let catalogue = self.mix.catalogue().clone();
-        let path = |id: dyno_workload::PathId| catalogue.paths[id.0 as usize].as_str();
-        let call = match *action {
-            FileAction::Open { path: id, intent, directory, .. } => {
-                let (access, disposition) = wanted(intent);
-                Call::Open(Open {
-                    path: path(id),
-                    access,
-                    disposition,
-                    directory,
-                    delete_on_close: false,
-                    ask: Ask::Nothing,
-                })
-            }
-            FileAction::Close { slot } => Call::Close { handle: self.handle(slot) },
-            FileAction::Read { slot, offset, bytes } => Call::Read { handle: self.handle(slot), offset, bytes },
-            FileAction::Write { slot, offset, bytes, generation } => {
-                let data = content_of(self.ledger.writing(slot, generation).expect("is open"), offset, bytes as usize);
-                Call::Write { handle: self.handle(slot), offset, data }
-            }
-            FileAction::Flush { slot } => Call::Flush { handle: self.handle(slot) },
-            FileAction::Lock { slot, offset, bytes } => Call::Lock { handle: self.handle(slot), offset, bytes },
-            FileAction::Unlock { slot, offset, bytes } => Call::Unlock { handle: self.handle(slot), offset, bytes },
-            FileAction::QueryFile { slot } => Call::QueryHandle { handle: self.handle(slot) },
-            FileAction::SetEnd { slot, bytes } => Call::SetEnd { handle: self.handle(slot), bytes },
-            FileAction::SetTimes { slot } => Call::SetTimes { handle: self.handle(slot) },
-            FileAction::QueryPath { path: id, .. } => Call::QueryPath { path: path(id) },
-            FileAction::QuerySpace => Call::QuerySpace,
-            FileAction::Find { directory, pattern, .. } => Call::Find {
-                directory: path(directory),
-                pattern: &catalogue.patterns[usize::from(pattern)],
-            },
-            FileAction::Rename { from, to } => Call::Rename { from: path(from), to: path(to) },
-            FileAction::Delete { path: id, .. } => Call::Delete { path: path(id) },
-            FileAction::MakeDirectory { path: id, .. } => Call::MakeDirectory { path: path(id) },
-            FileAction::RemoveDirectory { path: id, .. } => Call::RemoveDirectory { path: path(id) },
-        };
+        let names = self.names.clone();
+        let call = self.on_handle(action).unwrap_or_else(|| on_path(action, &names));
         let mut read = Vec::new();
-        let reply = self.files.call(&call, &mut |piece: &[u8]| read.extend_from_slice(piece)).await;
+        let mut take = |piece: &[u8]| read.extend_from_slice(piece);
+        let reply = self.files.call(&call, &mut take).await;
         if let FileAction::Read { slot, offset, bytes } = *action {
-            assert_eq!(self.ledger.expected_bytes(slot, offset, bytes), u32::try_from(read.len()).ok(), "{action:?}");
-            assert_eq!(self.ledger.check(slot, offset, &read), Ok(read.len() as u64), "{action:?}");
+            let came = u32::try_from(read.len()).ok();
+            assert_eq!(
+                self.ledger.expected_bytes(slot, offset, bytes),
+                came,
+                "{action:?}"
+            );
+            let checked = self.ledger.check(slot, offset, &read);
+            assert_eq!(checked, Ok(read.len() as u64), "{action:?}");
         }
         self.judge(action, reply.map_err(|failure| failure.fault));
         read.len() as u64
+    }
+
+    /// The call of an action on an open file.
+    fn on_handle(&self, action: &FileAction) -> Option<Call<'static>> {
+        let handle =
+            |slot: Slot| self.handles[usize::from(slot.0)].expect("nothing fails here, so it is open");
+        Some(match *action {
+            FileAction::Close { slot } => Call::Close { handle: handle(slot) },
+            FileAction::Read { slot, offset, bytes } => Call::Read {
+                handle: handle(slot),
+                offset,
+                bytes,
+            },
+            FileAction::Write {
+                slot,
+                offset,
+                bytes,
+                generation,
+            } => {
+                let writing = self.ledger.writing(slot, generation).expect("is open");
+                Call::Write {
+                    handle: handle(slot),
+                    offset,
+                    data: content_of(writing, offset, bytes as usize),
+                }
+            }
+            FileAction::Flush { slot } => Call::Flush { handle: handle(slot) },
+            FileAction::Lock { slot, offset, bytes } => Call::Lock {
+                handle: handle(slot),
+                offset,
+                bytes,
+            },
+            FileAction::Unlock { slot, offset, bytes } => Call::Unlock {
+                handle: handle(slot),
+                offset,
+                bytes,
+            },
+            FileAction::QueryFile { slot } => Call::QueryHandle { handle: handle(slot) },
+            FileAction::SetEnd { slot, bytes } => Call::SetEnd {
+                handle: handle(slot),
+                bytes,
+            },
+            FileAction::SetTimes { slot } => Call::SetTimes { handle: handle(slot) },
+            _ => return None,
+        })
     }
 
     fn judge(&mut self, action: &FileAction, reply: Result<Reply, Fault>) {
@@ -92,7 +110,10 @@ impl Player {
             Err(fault) => panic!("{action:?}: {fault:?}"),
         };
         let makes = matches!(action, FileAction::MakeDirectory { .. });
-        assert!(presence == Presence::Either || makes || (presence == Presence::There) == found, "{action:?}");
+        assert!(
+            presence == Presence::Either || makes || (presence == Presence::There) == found,
+            "{action:?}"
+        );
         if found == (presence != Presence::NotThere) {
             self.ledger.apply(action);
         }
@@ -105,6 +126,44 @@ impl Player {
             (FileAction::Close { slot }, _) => self.handles[usize::from(slot.0)] = None,
             _ => {}
         }
+    }
+}
+
+/// The call of an action on a path.
+fn on_path<'a>(action: &FileAction, names: &'a FileCatalogue) -> Call<'a> {
+    let path = |id: PathId| names.paths[id.0 as usize].as_str();
+    match *action {
+        FileAction::Open {
+            path: id,
+            intent,
+            directory,
+            ..
+        } => {
+            let (access, disposition) = wanted(intent);
+            Call::Open(Open {
+                path: path(id),
+                access,
+                disposition,
+                directory,
+                delete_on_close: false,
+                ask: Ask::Nothing,
+            })
+        }
+        FileAction::QueryPath { path: id, .. } => Call::QueryPath { path: path(id) },
+        FileAction::Find {
+            directory, pattern, ..
+        } => Call::Find {
+            directory: path(directory),
+            pattern: &names.patterns[usize::from(pattern)],
+        },
+        FileAction::Rename { from, to } => Call::Rename {
+            from: path(from),
+            to: path(to),
+        },
+        FileAction::Delete { path: id, .. } => Call::Delete { path: path(id) },
+        FileAction::MakeDirectory { path: id, .. } => Call::MakeDirectory { path: path(id) },
+        FileAction::RemoveDirectory { path: id, .. } => Call::RemoveDirectory { path: path(id) },
+        _ => Call::QuerySpace,
     }
 }
 
@@ -161,11 +220,16 @@ const WRITE_SIZES: [(u64, u64, &str); 9] = [
 ];
 
 async fn passes(server: &Shared, client: usize, counts: &mut Counts) {
-    let mix = DiskMix::new(Script::load(&DiskMixOptions::default()), 1, u32::try_from(client).unwrap());
+    let mix = DiskMix::new(
+        Script::load(&DiskMixOptions::default()),
+        1,
+        u32::try_from(client).unwrap(),
+    );
     let mut player = Player {
         files: Cache::with_clock(Connection::new(server, client), CacheOptions::default(), now),
         handles: Vec::new(),
         ledger: Ledger::new(0),
+        names: Rc::new(mix.catalogue().clone()),
         mix,
     };
     player.files.connect().await.unwrap();
@@ -185,11 +249,25 @@ async fn passes(server: &Shared, client: usize, counts: &mut Counts) {
         if player.mix.begins_piece() {
             piece = piece.wrapping_add(1);
         }
+        if player.mix.passes() == 0 {
+            server.borrow_mut().log.clear();
+        }
         let bytes_read = player.act(&op.action).await;
-        last = Outcome { bytes_read, ..Outcome::START };
-        for call in server.borrow_mut().log.drain(..) {
-            for line in lines(call.kind, call.bytes, call.not_there) {
-                *counts.entry(line).or_default().entry(order[piece % order.len()]).or_default() += 1.0;
+        last = Outcome {
+            bytes_read,
+            ..Outcome::START
+        };
+        let counted = player.mix.passes() > 0;
+        for call in server.borrow_mut().log.drain(..).filter(|_| counted) {
+            let piece = order[piece % order.len()];
+            let mut add = |line, amount| *counts.entry(line).or_default().entry(piece).or_default() += amount;
+            lines(call.kind, call.bytes, call.not_there)
+                .into_iter()
+                .for_each(|line| add(line, 1.0));
+            match call.kind {
+                CallKind::Read => add("bytes read", call.bytes as f64),
+                CallKind::Write => add("bytes written", call.bytes as f64),
+                _ => {}
             }
         }
     }
@@ -201,30 +279,98 @@ fn mean_pass() -> Counts {
         let server = server(CLIENTS);
         alone(passes(&server, client, &mut counts));
     }
-    let share = 1.0 / (CLIENTS as f64 * PASSES as f64);
-    counts.values_mut().flat_map(BTreeMap::values_mut).for_each(|count| *count *= share);
+    let share = 1.0 / (CLIENTS as f64 * (PASSES - 1) as f64);
+    counts
+        .values_mut()
+        .flat_map(BTreeMap::values_mut)
+        .for_each(|count| *count *= share);
     counts
 }
+
+/// How far a line may be from its fact, unless it is one of those that we know to miss.
+const COUNTS_SHARE: f64 = 0.05;
+const SIZES_SHARE: f64 = 0.10;
+
+/// Lines that the script's choices, not the cache, put off. Nearly all of the read and query lines is the data base of
+/// table files: in the captures it reads less often than it opens, and its 2,048-byte requests and 20 of its file queries
+/// pass one by one, as if its files lost their oplocks by being open twice (that is inferred; no source says it). Ours
+/// are open once, are cached, and are read at their headers. On the others depends which dirty pages lie next to each
+/// other, and so the sizes of short writes.
+const KNOWN_TO_MISS: [&str; 10] = [
+    "read",
+    "query file",
+    "read of 8,192",
+    "read of 2,048",
+    "read of 16,384",
+    "write of 4,096",
+    "write of 8 to 16 K",
+    "write of 2,048",
+    "write of 16 to 32 K",
+    "write of 8,192",
+];
 
 #[test]
 fn a_pass_of_the_disk_mix_is_on_the_wire_what_it_was_in_2004() {
     let counts = mean_pass();
-    println!("{counts:#?}");
-    let sum = |line: &str| counts.get(line).map_or(0.0, |pieces| pieces.values().sum::<f64>());
+    let sum = |line: &str| {
+        counts
+            .get(line)
+            .map_or(0.0, |pieces| pieces.values().sum::<f64>())
+    };
+    let mut wrong = Vec::new();
+    println!("{:24} {:>12} {:>12}", "once a pass", "2004", "ours");
     for (line, fact) in FACTS {
         let ours = sum(line);
-        println!("{line:24} {fact:8.1} {ours:8.1} {:+6.1} %", (ours / fact - 1.0) * 100.0);
+        let off = ours / fact - 1.0;
+        let share = if line.contains(" of ") {
+            SIZES_SHARE
+        } else {
+            COUNTS_SHARE
+        };
+        let misses = off.abs() > share;
+        let known = KNOWN_TO_MISS.contains(&line);
+        let mark = if misses { "misses" } else { "" };
+        println!("{line:24} {fact:12.1} {ours:12.1} {:+6.1} % {mark}", off * 100.0);
+        if misses && !known {
+            wrong.push(line);
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:?}; by piece: {counts:#?}");
 }
 
-/// The wire mix of 2004 and its sizes, once a pass.
-const FACTS: [(&str, f64); 31] = [
-    ("read", 962.6), ("open or create", 450.5), ("open failed", 163.0), ("close", 450.5), ("query path", 367.4),
-    ("query path -", 189.0), ("write", 303.1), ("delete", 124.0), ("find -", 111.0), ("find", 104.0),
-    ("query space", 102.0), ("query file", 97.0), ("set times", 50.0), ("flush", 43.0), ("rename", 26.0), ("lock", 2.0),
+/// The wire mix of 2004 and its sizes, once a pass (facts 3.4 and 3.5).
+const FACTS: [(&str, f64); 33] = [
+    ("bytes read", 11_410_671.0),
+    ("bytes written", 7_712_287.0),
+    ("read", 962.6),
+    ("open or create", 450.5),
+    ("open failed", 163.0),
+    ("close", 450.5),
+    ("query path", 367.4),
+    ("query path -", 189.0),
+    ("write", 303.1),
+    ("delete", 124.0),
+    ("find -", 111.0),
+    ("find", 104.0),
+    ("query space", 102.0),
+    ("query file", 97.0),
+    ("set times", 50.0),
+    ("flush", 43.0),
+    ("rename", 26.0),
+    ("lock", 2.0),
     ("unlock", 2.0),
-    ("read of 4,096", 644.5), ("read of 61,440", 129.0), ("read of 8,192", 36.0), ("read of 2,048", 36.0),
-    ("read of 16,384", 15.0), ("read of 32,768", 3.0),
-    ("write of 65,536", 96.0), ("write of 4,096", 77.0), ("write of 1", 57.0), ("write of 8 to 16 K", 16.0),
-    ("write of 2,048", 13.0), ("write of 16 to 32 K", 12.0), ("write of 8,192", 9.0), ("write of 32 to 65 K", 10.0),
+    ("read of 4,096", 644.5),
+    ("read of 61,440", 129.0),
+    ("read of 8,192", 36.0),
+    ("read of 2,048", 36.0),
+    ("read of 16,384", 15.0),
+    ("read of 32,768", 3.0),
+    ("write of 65,536", 96.0),
+    ("write of 4,096", 77.0),
+    ("write of 1", 57.0),
+    ("write of 8 to 16 K", 16.0),
+    ("write of 2,048", 13.0),
+    ("write of 16 to 32 K", 12.0),
+    ("write of 8,192", 9.0),
+    ("write of 32 to 65 K", 10.0),
 ];

@@ -63,7 +63,11 @@ fn a_write_back_that_a_break_wanted_and_the_server_refused_is_told_by_the_next_c
             while step.get() < 2 {
                 user.idle(MS).await;
             }
-            let read = Call::Read { handle, offset: 0, bytes: 10 };
+            let read = Call::Read {
+                handle,
+                offset: 0,
+                bytes: 10,
+            };
             assert_eq!(user.call(read).await, Err(Fault::NoSpace));
             assert_eq!(user.read(handle, 0, 10).await, [0; 10]);
         }),
@@ -134,14 +138,21 @@ fn a_refused_fetch_is_told_by_the_read_or_write_that_wanted_it() {
         let mut user = client(&server, 0, CacheOptions::default()).await;
         let handle = user.edit("one").await;
         server.borrow_mut().refusals.push(refuse(CallKind::Read, 1));
-        let read = Call::Read { handle, offset: 0, bytes: 65_534 };
+        let read = Call::Read {
+            handle,
+            offset: 0,
+            bytes: 65_534,
+        };
         assert_eq!(user.call(read).await, Err(Fault::NoSpace));
         assert_eq!(user.read(handle, 0, 65_534).await, [3; 65_534]);
         server.borrow_mut().refusals.push(refuse(CallKind::Read, 0));
         assert_eq!(user.try_write(handle, 100_000, b"abc").await, Err(Fault::NoSpace));
         user.write(handle, 100_000, b"abc").await;
         user.close(handle).await;
-        assert_eq!(&server.borrow().content("one").unwrap()[99_999..100_004], b"\x03abc\x03");
+        assert_eq!(
+            &server.borrow().content("one").unwrap()[99_999..100_004],
+            b"\x03abc\x03"
+        );
     });
 }
 

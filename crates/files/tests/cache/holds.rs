@@ -55,7 +55,9 @@ impl Server {
         let is_other = move |id: &OpenId| {
             let open = &self.opens[id];
             let lease = open.lease.map(|key| Owner::Lease(open.client, key.0));
-            open.node == Some(node) && open.access != Access::Attributes && (lease.is_none() || lease != owner)
+            open.node == Some(node)
+                && open.access != Access::Attributes
+                && (lease.is_none() || lease != owner)
         };
         self.opens.keys().copied().filter(is_other)
     }
@@ -116,7 +118,11 @@ impl Server {
             Owner::Open(id) => (self.opens[&id].client, Whom::Handle(self.opens[&id].handle)),
             Owner::Lease(client, key) => (client, Whom::Lease(LeaseKey(key))),
         };
-        let broken = Break { whom, to, acknowledge };
+        let broken = Break {
+            whom,
+            to,
+            acknowledge,
+        };
         if self.slow_breaks && !acknowledge {
             self.on_their_way.push((client, broken));
         } else {
@@ -158,10 +164,17 @@ impl Server {
         let shared = match *ask {
             _ if alone => wanted,
             Ask::Oplock(_) => least(wanted, Caching::READ),
-            _ => Caching { write: false, ..wanted },
+            _ => Caching {
+                write: false,
+                ..wanted
+            },
         };
         // Who reads from memory doesn't meet the locks of others.
-        let granted = if self.has_locks(node) { Caching::NONE } else { shared };
+        let granted = if self.has_locks(node) {
+            Caching::NONE
+        } else {
+            shared
+        };
         let Some(owner) = owner else { return granted };
         let granted = match self.hold(owner) {
             Some(hold) if hold.breaking.is_some() => return hold.caching,

@@ -40,7 +40,14 @@ fn the_extension_is_repeated_where_growth_passes_what_the_server_keeps_room_for(
         for piece in 0..5 {
             user.write(handle, piece * 4096, &[1; 4096]).await;
         }
-        let extended = ["write 4095+1", "query file", "write 12287+1", "query file", "write 20479+1", "query file"];
+        let extended = [
+            "write 4095+1",
+            "query file",
+            "write 12287+1",
+            "query file",
+            "write 20479+1",
+            "query file",
+        ];
         assert_eq!(passed(&server)[1..], extended);
     });
 }
@@ -92,7 +99,12 @@ fn bulk_reading_fetches_in_pairs_and_a_small_read_one_page() {
         for chunk in 0..2 {
             assert_eq!(user.read(handle, chunk * 65_534, 65_534).await.len(), 65_534);
         }
-        let pairs = ["read 0+61440", "read 61440+4096", "read 65536+61440", "read 126976+4096"];
+        let pairs = [
+            "read 0+61440",
+            "read 61440+4096",
+            "read 65536+61440",
+            "read 126976+4096",
+        ];
         assert_eq!(passed(&server)[1..], pairs);
         let handle = user.open("document").await;
         for offset in [0, 512, 24, 2048, 5000, 4090] {
@@ -121,7 +133,12 @@ fn reading_on_fetches_ahead_where_that_is_asked_for() {
         user.read(handle, 8192, 65_536).await;
         user.read(handle, 73_728, 1000).await;
         user.read(handle, 500_000, 10).await;
-        let reads = ["read 0+4096", "read 4096+69632", "read 73728+69632", "read 499712+4096"];
+        let reads = [
+            "read 0+4096",
+            "read 4096+69632",
+            "read 73728+69632",
+            "read 499712+4096",
+        ];
         assert_eq!(passed(&server)[1..], reads);
     });
 }
@@ -208,7 +225,10 @@ fn an_open_file_that_is_renamed_keeps_what_was_written() {
         assert_eq!(user.call(Call::Rename { from, to }).await, Ok(Reply::Done));
         user.write(handle, 4, b" more").await;
         passed(&server);
-        assert_eq!(user.try_open("old", Access::Read, Disposition::Open).await, Ok(None));
+        assert_eq!(
+            user.try_open("old", Access::Read, Disposition::Open).await,
+            Ok(None)
+        );
         let other = user.open("new").await;
         assert_eq!(user.read(other, 0, 9).await, b"text more");
         assert_eq!(passed(&server)[0], "open -");
@@ -265,17 +285,32 @@ fn a_locked_file_is_not_cached() {
         let handle = user.edit("one").await;
         user.write(handle, 4096, &[1; 100]).await;
         let (offset, bytes) = (0x7FFF_FF92, 1);
-        let lock = Call::Lock { handle, offset, bytes };
+        let lock = Call::Lock {
+            handle,
+            offset,
+            bytes,
+        };
         assert_eq!(user.call(lock).await, Ok(Reply::Done));
         user.read(handle, 10, 20).await;
         user.read(handle, 10, 20).await;
         user.write(handle, 30, b"abc").await;
-        let unlock = Call::Unlock { handle, offset, bytes };
+        let unlock = Call::Unlock {
+            handle,
+            offset,
+            bytes,
+        };
         assert_eq!(user.call(unlock).await, Ok(Reply::Done));
         user.read(handle, 10, 20).await;
         user.read(handle, 10, 20).await;
         let calls = [
-            "open", "read 4096+4096", "write 4096+4096", "lock", "read 10+20", "read 10+20", "write 30+3", "unlock",
+            "open",
+            "read 4096+4096",
+            "write 4096+4096",
+            "lock",
+            "read 10+20",
+            "read 10+20",
+            "write 30+3",
+            "unlock",
             "read 0+4096",
         ];
         assert_eq!(passed(&server), calls);
@@ -294,13 +329,33 @@ fn locks_of_files_that_may_not_be_written_stay_here_where_that_is_asked_for() {
         let mut user = client(&server, 0, free).await;
         let handle = user.open("one").await;
         let (offset, bytes) = (0, 10);
-        assert_eq!(user.call(Call::Lock { handle, offset, bytes }).await, Ok(Reply::Done));
+        assert_eq!(
+            user.call(Call::Lock {
+                handle,
+                offset,
+                bytes
+            })
+            .await,
+            Ok(Reply::Done)
+        );
         let other = user.open("one").await;
-        let read = Call::Read { handle: other, offset: 5, bytes: 1 };
+        let read = Call::Read {
+            handle: other,
+            offset: 5,
+            bytes: 1,
+        };
         assert_eq!(user.call(read).await, Err(Fault::LockConflict));
         user.read(handle, 0, 10).await;
         user.read(handle, 0, 10).await;
-        assert_eq!(user.call(Call::Unlock { handle, offset, bytes }).await, Ok(Reply::Done));
+        assert_eq!(
+            user.call(Call::Unlock {
+                handle,
+                offset,
+                bytes
+            })
+            .await,
+            Ok(Reply::Done)
+        );
         user.read(other, 5, 1).await;
         assert_eq!(passed(&server), ["open", "read 0+4096"]);
     });
@@ -317,12 +372,18 @@ fn an_open_for_attributes_closes_what_xp_keeps_and_joins_it_elsewhere() {
             user.close(handle).await;
             let looked = user.try_open("one", Access::Attributes, Disposition::Open).await;
             let handle = looked.unwrap().unwrap();
-            assert!(matches!(user.call(Call::QueryHandle { handle }).await, Ok(Reply::Info(_))));
+            assert!(matches!(
+                user.call(Call::QueryHandle { handle }).await,
+                Ok(Reply::Info(_))
+            ));
             user.close(handle).await;
         });
         passed(&server)
     };
-    assert_eq!(script(Redirector::Xp), ["open", "close", "open", "query file", "close"]);
+    assert_eq!(
+        script(Redirector::Xp),
+        ["open", "close", "open", "query file", "close"]
+    );
     assert_eq!(script(Redirector::Plain), ["open"]);
 }
 
@@ -336,8 +397,14 @@ fn look_ups_pass_each_time() {
             user.call(Call::QueryPath { path: "one" }).await.unwrap();
             user.call(Call::QueryPath { path: "none" }).await.unwrap();
             let (directory, pattern) = ("", "o*");
-            assert_eq!(user.call(Call::Find { directory, pattern }).await, Ok(Reply::Found { entries: 1 }));
-            assert_eq!(user.try_open("none", Access::Read, Disposition::Open).await, Ok(None));
+            assert_eq!(
+                user.call(Call::Find { directory, pattern }).await,
+                Ok(Reply::Found { entries: 1 })
+            );
+            assert_eq!(
+                user.try_open("none", Access::Read, Disposition::Open).await,
+                Ok(None)
+            );
             user.call(Call::QuerySpace).await.unwrap();
         }
         let once = ["query path", "query path -", "find", "open -", "query space"];
@@ -361,7 +428,10 @@ fn handles_beyond_the_limit_are_closed_the_oldest_first() {
             let handle = user.open(&format!("file{number}")).await;
             user.close(handle).await;
         }
-        assert_eq!(passed(&server), ["open", "open", "open", "close", "open", "close"]);
+        assert_eq!(
+            passed(&server),
+            ["open", "open", "open", "close", "open", "close"]
+        );
         // The last two are kept: opening them asks nothing.
         for number in [2, 3] {
             let handle = user.open(&format!("file{number}")).await;
@@ -411,7 +481,14 @@ fn without_oplocks_everything_passes() {
         user.read(handle, 0, 20).await;
         user.call(Call::QueryHandle { handle }).await.unwrap();
         user.close(handle).await;
-        let calls = ["open", "write 10+3", "read 0+20", "read 0+20", "query file", "close"];
+        let calls = [
+            "open",
+            "write 10+3",
+            "read 0+20",
+            "read 0+20",
+            "query file",
+            "close",
+        ];
         assert_eq!(passed(&server), calls);
     });
 }
@@ -431,7 +508,10 @@ fn with_room_for_little_dirty_pages_go_out_before_the_close() {
         for (number, piece) in data.chunks(10_000).enumerate() {
             user.write(handle, number as u64 * 10_000, piece).await;
         }
-        let before_close = passed(&server).iter().filter(|call| call.ends_with("+65536")).count();
+        let before_close = passed(&server)
+            .iter()
+            .filter(|call| call.ends_with("+65536"))
+            .count();
         assert!(before_close >= 30, "{before_close}");
         assert_eq!(user.read(handle, 0, 3_000_000).await, data);
         user.close(handle).await;

@@ -3,16 +3,25 @@
 use crate::clock::{now, run, Task};
 use crate::connection::Connection;
 use crate::server::{Logged, Server};
-use dyno_files::{
-    Access, Ask, Cache, CacheOptions, Call, CallKind, Disposition, Files, Handle, Open, Reply,
-};
+use dyno_files::{Access, Ask, Cache, CacheOptions, Call, CallKind, Disposition, Files, Handle, Open, Reply};
 use dyno_measure::{Failure, Fault};
+use proptest::prelude::ProptestConfig;
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
 pub type Shared = Rc<RefCell<Server>>;
 pub type Cached = Cache<Connection>;
+
+/// A few cases of a property, so that tests stay quick; as many as PROPTEST_CASES says where that is set.
+pub fn some_cases() -> ProptestConfig {
+    let any = ProptestConfig::default();
+    ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").map_or(64, |_| any.cases),
+        failure_persistence: None,
+        ..any
+    }
+}
 
 /// A server for so many clients.
 pub fn server(clients: usize) -> Shared {
@@ -85,17 +94,16 @@ impl User {
     }
 
     pub async fn try_write(&mut self, handle: Handle, offset: u64, data: &[u8]) -> Result<Reply, Fault> {
-        let call = Call::Write {
-            handle,
-            offset,
-            data,
-        };
+        let call = Call::Write { handle, offset, data };
         self.call(call).await
     }
 
     pub async fn write(&mut self, handle: Handle, offset: u64, data: &[u8]) {
         let bytes = u32::try_from(data.len()).unwrap();
-        assert_eq!(self.try_write(handle, offset, data).await, Ok(Reply::Written { bytes }));
+        assert_eq!(
+            self.try_write(handle, offset, data).await,
+            Ok(Reply::Written { bytes })
+        );
     }
 
     pub async fn read(&mut self, handle: Handle, offset: u64, bytes: u32) -> Vec<u8> {

@@ -3,41 +3,13 @@
 //! its contents are those of some order of the calls. Not for: protocols, time, or being fast.
 
 use crate::clock::note_event;
-use crate::holds::{lacks, minus_write, Hold, Owner};
+use crate::holds::{lacks, Hold};
+use crate::request::Request;
 use dyno_files::{
-    Access, Ask, Break, CallId, CallKind, Caching, Disposition, Handle, Info, LeaseKey, Reply, SpaceInfo, Whom,
+    Access, Ask, Break, Caching, CallId, CallKind, Handle, Info, LeaseKey, Reply, SpaceInfo, Whom,
 };
 use dyno_measure::{Failure, Fault};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// A call with its strings and data, as it waits at the server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
-    Open {
-        path: String,
-        access: Access,
-        disposition: Disposition,
-        delete_on_close: bool,
-        directory: bool,
-        ask: Ask,
-    },
-    Close(Handle),
-    Read(Handle, u64, u32),
-    Write(Handle, u64, Vec<u8>),
-    Flush(Handle),
-    Lock(Handle, u64, u64),
-    Unlock(Handle, u64, u64),
-    QueryHandle(Handle),
-    SetEnd(Handle, u64),
-    SetTimes(Handle),
-    QueryPath(String),
-    QuerySpace,
-    Find(String, String),
-    Rename(String, String),
-    Delete(String),
-    MakeDirectory(String),
-    RemoveDirectory(String),
-}
 
 /// What a client is sent.
 #[derive(Debug)]
@@ -70,7 +42,7 @@ pub struct Refusal {
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) data: Vec<u8>,
-    delete_pending: bool,
+    pub(crate) delete_pending: bool,
     pub(crate) read_only: bool,
     locks: Vec<(OpenId, u64, u64)>,
 }
@@ -104,7 +76,7 @@ type Answer = (Result<Reply, Failure>, Vec<u8>);
 pub struct Server {
     pub(crate) nodes: Vec<Node>,
     pub(crate) names: BTreeMap<String, NodeId>,
-    directories: BTreeSet<String>,
+    pub(crate) directories: BTreeSet<String>,
     pub(crate) opens: BTreeMap<OpenId, Opened>,
     pub(crate) leases: BTreeMap<(usize, u128), Hold>,
     pub(crate) sides: Vec<Side>,
@@ -129,57 +101,6 @@ pub struct Server {
     pub by_hand: bool,
     /// Answers to breaks that nobody has asked for.
     pub wrong_answers: u64,
-}
-
-/// Whether a find's pattern matches.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern.first(), name.first()) {
-        (None, None) => true,
-        (Some(b'*'), _) => matches(&pattern[1..], name) || (!name.is_empty() && matches(pattern, &name[1..])),
-        (Some(b'?'), Some(_)) => matches(&pattern[1..], &name[1..]),
-        (Some(one), Some(other)) if one == other => matches(&pattern[1..], &name[1..]),
-        _ => false,
-    }
-}
-
-fn split(key: &str) -> (&str, &str) {
-    key.rsplit_once('/').unwrap_or(("", key))
-}
-
-impl Request {
-    pub fn kind(&self) -> CallKind {
-        match self {
-            Self::Open { disposition, .. } => match disposition {
-                Disposition::Open | Disposition::Overwrite => CallKind::Open,
-                _ => CallKind::Create,
-            },
-            Self::Close(..) => CallKind::Close,
-            Self::Read(..) => CallKind::Read,
-            Self::Write(..) => CallKind::Write,
-            Self::Flush(..) => CallKind::Flush,
-            Self::Lock(..) => CallKind::Lock,
-            Self::Unlock(..) => CallKind::Unlock,
-            Self::QueryHandle(..) => CallKind::QueryHandle,
-            Self::SetEnd(..) => CallKind::SetEnd,
-            Self::SetTimes(..) => CallKind::SetTimes,
-            Self::QueryPath(..) => CallKind::QueryPath,
-            Self::QuerySpace => CallKind::QuerySpace,
-            Self::Find(..) => CallKind::Find,
-            Self::Rename(..) => CallKind::Rename,
-            Self::Delete(..) => CallKind::Delete,
-            Self::MakeDirectory(..) => CallKind::MakeDirectory,
-            Self::RemoveDirectory(..) => CallKind::RemoveDirectory,
-        }
-    }
-
-    fn extent(&self) -> (u64, u64) {
-        match self {
-            Self::Read(_, offset, bytes) => (*offset, u64::from(*bytes)),
-            Self::Write(_, offset, data) => (*offset, data.len() as u64),
-            Self::Lock(_, offset, bytes) | Self::Unlock(_, offset, bytes) => (*offset, *bytes),
-            _ => (0, 0),
-        }
-    }
 }
 
 impl Server {
@@ -233,7 +154,12 @@ impl Server {
         self.sides[client].connected = false;
         self.sides[client].inbox.clear();
         self.waiting.retain(|(of, ..)| *of != client);
-        let own: Vec<OpenId> = self.opens.iter().filter(|(_, open)| open.client == client).map(|(id, _)| *id).collect();
+        let own: Vec<OpenId> = self
+            .opens
+            .iter()
+            .filter(|(_, open)| open.client == client)
+            .map(|(id, _)| *id)
+            .collect();
         own.into_iter().for_each(|id| self.drop_open(id));
         self.sides[client].handles.clear();
         note_event();
@@ -275,7 +201,10 @@ impl Server {
         if self.held.contains(&request.kind()) {
             return false;
         }
-        let Some((result, data)) = self.refused(client, &request).or_else(|| self.attempt(client, &request)) else {
+        let Some((result, data)) = self
+            .refused(client, &request)
+            .or_else(|| self.attempt(client, &request))
+        else {
             return false;
         };
         self.waiting.remove(place);
@@ -287,7 +216,9 @@ impl Server {
             bytes,
             not_there: matches!(result, Ok(Reply::NotThere | Reply::Found { entries: 0 })),
         });
-        self.sides[client].inbox.push_back(Message::Ended(id, result, data));
+        self.sides[client]
+            .inbox
+            .push_back(Message::Ended(id, result, data));
         note_event();
         true
     }
@@ -340,7 +271,11 @@ impl Server {
     }
 
     fn open_of(&self, client: usize, handle: Handle) -> Result<OpenId, Failure> {
-        let id = self.sides[client].handles.get(handle.0 as usize).copied().flatten();
+        let id = self.sides[client]
+            .handles
+            .get(handle.0 as usize)
+            .copied()
+            .flatten();
         id.ok_or_else(|| Fault::SessionLost.into())
     }
 
@@ -350,7 +285,7 @@ impl Server {
         Ok((id, node))
     }
 
-    fn info(&self, node: NodeId) -> Info {
+    pub(crate) fn info(&self, node: NodeId) -> Info {
         let node = &self.nodes[node];
         let bytes = node.data.len() as u64;
         Info {
@@ -361,60 +296,7 @@ impl Server {
         }
     }
 
-    fn open(&mut self, client: usize, request: &Request) -> Option<Result<Reply, Failure>> {
-        let Request::Open { path, access, disposition, delete_on_close, directory, ask } = request else {
-            unreachable!("called with an open");
-        };
-        let key = path.to_ascii_lowercase();
-        if *directory {
-            if !self.directories.contains(&key) {
-                return Some(Ok(Reply::NotThere));
-            }
-            let handle = self.add_open(client, None, *access, false, None);
-            return Some(Ok(opened(handle, Caching::NONE, false, Info { directory: true, ..Info::default() })));
-        }
-        let found = self.names.get(&key).copied();
-        let makes = matches!(disposition, Disposition::Create | Disposition::OpenIf | Disposition::OverwriteIf);
-        let empties = matches!(disposition, Disposition::Overwrite | Disposition::OverwriteIf);
-        let owner = match ask {
-            Ask::Lease(key, _) => Some(Owner::Lease(client, key.0)),
-            _ => None,
-        };
-        let node = match found {
-            None if !makes => return Some(Ok(Reply::NotThere)),
-            None if !self.directories.contains(split(&key).0) => return Some(Err(Fault::NotFound.into())),
-            None => {
-                self.nodes.push(Node::default());
-                self.names.insert(key, self.nodes.len() - 1);
-                self.nodes.len() - 1
-            }
-            Some(_) if *disposition == Disposition::Create => return Some(Err(Fault::AlreadyThere.into())),
-            Some(node) if self.nodes[node].delete_pending => return Some(Err(Fault::AccessDenied.into())),
-            Some(node) => {
-                let deletes = *access == Access::Delete || *delete_on_close;
-                let looks = *access == Access::Attributes && !empties;
-                if !looks && self.break_for_open(node, owner, empties, deletes && !self.share_delete) {
-                    return None;
-                }
-                if deletes && !self.share_delete && self.others(node, owner).next().is_some() {
-                    return Some(Err(Fault::SharingViolation.into()));
-                }
-                if empties {
-                    self.nodes[node].data.clear();
-                }
-                node
-            }
-        };
-        let granted = match *access {
-            Access::Attributes => Caching::NONE,
-            _ => self.grant(node, client, ask),
-        };
-        let handle = self.add_open(client, Some(node), *access, *delete_on_close, Some((*ask, granted)));
-        let info = self.info(node);
-        Some(Ok(opened(handle, granted, found.is_none(), info)))
-    }
-
-    fn add_open(
+    pub(crate) fn add_open(
         &mut self,
         client: usize,
         node: Option<NodeId>,
@@ -537,27 +419,11 @@ impl Server {
 
     fn query(&self, client: usize, handle: Handle) -> Result<Reply, Failure> {
         let id = self.open_of(client, handle)?;
-        Ok(Reply::Info(self.opens[&id].node.map_or_else(Info::default, |node| self.info(node))))
-    }
-
-    fn query_path(&self, path: &str) -> Reply {
-        let key = path.to_ascii_lowercase();
-        if self.directories.contains(&key) {
-            return Reply::Info(Info { directory: true, ..Info::default() });
-        }
-        self.names.get(&key).map_or(Reply::NotThere, |node| Reply::Info(self.info(*node)))
-    }
-
-    fn find(&self, directory: &str, pattern: &str) -> Reply {
-        let (directory, pattern) = (directory.to_ascii_lowercase(), pattern.to_ascii_lowercase());
-        let names = self.names.keys().chain(self.directories.iter().filter(|name| !name.is_empty()));
-        let found = names.filter(|key| {
-            let (parent, name) = split(key);
-            parent == directory && matches(pattern.as_bytes(), name.as_bytes())
-        });
-        Reply::Found {
-            entries: u32::try_from(found.count()).unwrap(),
-        }
+        Ok(Reply::Info(
+            self.opens[&id]
+                .node
+                .map_or_else(Info::default, |node| self.info(node)),
+        ))
     }
 
     fn close(&mut self, client: usize, handle: Handle) -> Result<Reply, Failure> {
@@ -568,7 +434,9 @@ impl Server {
     }
 
     fn drop_open(&mut self, id: OpenId) {
-        let Some(open) = self.opens.remove(&id) else { return };
+        let Some(open) = self.opens.remove(&id) else {
+            return;
+        };
         if let Some(key) = open.lease {
             let shared = |other: &Opened| other.client == open.client && other.lease == Some(key);
             if !self.opens.values().any(shared) {
@@ -581,59 +449,6 @@ impl Server {
         let is_last = self.opens.values().all(|other| other.node != Some(node));
         if is_last && self.nodes[node].delete_pending {
             self.names.retain(|_, named| *named != node);
-        }
-    }
-
-    fn rename(&mut self, from: &str, to: &str) -> Option<Result<Reply, Failure>> {
-        let (from, to) = (from.to_ascii_lowercase(), to.to_ascii_lowercase());
-        let Some(&node) = self.names.get(&from) else {
-            return Some(Err(Fault::NotFound.into()));
-        };
-        if self.names.contains_key(&to) {
-            return Some(Err(Fault::AlreadyThere.into()));
-        }
-        if self.break_for_open(node, None, false, true) {
-            return None;
-        }
-        if !self.share_delete && self.others(node, None).next().is_some() {
-            return Some(Err(Fault::SharingViolation.into()));
-        }
-        self.names.remove(&from);
-        self.names.insert(to, node);
-        Some(Ok(Reply::Done))
-    }
-
-    fn delete(&mut self, path: &str) -> Option<Result<Reply, Failure>> {
-        let key = path.to_ascii_lowercase();
-        let Some(&node) = self.names.get(&key) else {
-            return Some(Err(Fault::NotFound.into()));
-        };
-        if self.nodes[node].delete_pending {
-            return Some(Err(Fault::AccessDenied.into()));
-        }
-        if self.break_for_open(node, None, false, true) {
-            return None;
-        }
-        if !self.share_delete && self.others(node, None).next().is_some() {
-            return Some(Err(Fault::SharingViolation.into()));
-        }
-        if self.opens.values().any(|open| open.node == Some(node)) {
-            self.nodes[node].delete_pending = true;
-        } else {
-            self.names.remove(&key);
-        }
-        Some(Ok(Reply::Done))
-    }
-
-    fn remove_directory(&mut self, path: &str) -> Result<Reply, Failure> {
-        let key = path.to_ascii_lowercase();
-        let below = format!("{key}/");
-        if self.names.keys().any(|name| name.starts_with(&below)) {
-            return Err(Fault::ErrorStatus.into());
-        }
-        match self.directories.remove(&key) {
-            true => Ok(Reply::Done),
-            false => Err(Fault::NotFound.into()),
         }
     }
 
@@ -653,7 +468,11 @@ impl Server {
     /// Sends a break that nothing is the reason of.
     pub fn send_break(&mut self, client: usize, whom: Whom, to: Caching) {
         let acknowledge = true;
-        let broken = Break { whom, to, acknowledge };
+        let broken = Break {
+            whom,
+            to,
+            acknowledge,
+        };
         self.sides[client].inbox.push_back(Message::Break(broken));
         note_event();
     }
@@ -663,7 +482,8 @@ impl Server {
         let hold = match whom {
             Whom::Handle(handle) => {
                 let id = self.open_of(client, handle).ok();
-                id.and_then(|id| self.opens.get_mut(&id)).and_then(|open| open.hold.as_mut())
+                id.and_then(|id| self.opens.get_mut(&id))
+                    .and_then(|open| open.hold.as_mut())
             }
             Whom::Lease(key) => self.leases.get_mut(&(client, key.0)),
         };
@@ -678,28 +498,5 @@ impl Server {
         }
         note_event();
         self.carry_out_all();
-    }
-
-    /// Breaks what stands against another open of a file; true where an answer has to come first.
-    fn break_for_open(&mut self, node: NodeId, owner: Option<Owner>, empties: bool, deletes: bool) -> bool {
-        let mut waits = false;
-        for other in self.holders(node, owner) {
-            let has = self.hold(other).expect("is a holder").caching;
-            let mut to = if has.write { minus_write(other, has) } else { has };
-            if deletes {
-                to.handle = false;
-            }
-            waits |= self.break_to(other, if empties { Caching::NONE } else { to });
-        }
-        waits
-    }
-}
-
-fn opened(handle: Handle, granted: Caching, created: bool, info: Info) -> Reply {
-    Reply::Opened {
-        handle,
-        granted,
-        created,
-        info,
     }
 }

@@ -14,18 +14,53 @@ pub const NAMES: usize = 3;
 /// What one step asks for.
 #[derive(Debug, Clone, Copy)]
 pub enum Act {
-    Open { slot: usize, name: usize, access: Access, disposition: Disposition },
-    Close { slot: usize },
-    Read { slot: usize, offset: u64, bytes: u32 },
-    Write { slot: usize, offset: u64, bytes: u32 },
-    SetEnd { slot: usize, bytes: u64 },
-    Flush { slot: usize },
-    Query { slot: usize },
-    Lock { slot: usize, offset: u64, bytes: u64 },
-    QueryPath { name: usize },
-    Delete { name: usize },
-    Rename { from: usize, to: usize },
-    Idle { ms: u64 },
+    Open {
+        slot: usize,
+        name: usize,
+        access: Access,
+        disposition: Disposition,
+    },
+    Close {
+        slot: usize,
+    },
+    Read {
+        slot: usize,
+        offset: u64,
+        bytes: u32,
+    },
+    Write {
+        slot: usize,
+        offset: u64,
+        bytes: u32,
+    },
+    SetEnd {
+        slot: usize,
+        bytes: u64,
+    },
+    Flush {
+        slot: usize,
+    },
+    Query {
+        slot: usize,
+    },
+    Lock {
+        slot: usize,
+        offset: u64,
+        bytes: u64,
+    },
+    QueryPath {
+        name: usize,
+    },
+    Delete {
+        name: usize,
+    },
+    Rename {
+        from: usize,
+        to: usize,
+    },
+    Idle {
+        ms: u64,
+    },
 }
 
 /// One step of one client.
@@ -110,7 +145,11 @@ pub struct Stage {
 enum Expected {
     /// `bytes`: None through a handle for attributes alone, which breaks nothing: a server tells such a one what it has,
     /// and another client may have more.
-    Opened { node: usize, bytes: Option<u64>, created: bool },
+    Opened {
+        node: usize,
+        bytes: Option<u64>,
+        created: bool,
+    },
     NotThere,
     Refused(Fault),
     Data(Vec<u8>),
@@ -153,7 +192,11 @@ impl Stage {
     }
 
     fn is_open(&self, node: usize) -> bool {
-        self.slots.iter().flatten().flatten().any(|holding| holding.node == node)
+        self.slots
+            .iter()
+            .flatten()
+            .flatten()
+            .any(|holding| holding.node == node)
     }
 
     /// Whether what a handle wants is locked by another handle.
@@ -161,10 +204,14 @@ impl Stage {
         let own = self.holding(client, slot).expect("applies");
         let others = self.slots.iter().enumerate().flat_map(|(of, slots)| {
             let is_other = move |place: &usize| (of, *place) != (client, slot);
-            slots.iter().enumerate().filter_map(move |(place, held)| held.filter(|_| is_other(&place)))
+            slots
+                .iter()
+                .enumerate()
+                .filter_map(move |(place, held)| held.filter(|_| is_other(&place)))
         });
         let forbids = |other: &Holding| {
-            let overlaps = |(from, long): (u64, u64)| from < offset + u64::from(bytes) && offset < from + long;
+            let overlaps =
+                |(from, long): (u64, u64)| from < offset + u64::from(bytes) && offset < from + long;
             other.node == own.node && bytes > 0 && other.locked.is_some_and(overlaps)
         };
         others.into_iter().any(|other| forbids(&other))
@@ -196,7 +243,10 @@ impl Stage {
     }
 
     fn expect_open(&mut self, name: usize, access: Access, disposition: Disposition) -> Expected {
-        let makes = matches!(disposition, Disposition::Create | Disposition::OpenIf | Disposition::OverwriteIf);
+        let makes = matches!(
+            disposition,
+            Disposition::Create | Disposition::OpenIf | Disposition::OverwriteIf
+        );
         let node = match self.names[name] {
             None if !makes => return Expected::NotThere,
             Some(_) if disposition == Disposition::Create => return Expected::Refused(Fault::AlreadyThere),
@@ -225,7 +275,12 @@ impl Stage {
     fn expect(&mut self, step: &Step, content: &[u8]) -> Expected {
         let node = |stage: &Self, slot: usize| stage.holding(step.client, slot).expect("applies").node;
         match step.act {
-            Act::Open { name, access, disposition, .. } => self.expect_open(name, access, disposition),
+            Act::Open {
+                name,
+                access,
+                disposition,
+                ..
+            } => self.expect_open(name, access, disposition),
             Act::Read { slot, offset, bytes } if self.meets_lock(step.client, slot, offset, bytes) => {
                 Expected::Refused(Fault::LockConflict)
             }
@@ -298,18 +353,26 @@ impl Stage {
 
 /// What the `number`th step writes: no two steps the same.
 fn content(number: usize, bytes: u32) -> Vec<u8> {
-    (0..bytes as usize).map(|place| (number * 31 + place * 7 + place / 251) as u8).collect()
+    (0..bytes as usize)
+        .map(|place| (number * 31 + place * 7 + place / 251) as u8)
+        .collect()
 }
 
 /// Whether an answer is the one expected.
 fn agrees(expected: &Expected, result: &Result<Reply, Failure>, data: &[u8]) -> bool {
     match (expected, result) {
-        (Expected::Opened { bytes, created, .. }, Ok(Reply::Opened { info, created: was, .. })) => {
-            bytes.is_none_or(|bytes| info.bytes == bytes) && was == created
-        }
-        (Expected::NotThere, Ok(Reply::NotThere)) | (Expected::Done, Ok(Reply::Done | Reply::Written { .. })) => true,
+        (
+            Expected::Opened { bytes, created, .. },
+            Ok(Reply::Opened {
+                info, created: was, ..
+            }),
+        ) => bytes.is_none_or(|bytes| info.bytes == bytes) && was == created,
+        (Expected::NotThere, Ok(Reply::NotThere))
+        | (Expected::Done, Ok(Reply::Done | Reply::Written { .. })) => true,
         (Expected::Refused(fault), Err(failure)) => failure.fault == *fault,
-        (Expected::Data(expected), Ok(Reply::Read { bytes })) => expected == data && *bytes as usize == data.len(),
+        (Expected::Data(expected), Ok(Reply::Read { bytes })) => {
+            expected == data && *bytes as usize == data.len()
+        }
         (Expected::Bytes(expected), Ok(Reply::Info(info))) => info.bytes == *expected,
         (Expected::Found(found), Ok(reply)) => *found == matches!(reply, Reply::Info(_)),
         _ => false,
@@ -325,12 +388,16 @@ async fn ask<F: Files>(
     let held = |slot: usize| stage.borrow().holding(step.client, slot).expect("applies").handle;
     let path = |name: usize| stage.borrow().path(name);
     let (one, other) = match step.act {
-        Act::Open { name, .. } | Act::QueryPath { name } | Act::Delete { name } => (path(name), String::new()),
+        Act::Open { name, .. } | Act::QueryPath { name } | Act::Delete { name } => {
+            (path(name), String::new())
+        }
         Act::Rename { from, to } => (path(from), path(to)),
         _ => Default::default(),
     };
     let call = match step.act {
-        Act::Open { access, disposition, .. } => Call::Open(Open {
+        Act::Open {
+            access, disposition, ..
+        } => Call::Open(Open {
             path: &one,
             access,
             disposition,
@@ -339,19 +406,39 @@ async fn ask<F: Files>(
             ask: Ask::Nothing,
         }),
         Act::Close { slot } => Call::Close { handle: held(slot) },
-        Act::Read { slot, offset, bytes } => Call::Read { handle: held(slot), offset, bytes },
-        Act::Write { slot, offset, .. } => Call::Write { handle: held(slot), offset, data: content },
-        Act::SetEnd { slot, bytes } => Call::SetEnd { handle: held(slot), bytes },
+        Act::Read { slot, offset, bytes } => Call::Read {
+            handle: held(slot),
+            offset,
+            bytes,
+        },
+        Act::Write { slot, offset, .. } => Call::Write {
+            handle: held(slot),
+            offset,
+            data: content,
+        },
+        Act::SetEnd { slot, bytes } => Call::SetEnd {
+            handle: held(slot),
+            bytes,
+        },
         Act::Flush { slot } => Call::Flush { handle: held(slot) },
         Act::Query { slot } => Call::QueryHandle { handle: held(slot) },
-        Act::Lock { slot, offset, bytes } => Call::Lock { handle: held(slot), offset, bytes },
+        Act::Lock { slot, offset, bytes } => Call::Lock {
+            handle: held(slot),
+            offset,
+            bytes,
+        },
         Act::QueryPath { .. } => Call::QueryPath { path: &one },
         Act::Delete { .. } => Call::Delete { path: &one },
-        Act::Rename { .. } => Call::Rename { from: &one, to: &other },
+        Act::Rename { .. } => Call::Rename {
+            from: &one,
+            to: &other,
+        },
         Act::Idle { .. } => unreachable!("isn't a call"),
     };
     let mut data = Vec::new();
-    let result = files.call(&call, &mut |piece: &[u8]| data.extend_from_slice(piece)).await;
+    let result = files
+        .call(&call, &mut |piece: &[u8]| data.extend_from_slice(piece))
+        .await;
     (result, data)
 }
 
@@ -362,7 +449,10 @@ async fn perform<F: Files>(files: &mut F, stage: &Rc<RefCell<Stage>>, now: fn() 
         (stage.next, stage.steps[stage.next])
     };
     if let Act::Idle { ms } = step.act {
-        files.idle_until(now() + ms * 1_000_000).await.expect("no session ends here");
+        files
+            .idle_until(now() + ms * 1_000_000)
+            .await
+            .expect("no session ends here");
     } else if stage.borrow().applies(&step) {
         let bytes = match step.act {
             Act::Write { bytes, .. } => bytes,
@@ -377,7 +467,9 @@ async fn perform<F: Files>(files: &mut F, stage: &Rc<RefCell<Stage>>, now: fn() 
                 Expected::Data(expected) => expected.iter().zip(&data).position(|(one, other)| one != other),
                 _ => None,
             };
-            stage.wrong = Some(format!("step {number} {step:?}: {result:?}, first other byte at {other:?}"));
+            stage.wrong = Some(format!(
+                "step {number} {step:?}: {result:?}, first other byte at {other:?}"
+            ));
         }
         let handle = match result {
             Ok(Reply::Opened { handle, .. }) => Some(handle),
@@ -416,7 +508,10 @@ pub async fn play<F: Files>(
             return files;
         } else {
             let _ = is_over;
-            files.idle_until(now() + slice_ns).await.expect("no session ends here");
+            files
+                .idle_until(now() + slice_ns)
+                .await
+                .expect("no session ends here");
         }
     }
 }
@@ -437,7 +532,10 @@ pub async fn inspect<F: Files>(mut files: F, stage: &Rc<RefCell<Stage>>) -> Resu
             delete_on_close: false,
             ask: Ask::Nothing,
         });
-        let reply = files.call(&open, &mut |_: &[u8]| {}).await.map_err(|failure| failure.to_string())?;
+        let reply = files
+            .call(&open, &mut |_: &[u8]| {})
+            .await
+            .map_err(|failure| failure.to_string())?;
         let Reply::Opened { handle, .. } = reply else {
             if expected.is_some() {
                 return Err(format!("{path} is not there"));
@@ -445,8 +543,14 @@ pub async fn inspect<F: Files>(mut files: F, stage: &Rc<RefCell<Stage>>) -> Resu
             continue;
         };
         let mut data = Vec::new();
-        let call = Call::Read { handle, offset: 0, bytes: 1 << 20 };
-        let read = files.call(&call, &mut |piece: &[u8]| data.extend_from_slice(piece)).await;
+        let call = Call::Read {
+            handle,
+            offset: 0,
+            bytes: 1 << 20,
+        };
+        let read = files
+            .call(&call, &mut |piece: &[u8]| data.extend_from_slice(piece))
+            .await;
         read.map_err(|failure| failure.to_string())?;
         if expected.as_deref() != Some(&data) {
             return Err(format!("{path} has other contents in the end"));

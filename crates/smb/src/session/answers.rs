@@ -15,8 +15,6 @@ use dyno_files::{Break, Caching, Info, LeaseKey, Reply, SpaceInfo, Whom};
 use dyno_measure::Failure;
 use std::ops::Range;
 
-/// Of a message that answers no request (MS-SMB2 2.2.23).
-const NO_REQUEST: u64 = u64::MAX;
 /// Times that a server may say of one request that it goes on. It has to say so once; each further one says nothing.
 const MAX_INTERIMS: u32 = 8;
 
@@ -49,7 +47,7 @@ impl Conversation {
         bytes: &[u8],
     ) -> Result<Option<Told>, Failure> {
         let part = &bytes[range.clone()];
-        if header.message_id == NO_REQUEST {
+        if header.answers_nothing() {
             return Ok(self.break_came(header, part)?.map(Told::Break));
         }
         let is_it = |request: &super::conversation::Outstanding| request.message_id == header.message_id;

@@ -77,7 +77,8 @@ impl Protection {
         Ok(())
     }
 
-    /// Decrypts the message that `inbox` has just begun, where it must be.
+    /// Decrypts the message that `inbox` has just begun, where it must be. The announcement of a break belongs to no
+    /// session (MS-SMB2 3.3.4.6, 3.3.4.7), and so comes plain; all that it can do is to make us give caching up.
     ///
     /// # Errors
     /// Where encryption was agreed on and it isn't, or does not open; or the other way about.
@@ -85,7 +86,8 @@ impl Protection {
         let Some(rest) = inbox.rest() else {
             return Ok(());
         };
-        let is_encrypted = inbox.bytes()[rest.clone()].starts_with(&TRANSFORM_ID);
+        let message = &inbox.bytes()[rest.clone()];
+        let is_encrypted = message.starts_with(&TRANSFORM_ID);
         let Some((_, opener)) = &self.cipher else {
             return if is_encrypted {
                 Err(Fault::MalformedMessage.into())
@@ -94,7 +96,12 @@ impl Protection {
             };
         };
         if !is_encrypted {
-            return Err(Fault::WrongSignature.into());
+            let header = Header::parse(message)?;
+            return if header.answers_nothing() && header.next == 0 {
+                Ok(())
+            } else {
+                Err(Fault::WrongSignature.into())
+            };
         }
         let plain_bytes = opener
             .open(session_id, inbox.bytes_mut(rest.clone()))

@@ -124,6 +124,12 @@ impl Header {
         }
     }
 
+    /// Whether it is the server's own announcement, and no response to a request (MS-SMB2 2.2.23).
+    #[must_use]
+    pub fn answers_nothing(&self) -> bool {
+        self.message_id == u64::MAX
+    }
+
     /// Whether `flag` is set.
     #[must_use]
     pub fn has(&self, flag: u32) -> bool {

@@ -3,9 +3,11 @@
 
 use crate::client::{beside, create, existing, fault, fresh_path, options, run, Client};
 use crate::samba::Samba;
-use dyno_files::{Access, Ask, Break, Call, Caching, Disposition, Event, FileClient, LeaseKey, Open, Reply, Whom};
+use dyno_files::{
+    Access, Ask, Break, Caching, Call, Disposition, Event, FileClient, LeaseKey, Open, Reply, Whom,
+};
 use dyno_measure::{monotonic_ns, Fault};
-use dyno_smb::{Dialect, Options};
+use dyno_smb::{Dialect, Encryption, Options, Signing};
 use std::sync::Arc;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -57,8 +59,16 @@ async fn check(samba: &Arc<Samba>, first: &mut Client, ask: Ask, granted: Cachin
     };
     assert_eq!(first.call(&write).await, Ok(Reply::Written { bytes: 9 }));
     assert!(!second.is_finished(), "the other waits until it is let in");
-    first.session.acknowledge(broken.whom, broken.to).await.expect("the session goes on");
-    assert_eq!(second.join().expect("it opens"), 9, "the other sees what was kept back");
+    first
+        .session
+        .acknowledge(broken.whom, broken.to)
+        .await
+        .expect("the session goes on");
+    assert_eq!(
+        second.join().expect("it opens"),
+        9,
+        "the other sees what was kept back"
+    );
     first.close(handle).await;
 }
 
@@ -67,7 +77,9 @@ fn an_exclusive_or_batch_oplock_gives_way_to_another_client() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         for dialect in Dialect::ALL {
-            let mut first = Client::try_connect(&executor, &samba, of(dialect)).await.expect("a session");
+            let mut first = Client::try_connect(&executor, &samba, of(dialect))
+                .await
+                .expect("a session");
             for caching in [Caching::ALL, Caching::READ_WRITE] {
                 check(&samba, &mut first, Ask::Oplock(caching), caching, Caching::READ).await;
             }
@@ -80,11 +92,47 @@ fn a_lease_gives_way_as_far_as_it_must() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         for dialect in [Dialect::Smb210, Dialect::Smb300, Dialect::Smb302, Dialect::Smb311] {
-            let mut first = Client::try_connect(&executor, &samba, of(dialect)).await.expect("a session");
-            let cases = [(Caching::ALL, Caching::READ_HANDLE), (Caching::READ_WRITE, Caching::READ)];
+            let mut first = Client::try_connect(&executor, &samba, of(dialect))
+                .await
+                .expect("a session");
+            let cases = [
+                (Caching::ALL, Caching::READ_HANDLE),
+                (Caching::READ_WRITE, Caching::READ),
+            ];
             for (key, (caching, left)) in (1..).zip(cases) {
-                check(&samba, &mut first, Ask::Lease(LeaseKey(key), caching), caching, left).await;
+                check(
+                    &samba,
+                    &mut first,
+                    Ask::Lease(LeaseKey(key), caching),
+                    caching,
+                    left,
+                )
+                .await;
             }
+        }
+    });
+}
+
+#[test]
+fn breaks_come_also_where_everything_is_signed_or_encrypted() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let protections = [
+            Options {
+                signing: Signing::Required,
+                ..options()
+            },
+            Options {
+                encryption: Encryption::Required,
+                ..options()
+            },
+        ];
+        for asked in protections {
+            let mut first = Client::try_connect(&executor, &samba, asked)
+                .await
+                .expect("a session");
+            let ask = Ask::Lease(LeaseKey(0xc), Caching::ALL);
+            check(&samba, &mut first, ask, Caching::ALL, Caching::READ_HANDLE).await;
         }
     });
 }
@@ -93,7 +141,9 @@ fn a_lease_gives_way_as_far_as_it_must() {
 fn without_leases_an_oplock_stands_for_one() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
-        let mut first = Client::try_connect(&executor, &samba, of(Dialect::Smb202)).await.expect("a session");
+        let mut first = Client::try_connect(&executor, &samba, of(Dialect::Smb202))
+            .await
+            .expect("a session");
         let ask = Ask::Lease(LeaseKey(5), Caching::ALL);
         check(&samba, &mut first, ask, Caching::ALL, Caching::READ).await;
     });
@@ -112,15 +162,26 @@ fn what_only_reads_is_taken_back_when_another_writes() {
         for ask in asks {
             let path = fresh_path();
             reader.write_file(&path, b"old").await;
-            let (handle, granted, ..) = reader.open(&Open { ask, ..existing(&path) }).await;
+            let (handle, granted, ..) = reader
+                .open(&Open {
+                    ask,
+                    ..existing(&path)
+                })
+                .await;
             assert!(granted.read && !granted.write, "{ask:?}");
-            let writer = beside(&samba, move |mut client| async move { client.write_file(&path, b"new").await });
+            let writer = beside(&samba, move |mut client| async move {
+                client.write_file(&path, b"new").await
+            });
             let broken = awaited_break(&mut reader).await;
             assert!(!broken.to.read, "{broken:?}");
             // What was read needs no answer; a handle has to be given back in words.
             assert_eq!(broken.acknowledge, granted.handle, "{broken:?}");
             if broken.acknowledge {
-                reader.session.acknowledge(broken.whom, broken.to).await.expect("the session goes on");
+                reader
+                    .session
+                    .acknowledge(broken.whom, broken.to)
+                    .await
+                    .expect("the session goes on");
             }
             writer.join().expect("it writes");
             reader.close(handle).await;
@@ -147,7 +208,11 @@ fn two_opens_under_one_key_share_a_lease() {
         let second = beside(&samba, move |client| open_for_writing(client, path));
         let broken = awaited_break(&mut first).await;
         assert_eq!(broken.whom, Whom::Lease(key));
-        first.session.acknowledge(broken.whom, broken.to).await.expect("the session goes on");
+        first
+            .session
+            .acknowledge(broken.whom, broken.to)
+            .await
+            .expect("the session goes on");
         assert_eq!(second.join().expect("it opens"), 0);
         first.close(two).await;
     });
@@ -165,7 +230,11 @@ fn closing_is_an_answer_to_a_break_too() {
         let broken = awaited_break(&mut first).await;
         first.close(handle).await;
         // Too late, and of no harm.
-        first.session.acknowledge(broken.whom, broken.to).await.expect("the session goes on");
+        first
+            .session
+            .acknowledge(broken.whom, broken.to)
+            .await
+            .expect("the session goes on");
         assert_eq!(second.join().expect("it opens"), 0);
         assert_eq!(first.session.traffic().breaks, 1);
     });
@@ -179,14 +248,27 @@ fn idling_ends_when_it_is_due_and_keeps_what_ended_meanwhile() {
         let path = fresh_path();
         client.write_file(&path, b"contents").await;
         let (handle, ..) = client.open(&existing(&path)).await;
-        let id = client.begin(&Call::Read { handle, offset: 0, bytes: 8 }).await;
+        let id = client
+            .begin(&Call::Read {
+                handle,
+                offset: 0,
+                bytes: 8,
+            })
+            .await;
         let due_ns = monotonic_ns() + SECOND_NS / 20;
         let idled = client.session.break_until(due_ns).await;
         assert!(matches!(idled, Ok(None)));
         assert!(monotonic_ns() >= due_ns);
         match client.session.next().await.expect("the session goes on") {
-            Event::Ended { id: ended, result, data } => {
-                assert_eq!((ended, result, data), (id, Ok(Reply::Read { bytes: 8 }), &b"contents"[..]));
+            Event::Ended {
+                id: ended,
+                result,
+                data,
+            } => {
+                assert_eq!(
+                    (ended, result, data),
+                    (id, Ok(Reply::Read { bytes: 8 }), &b"contents"[..])
+                );
             }
             Event::Break(broken) => panic!("{broken:?}"),
         }

@@ -197,7 +197,10 @@ fn a_directory_of_3000_names_is_listed_whole() {
             pattern,
         };
         assert_eq!(client.call(&find("*")).await, Ok(Reply::Found { entries: 3000 }));
-        assert_eq!(client.call(&find("*7.txt")).await, Ok(Reply::Found { entries: 300 }));
+        assert_eq!(
+            client.call(&find("*7.txt")).await,
+            Ok(Reply::Found { entries: 300 })
+        );
         assert_eq!(
             client.call(&find("n00029?9.txt")).await,
             Ok(Reply::Found { entries: 10 })

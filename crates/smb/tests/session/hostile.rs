@@ -2,8 +2,8 @@
 
 use crate::client::{create, existing, run, Client};
 use crate::scripted::{
-    asynchronous, break_notice, failed, frame, pending, Answer, Request, Scripted, CLOSE, CREATE, FILE_ID, FLUSH,
-    NEGOTIATE, QUERY_DIRECTORY, READ, SESSION_SETUP, TREE_CONNECT, WRITE,
+    asynchronous, break_notice, failed, frame, pending, Answer, Request, Scripted, CLOSE, CREATE, FILE_ID,
+    FLUSH, NEGOTIATE, QUERY_DIRECTORY, READ, SESSION_SETUP, TREE_CONNECT, WRITE,
 };
 use dyno_files::{Access, Ask, Caching, Call, Event, FileClient, Open, Reply};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -38,7 +38,9 @@ async fn one(client: &mut Client, call: &Call<'_>) -> Result<Reply, Got> {
     let id = client.session.begin(call).await.map_err(lost)?;
     loop {
         match client.session.next().await.map_err(lost)? {
-            Event::Ended { id: ended, result, .. } if ended == id => {
+            Event::Ended {
+                id: ended, result, ..
+            } if ended == id => {
                 return result.map_err(|failure| Got::Call(failure.fault));
             }
             Event::Ended { .. } => {}
@@ -49,7 +51,11 @@ async fn one(client: &mut Client, call: &Call<'_>) -> Result<Reply, Got> {
 
 /// Each kind of request once, on one file.
 async fn use_it(client: &mut Client) -> Result<(), Got> {
-    client.session.connect().await.map_err(|failure| Got::Lost(failure.fault))?;
+    client
+        .session
+        .connect()
+        .await
+        .map_err(|failure| Got::Lost(failure.fault))?;
     let open = Open {
         ask: Ask::Oplock(Caching::ALL),
         access: Access::ReadWrite,
@@ -68,13 +74,23 @@ async fn use_it(client: &mut Client) -> Result<(), Got> {
         offset: 0,
         bytes: 100,
     };
-    for call in [write, read, Call::Flush { handle }, Call::Flush { handle }, Call::Close { handle }] {
+    for call in [
+        write,
+        read,
+        Call::Flush { handle },
+        Call::Flush { handle },
+        Call::Close { handle },
+    ] {
         one(client, &call).await?;
     }
     Ok(())
 }
 
-fn check_with(options: Options, expected: Got, script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static) {
+fn check_with(
+    options: Options,
+    expected: Got,
+    script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static,
+) {
     let server = Scripted::start(script);
     let got = Rc::new(Cell::new(Got::Through));
     let slot = got.clone();
@@ -130,7 +146,9 @@ fn an_honest_server_is_served_also_one_that_is_slow_or_chatty() {
     check(Got::Through, |_, honest| Answer::Drip(frame(&honest)));
     check(
         Got::Through,
-        at(FLUSH, |request, honest| Answer::Messages(vec![pending(request), asynchronous(honest)])),
+        at(FLUSH, |request, honest| {
+            Answer::Messages(vec![pending(request), asynchronous(honest)])
+        }),
     );
     check(
         Got::Through,
@@ -142,7 +160,9 @@ fn an_honest_server_is_served_also_one_that_is_slow_or_chatty() {
     );
     check(
         Got::Through,
-        at(WRITE, |_, honest| Answer::Messages(vec![break_notice(FILE_ID, 1), honest])),
+        at(WRITE, |_, honest| {
+            Answer::Messages(vec![break_notice(FILE_ID, 1), honest])
+        }),
     );
 }
 
@@ -152,27 +172,54 @@ fn a_message_that_does_not_end_is_a_failure_in_time() {
         Got::Lost(Fault::ClosedEarly),
         at(READ, |_, honest| Answer::End(frame(&honest)[..100].to_vec())),
     );
-    check(Got::Lost(Fault::ClosedEarly), at(READ, |_, _| Answer::End(vec![])));
-    check(Got::Lost(Fault::ResponseTimeout), at(READ, |_, _| Answer::Silence));
+    check(
+        Got::Lost(Fault::ClosedEarly),
+        at(READ, |_, _| Answer::End(vec![])),
+    );
+    check(
+        Got::Lost(Fault::ResponseTimeout),
+        at(READ, |_, _| Answer::Silence),
+    );
     for command in [NEGOTIATE, SESSION_SETUP, TREE_CONNECT, CREATE] {
-        check(Got::Lost(Fault::ResponseTimeout), at(command, |_, _| Answer::Silence));
-        check(Got::Lost(Fault::ClosedEarly), at(command, |_, _| Answer::End(vec![0, 0])));
+        check(
+            Got::Lost(Fault::ResponseTimeout),
+            at(command, |_, _| Answer::Silence),
+        );
+        check(
+            Got::Lost(Fault::ClosedEarly),
+            at(command, |_, _| Answer::End(vec![0, 0])),
+        );
     }
 }
 
 #[test]
 fn frames_out_of_bounds_are_refused() {
-    for length in [[0, 0xff, 0xff, 0xff], [0, 0, 0, 63], [0, 0, 0, 0], [0x85, 0, 0, 0], [0xff; 4]] {
+    for length in [
+        [0, 0xff, 0xff, 0xff],
+        [0, 0, 0, 63],
+        [0, 0, 0, 0],
+        [0x85, 0, 0, 0],
+        [0xff; 4],
+    ] {
         check(MALFORMED, at(FLUSH, move |_, _| Answer::Bytes(length.to_vec())));
-        check(MALFORMED, at(NEGOTIATE, move |_, _| Answer::Bytes(length.to_vec())));
+        check(
+            MALFORMED,
+            at(NEGOTIATE, move |_, _| Answer::Bytes(length.to_vec())),
+        );
     }
-    check(MALFORMED, at(FLUSH, |_, _| Answer::Flood((0..=255).rev().collect())));
+    check(
+        MALFORMED,
+        at(FLUSH, |_, _| Answer::Flood((0..=255).rev().collect())),
+    );
 }
 
 #[test]
 fn headers_that_answer_nothing_of_ours_are_refused() {
     check(MALFORMED, patch(FLUSH, |message| message[0] = b'x'));
-    check(MALFORMED, patch(FLUSH, |message| message[..4].copy_from_slice(b"\xfdSMB")));
+    check(
+        MALFORMED,
+        patch(FLUSH, |message| message[..4].copy_from_slice(b"\xfdSMB")),
+    );
     check(MALFORMED, patch(FLUSH, |message| message[4] = 0));
     check(MALFORMED, patch(FLUSH, |message| message[12] = CLOSE as u8));
     check(MALFORMED, patch(FLUSH, |message| message[12] = 200));
@@ -194,7 +241,10 @@ fn bodies_that_contradict_themselves_are_refused() {
     check(MALFORMED, patch(CREATE, |message| message.truncate(64 + 40)));
     check(MALFORMED, patch(CREATE, |message| message[64] = 88));
     check(MALFORMED, patch(CREATE, |message| message[64 + 2] = 0xff));
-    check(MALFORMED, patch(CREATE, |message| message[64 + 80..64 + 88].fill(0xff)));
+    check(
+        MALFORMED,
+        patch(CREATE, |message| message[64 + 80..64 + 88].fill(0xff)),
+    );
     check(MALFORMED, patch(WRITE, |message| message[64 + 4] = 5));
     check(MALFORMED, patch(READ, |message| message[64 + 4] = 101));
     check(MALFORMED, patch(READ, |message| message[64 + 2] = 79));
@@ -208,15 +258,31 @@ fn bodies_that_contradict_themselves_are_refused() {
 #[test]
 fn negotiations_that_nobody_could_accept_are_refused() {
     check(MALFORMED, patch(NEGOTIATE, |message| message[64 + 5] = 3));
-    check(MALFORMED, patch(NEGOTIATE, |message| message[64 + 4..64 + 6].copy_from_slice(&[0xff, 2])));
-    check(MALFORMED, patch(NEGOTIATE, |message| message[64 + 32..64 + 36].fill(0)));
+    check(
+        MALFORMED,
+        patch(NEGOTIATE, |message| {
+            message[64 + 4..64 + 6].copy_from_slice(&[0xff, 2])
+        }),
+    );
+    check(
+        MALFORMED,
+        patch(NEGOTIATE, |message| message[64 + 32..64 + 36].fill(0)),
+    );
     check(MALFORMED, patch(NEGOTIATE, |message| message[64 + 58] = 1));
     check(
         Got::Lost(Fault::SessionRefused),
-        at(NEGOTIATE, |request, _| Answer::Messages(vec![failed(request, 0xC000_00BB)])),
+        at(NEGOTIATE, |request, _| {
+            Answer::Messages(vec![failed(request, 0xC000_00BB)])
+        }),
     );
-    check(MALFORMED, patch(SESSION_SETUP, |message| message[64 + 6..64 + 8].fill(0xff)));
-    check(MALFORMED, patch(SESSION_SETUP, |message| message[80..].fill(0xff)));
+    check(
+        MALFORMED,
+        patch(SESSION_SETUP, |message| message[64 + 6..64 + 8].fill(0xff)),
+    );
+    check(
+        MALFORMED,
+        patch(SESSION_SETUP, |message| message[80..].fill(0xff)),
+    );
     let again = |request: &Request, mut honest: Vec<u8>| {
         if request.command == SESSION_SETUP {
             honest[8..12].copy_from_slice(&0xC000_0016u32.to_le_bytes());
@@ -248,7 +314,10 @@ fn promises_without_end_are_bounded() {
         Got::Lost(Fault::ResponseTimeout),
         at(FLUSH, |_, _| Answer::Flood(frame(&break_notice([1; 16], 1)))),
     );
-    check(MALFORMED, at(FLUSH, |_, _| Answer::Messages(vec![break_notice(FILE_ID, 9)])));
+    check(
+        MALFORMED,
+        at(FLUSH, |_, _| Answer::Messages(vec![break_notice(FILE_ID, 9)])),
+    );
 }
 
 #[test]
@@ -274,7 +343,9 @@ fn a_status_fails_its_call_or_the_session_as_it_says() {
         (0xC000_035C, Got::Lost(Fault::SessionLost)),
         (0xC000_00C9, Got::Lost(Fault::SessionLost)),
     ] {
-        let script = at(FLUSH, move |request, _| Answer::Messages(vec![failed(request, status)]));
+        let script = at(FLUSH, move |request, _| {
+            Answer::Messages(vec![failed(request, status)])
+        });
         check(expected, script);
     }
 }
@@ -328,7 +399,10 @@ fn a_listing_without_end_ends_with_the_deadline() {
             directory: "a",
             pattern: "*",
         };
-        assert_eq!(one(&mut client, &find).await, Err(Got::Lost(Fault::ResponseTimeout)));
+        assert_eq!(
+            one(&mut client, &find).await,
+            Err(Got::Lost(Fault::ResponseTimeout))
+        );
         drop(client);
         drop(server);
     });

@@ -3,8 +3,10 @@
 
 mod breaks;
 mod calls;
+mod capture;
 mod client;
 mod hostile;
+mod network;
 mod protection;
 mod samba;
 mod scripted;

@@ -27,7 +27,16 @@ async fn exercise(executor: &Executor, samba: &Samba, options: Options, share: &
     let mut begun = Vec::new();
     for (index, part) in data.chunks(chunk).enumerate() {
         let offset = (index * chunk) as u64;
-        begun.push((client.begin(&Call::Write { handle, offset, data: part }).await, part.len()));
+        begun.push((
+            client
+                .begin(&Call::Write {
+                    handle,
+                    offset,
+                    data: part,
+                })
+                .await,
+            part.len(),
+        ));
     }
     for (id, length) in begun {
         let bytes = u32::try_from(length).expect("small");
@@ -35,8 +44,20 @@ async fn exercise(executor: &Executor, samba: &Samba, options: Options, share: &
     }
     for (index, part) in data.chunks(chunk).enumerate() {
         let (offset, bytes) = ((index * chunk) as u64, chunk as u32);
-        let read = client.call(&Call::Read { handle, offset, bytes }).await;
-        assert_eq!(read, Ok(Reply::Read { bytes: part.len() as u32 }), "{printed}");
+        let read = client
+            .call(&Call::Read {
+                handle,
+                offset,
+                bytes,
+            })
+            .await;
+        assert_eq!(
+            read,
+            Ok(Reply::Read {
+                bytes: part.len() as u32
+            }),
+            "{printed}"
+        );
         assert!(client.data == part, "{printed}");
     }
     client.close(handle).await;
@@ -49,8 +70,16 @@ async fn exercise(executor: &Executor, samba: &Samba, options: Options, share: &
         directory: "",
         pattern: &renamed,
     };
-    assert_eq!(client.call(&find).await, Ok(Reply::Found { entries: 1 }), "{printed}");
-    assert_eq!(client.call(&Call::Delete { path: &renamed }).await, Ok(Reply::Done), "{printed}");
+    assert_eq!(
+        client.call(&find).await,
+        Ok(Reply::Found { entries: 1 }),
+        "{printed}"
+    );
+    assert_eq!(
+        client.call(&Call::Delete { path: &renamed }).await,
+        Ok(Reply::Done),
+        "{printed}"
+    );
     let agreed = *client.session.agreed().expect("a session");
     client.session.disconnect().await;
     agreed
@@ -117,7 +146,11 @@ fn every_cipher_works_also_where_the_share_requires_one() {
                     ..only(dialect)
                 };
                 let agreed = exercise(&executor, &samba, asked, share).await;
-                assert_eq!((agreed.cipher, agreed.signing), (Some(cipher), None), "{dialect:?}");
+                assert_eq!(
+                    (agreed.cipher, agreed.signing),
+                    (Some(cipher), None),
+                    "{dialect:?}"
+                );
             }
         }
     });
@@ -141,15 +174,35 @@ fn what_cannot_be_agreed_on_is_refused() {
         asked
     };
     let cases = [
-        ("a wrong password", "share", 0xC000_006D, with(&|asked| asked.password = "wrong".to_owned())),
+        (
+            "a wrong password",
+            "share",
+            0xC000_006D,
+            with(&|asked| asked.password = "wrong".to_owned()),
+        ),
         ("no such share", "nowhere", 0xC000_00CC, options()),
         ("pipes", "IPC$", 0, options()),
         ("an encrypted share", "secret", 0xC000_0022, options()),
-        ("guests sign nothing", "share", 0, with(&|asked| (asked.guest, asked.signing) = (true, Signing::Required))),
-        ("2.1 encrypts nothing", "share", 0, with(&|asked| {
-            (asked.max_dialect, asked.encryption) = (Dialect::Smb210, Encryption::Required);
-        })),
-        ("let in as a guest", "share", 0, with(&|asked| asked.user = "somebody else".to_owned())),
+        (
+            "guests sign nothing",
+            "share",
+            0,
+            with(&|asked| (asked.guest, asked.signing) = (true, Signing::Required)),
+        ),
+        (
+            "2.1 encrypts nothing",
+            "share",
+            0,
+            with(&|asked| {
+                (asked.max_dialect, asked.encryption) = (Dialect::Smb210, Encryption::Required);
+            }),
+        ),
+        (
+            "let in as a guest",
+            "share",
+            0,
+            with(&|asked| asked.user = "somebody else".to_owned()),
+        ),
     ];
     run(|executor| async move {
         for (what, share, status, asked) in cases {

@@ -1,6 +1,7 @@
-//! A private smbd for tests: own directories, own users, a free port of loopback. It ends with the test process,
-//! because it reads its standard input and finds the end of it.
+//! A private smbd for tests: own directories, own users, a free port of loopback or a network namespace. It ends with the
+//! test process, because it reads its standard input and finds the end of it.
 
+use crate::network::{find_program, Namespace};
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +15,6 @@ use std::time::{Duration, Instant};
 
 pub const USER: &str = "nobody";
 pub const PASSWORD: &str = "correct horse";
-const PROGRAM: &str = "smbd";
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One that runs.
@@ -25,24 +25,33 @@ pub struct Samba {
 }
 
 impl Samba {
-    /// One with `settings` of its own in the global section; None where it isn't installed, which is said.
+    /// One with `settings` of its own in the global section; None where it can't be had, which is said.
     pub fn start(name: &str, settings: &str) -> Option<Self> {
-        if !is_installed() {
-            eprintln!("skipped: {PROGRAM} is not installed");
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        Self::start_at(name, settings, address.expect("a port"), None)
+    }
+
+    /// One that listens on `address`, of another network namespace where one is given.
+    pub fn start_at(
+        name: &str,
+        settings: &str,
+        address: SocketAddr,
+        namespace: Option<&Namespace>,
+    ) -> Option<Self> {
+        let Some(program) = find_program("smbd").filter(|_| rustix::process::geteuid().is_root()) else {
+            eprintln!(
+                "skipped: smbd is not installed, or can't become the user who logs on, as this is not root"
+            );
             return None;
-        }
+        };
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory = format!("serverdyno-smb-{}-{number}-{name}", std::process::id());
         let directory = std::env::temp_dir().join(directory);
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|free| free.local_addr())
-            .expect("a port")
-            .port();
-        write_configuration(&directory, port, settings);
+        write_configuration(&directory, address, settings);
         add_user(&directory);
         let log = fs::File::create(directory.join("stdout")).expect("a file");
-        let process = Command::new(PROGRAM)
+        let process = Namespace::command(namespace, &program)
             .args([
                 "--foreground",
                 "--no-process-group",
@@ -58,11 +67,15 @@ impl Samba {
             .spawn()
             .expect("smbd starts");
         let samba = Self {
-            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            address,
             directory,
             process,
         };
-        samba.wait_until_it_accepts();
+        let namespace = namespace.map(Namespace::file);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| samba.wait_until_it_accepts(namespace.as_deref()));
+            waiting.join().expect("smbd answers");
+        });
         Some(samba)
     }
 
@@ -83,7 +96,10 @@ impl Samba {
         self.directory.join("share")
     }
 
-    fn wait_until_it_accepts(&self) {
+    fn wait_until_it_accepts(&self, namespace: Option<&Path>) {
+        if let Some(file) = namespace {
+            crate::network::enter(file);
+        }
         let started = Instant::now();
         while TcpStream::connect(self.address).is_err() {
             let log = || fs::read_to_string(self.directory.join("stdout")).unwrap_or_default();
@@ -105,13 +121,8 @@ impl Drop for Samba {
     }
 }
 
-fn is_installed() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(PROGRAM).exists())
-        || Path::new("/usr/sbin").join(PROGRAM).exists()
-}
-
-fn write_configuration(directory: &Path, port: u16, settings: &str) {
+fn write_configuration(directory: &Path, address: SocketAddr, settings: &str) {
+    let (host, port) = (address.ip(), address.port());
     for name in [
         "private", "lock", "state", "cache", "pid", "ncalrpc", "log", "share",
     ] {
@@ -127,7 +138,7 @@ fn write_configuration(directory: &Path, port: u16, settings: &str) {
   netbios name = DYNOTEST
   disable netbios = yes
   smb ports = {port}
-  interfaces = 127.0.0.1/8
+  interfaces = {host}/32
   bind interfaces only = yes
   private dir = {at}/private
   lock directory = {at}/lock

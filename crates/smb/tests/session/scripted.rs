@@ -156,7 +156,10 @@ fn read_frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
 
 /// `message` behind its length.
 pub fn frame(message: &[u8]) -> Vec<u8> {
-    let mut bytes = u32::try_from(message.len()).expect("short").to_be_bytes().to_vec();
+    let mut bytes = u32::try_from(message.len())
+        .expect("short")
+        .to_be_bytes()
+        .to_vec();
     bytes.extend(message);
     bytes
 }
@@ -179,7 +182,12 @@ pub fn response(command: u16, message_id: u64, status: u32, body: &[u8]) -> Vec<
 
 /// A response that says that `request` failed.
 pub fn failed(request: &Request, status: u32) -> Vec<u8> {
-    response(request.command, request.message_id, status, &[9, 0, 0, 0, 0, 0, 0, 0, 0])
+    response(
+        request.command,
+        request.message_id,
+        status,
+        &[9, 0, 0, 0, 0, 0, 0, 0, 0],
+    )
 }
 
 /// An interim response.
@@ -204,49 +212,24 @@ pub fn break_notice(file: [u8; 16], level: u8) -> Vec<u8> {
 }
 
 fn honest(request: &Request, message: &[u8], challenged: &mut Option<Challenged>) -> Vec<u8> {
-    let (command, message_id) = (request.command, request.message_id);
-    let respond = |body: &[u8]| response(command, message_id, 0, body);
-    match command {
+    let respond = |body: &[u8]| response(request.command, request.message_id, 0, body);
+    match request.command {
         NEGOTIATE => {
-            let mut body = vec![0; 64];
-            (body[0], body[2]) = (65, 1);
+            let mut body = zeros(64, &[(0, 65), (2, 1), (24, 6)]);
             body[4..6].copy_from_slice(&0x0210u16.to_le_bytes());
-            body[24] = 6;
             for limit in [28, 32, 36] {
                 body[limit..limit + 4].copy_from_slice(&(1u32 << 20).to_le_bytes());
             }
             respond(&body)
         }
-        SESSION_SETUP => {
-            let offset = usize::from(u16::from_le_bytes([message[64 + 12], message[64 + 13]]));
-            let (status, guest, token) = match challenged {
-                None => {
-                    let acceptor = Acceptor {
-                        name: "SCRIPTED".to_owned(),
-                    };
-                    let (token, asked) = acceptor.challenge(&message[offset..], [3; 8], 0).expect("a token of ours");
-                    *challenged = Some(asked);
-                    (MORE_PROCESSING_REQUIRED, 0, token)
-                }
-                Some(_) => (0, 1, last_token()),
-            };
-            let length = u16::try_from(token.len()).expect("short").to_le_bytes();
-            let mut body = vec![9, 0, guest, 0, 72, 0, length[0], length[1]];
-            body.extend(token);
-            response(command, message_id, status, &body)
-        }
+        SESSION_SETUP => log_on(request, message, challenged),
         TREE_CONNECT => respond(&[16, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 1, 0x1f, 0]),
         CREATE => {
-            let mut body = vec![0; 88];
-            (body[0], body[2], body[4]) = (89, message[64 + 3].min(9), 1);
+            let mut body = zeros(88, &[(0, 89), (2, message[64 + 3].min(9)), (4, 1)]);
             body[64..80].copy_from_slice(&FILE_ID);
             respond(&body)
         }
-        CLOSE => {
-            let mut body = vec![0; 60];
-            body[0] = 60;
-            respond(&body)
-        }
+        CLOSE => respond(&zeros(60, &[(0, 60)])),
         READ => {
             let length = &message[64 + 4..64 + 8];
             let mut body = vec![17, 0, 80, 0];
@@ -263,12 +246,37 @@ fn honest(request: &Request, message: &[u8], challenged: &mut Option<Challenged>
             respond(&body)
         }
         QUERY_DIRECTORY => {
-            let mut entry = vec![0; 106];
-            (entry[60], entry[104]) = (2, b'a');
             let mut body = vec![9, 0, 72, 0, 106, 0, 0, 0];
-            body.extend(entry);
+            body.extend(zeros(106, &[(60, 2), (104, b'a')]));
             respond(&body)
         }
         _ => respond(&[4, 0, 0, 0]),
     }
+}
+
+fn zeros(length: usize, but: &[(usize, u8)]) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    for (place, byte) in but {
+        bytes[*place] = *byte;
+    }
+    bytes
+}
+
+/// Lets everybody in, as a guest.
+fn log_on(request: &Request, message: &[u8], challenged: &mut Option<Challenged>) -> Vec<u8> {
+    let offset = usize::from(u16::from_le_bytes([message[64 + 12], message[64 + 13]]));
+    let (status, guest, token) = match challenged {
+        None => {
+            let name = "SCRIPTED".to_owned();
+            let answered = Acceptor { name }.challenge(&message[offset..], [3; 8], 0);
+            let (token, asked) = answered.expect("a token of ours");
+            *challenged = Some(asked);
+            (MORE_PROCESSING_REQUIRED, 0, token)
+        }
+        Some(_) => (0, 1, last_token()),
+    };
+    let length = u16::try_from(token.len()).expect("short").to_le_bytes();
+    let mut body = vec![9, 0, guest, 0, 72, 0, length[0], length[1]];
+    body.extend(token);
+    response(request.command, request.message_id, status, &body)
 }

@@ -26,18 +26,39 @@ fn a_mebibyte_goes_in_one_request_each_way() {
             },
         ];
         for asked in protections {
-            let mut client = Client::try_connect(&executor, &samba, asked).await.expect("a session");
-            assert_eq!((client.session.max_read_bytes(), client.session.max_write_bytes()), (1 << 20, 1 << 20));
+            let mut client = Client::try_connect(&executor, &samba, asked)
+                .await
+                .expect("a session");
+            assert_eq!(
+                (client.session.max_read_bytes(), client.session.max_write_bytes()),
+                (1 << 20, 1 << 20)
+            );
             let path = fresh_path();
             // Ciphers without optimisation are slow.
-            let length = if client.session.agreed().is_some_and(|agreed| agreed.cipher.is_some()) { 150_000 } else { 1 << 20 };
+            let length = if client
+                .session
+                .agreed()
+                .is_some_and(|agreed| agreed.cipher.is_some())
+            {
+                150_000
+            } else {
+                1 << 20
+            };
             let data = pattern(length, 9);
             let bytes = length as u32;
             let handle = client.create(&path).await;
             let before = client.session.traffic().requests;
-            let write = Call::Write { handle, offset: 0, data: &data };
+            let write = Call::Write {
+                handle,
+                offset: 0,
+                data: &data,
+            };
             assert_eq!(client.call(&write).await, Ok(Reply::Written { bytes }));
-            let read = Call::Read { handle, offset: 0, bytes: 1 << 20 };
+            let read = Call::Read {
+                handle,
+                offset: 0,
+                bytes: 1 << 20,
+            };
             assert_eq!(client.call(&read).await, Ok(Reply::Read { bytes }));
             assert!(client.data == data);
             assert_eq!(client.session.traffic().requests, before + 2);
@@ -60,16 +81,28 @@ fn more_calls_than_credits_all_end() {
         for number in 0..CALLS {
             let call = if number % 2 == 0 {
                 let offset = (number % 8 * BYTES) as u64;
-                Call::Write { handle, offset, data: &data }
+                Call::Write {
+                    handle,
+                    offset,
+                    data: &data,
+                }
             } else {
-                Call::Read { handle, offset: 0, bytes: BYTES as u32 }
+                Call::Read {
+                    handle,
+                    offset: 0,
+                    bytes: BYTES as u32,
+                }
             };
             ids.push(client.begin(&call).await);
         }
         let mut ended = Vec::new();
         while ended.len() < CALLS {
             match client.session.next().await.expect("the session goes on") {
-                dyno_files::Event::Ended { id, result, data: read } => {
+                dyno_files::Event::Ended {
+                    id,
+                    result,
+                    data: read,
+                } => {
                     let is_write = ids.iter().position(|begun| *begun == id).expect("ours") % 2 == 0;
                     let expected = if is_write {
                         Reply::Written { bytes: BYTES as u32 }

@@ -31,7 +31,7 @@ struct Open {
     path: PathId,
     /// Which step opened it.
     step: usize,
-    /// Opened for no certain kind of file, and not used for data: for its attributes, or for a rename.
+    /// Opened for no certain kind of file, and used for nothing but its attributes: a rename begins so.
     looks: bool,
 }
 
@@ -165,12 +165,14 @@ impl Follower {
         self.steps.push(FileOp { class, action });
     }
 
-    /// The number of a path below the client's directory, which has one spelling.
+    /// The number of a path below the client's directory, in capitals: patterns too must find what differs in case
+    /// alone, on servers that tell it apart.
     fn id(&mut self, path: &str) -> PathId {
         let next = PathId(u32::try_from(self.catalogue.paths.len()).unwrap_or(u32::MAX));
         let paths = &mut self.catalogue.paths;
-        *self.ids.entry(path.to_uppercase()).or_insert_with(|| {
-            paths.push(path.to_owned());
+        let path = path.to_uppercase();
+        *self.ids.entry(path).or_insert_with_key(|path| {
+            paths.push(path.clone());
             next
         })
     }
@@ -322,7 +324,8 @@ impl Follower {
         };
         let open = self.handles.get_mut(&handle).ok_or_else(|| not_open(handle))?;
         let (slot, path) = (open.slot, open.path);
-        open.looks &= matches!(request, Request::QueryFile { .. } | Request::SetTimes { .. });
+        // Setting times needs a right that an open to look at a file does not ask for.
+        open.looks &= matches!(request, Request::QueryFile { .. });
         let action = match *request {
             Request::Read { offset, bytes, .. } => FileAction::Read { slot, offset, bytes },
             Request::Write { offset, bytes, .. } => {
@@ -357,7 +360,7 @@ impl Follower {
             ));
         }
         // DOS's own wildcards (MS-FSCC 2.1.4.3), which differ from these at a name's last point alone.
-        let pattern = pattern.replace('<', "*").replace('>', "?");
+        let pattern = pattern.to_uppercase().replace('<', "*").replace('>', "?");
         let patterns = &mut self.catalogue.patterns;
         let number = patterns
             .iter()

@@ -7,7 +7,8 @@
 //! leaves other files than it found, operations of the class "restore" mend that between two passes.
 //!
 //! The names of dbench's own directory for its first client, `\clients\client1`, stand for the client's directory, as
-//! do names without it. Names that differ in case alone are one name, as on the servers that were recorded. Levels of
+//! do names without it. Names that differ in case alone are one name, as on the servers that were recorded, and
+//! are used in capitals, so that the case that a server tells apart makes no difference. Levels of
 //! queries are not kept: all queries of one kind are one operation.
 //!
 //! Not for: timed load files, whose pace is their own; and not for carrying operations out. Nobody permutes anything:

@@ -1,0 +1,210 @@
+"""One run of a client of a file server: its process watched from outside, measured between the two marks it gives.
+
+CPU time, the server's and that of others are read at the same two moments for every tool, so that neither the start
+of a process nor the making of files is in any figure. Not for what is compared: see `files.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from benches.file_server import BenchSamba
+from benches.file_tools import FileTool, Mark
+from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
+from benches.rounds import BenchError, Cpus, Effort, Run, best_of
+from benches.tools import Account
+from serverdyno.probes.noise import machine_cpu
+
+MOST_S = 300.0  # a tool that has not ended by then never will
+END_S = 10.0
+NS_PER_S = 1e9
+PIECE_BYTES = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class FileStand:
+    """A running server and how it is measured."""
+
+    case: str
+    server: BenchSamba
+    places: Cpus
+    effort: Effort
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What had been used when a tool gave a mark, s."""
+
+    tool_s: float
+    server_s: float | None
+    own_s: float
+    machine: dict[str, float]
+
+
+def measure(stand: FileStand, tool: FileTool) -> list[Run]:
+    """Repeats a run that others disturbed; keeps the least disturbed."""
+    return best_of(stand.effort.attempts, lambda: one_run(stand, tool))
+
+
+def one_run(
+    stand: FileStand, tool: FileTool, when_open: Callable[[], dict[str, object]] | None = None
+) -> Run:
+    """One run, whatever others did meanwhile; `when_open` looks at more while the window is open.
+
+    Raises BenchError where the tool fails or nothing succeeds.
+    """
+    quiet = wait_until_quiet(stand.effort.patience_s)
+    waiting, started = time_wait_sockets(), datetime.now(UTC)
+    more: dict[str, object] = {}
+    moments: dict[Mark, Moment] = {}
+    with _started(stand, tool) as process:
+        listener = tool.listener(stand.effort.seconds)
+        said = []
+        for line in _lines(process):
+            said.append(line)
+            mark = listener.hear(line, time.monotonic())
+            if mark is not None:
+                moments[mark] = _moment(stand.server, process.pid)
+            if mark is Mark.OPEN and when_open is not None:
+                more = when_open()
+                _tell(process)
+            if mark is Mark.CLOSED and not tool.ends:
+                break
+        else:
+            if process.wait(END_S) != 0:
+                raise BenchError(
+                    f"{tool.name} ended with status {process.returncode}:\n" + "\n".join(said[-20:])
+                )
+    stand.server.empty()
+    account = listener.account()
+    first, last = moments[Mark.OPEN], moments.get(Mark.CLOSED, moments[Mark.OPEN])
+    if first is last:  # held in its window, for a look at it: nothing was measured over time
+        account = replace(account, requests_in_window=account.requests)
+    if not account.requests_in_window:
+        raise BenchError(f"{tool.name} has no success:\n" + "\n".join(said[-20:]))
+    run = _run(stand, tool, account, first, last)
+    return replace(
+        run,
+        started_utc=f"{started:%Y-%m-%dT%H:%M:%S}Z",
+        quiet_before=quiet,
+        time_wait_before=waiting,
+        details=run.details | more,
+    )
+
+
+def _run(stand: FileStand, tool: FileTool, account: Account, first: Moment, last: Moment) -> Run:
+    tool_s = last.tool_s - first.tool_s if account.cpu_s is None else account.cpu_s
+    server_s = None
+    if first.server_s is not None and last.server_s is not None:
+        server_s = last.server_s - first.server_s
+    ours_s = tool_s + (server_s or 0.0) + last.own_s - first.own_s
+    same = first is last
+    return Run(
+        case=stand.case,
+        tool=tool.name,
+        round=0,
+        attempt=0,
+        kept=True,
+        started_utc="",
+        connections=tool.clients,
+        requests=account.requests_in_window,
+        requests_s=account.requests_in_window / account.window_s,
+        errors=account.errors,
+        server_requests=None,
+        generator_cpu_s=tool_s,
+        server_cpu_s=None if same else server_s,
+        measured_s=account.window_s,
+        foreign_cpu_share=0.0 if same else foreign_share(first.machine, last.machine, ours_s),
+        quiet_before=True,
+        time_wait_before=0,
+        details=account.details,
+    )
+
+
+@contextmanager
+def _started(stand: FileStand, tool: FileTool) -> Iterator[subprocess.Popen[bytes]]:
+    """The tool on its CPU, with what it is to read before it; it and its children are gone afterwards."""
+    process = subprocess.Popen(
+        ["taskset", "--cpu-list", str(stand.places.generator), *tool.command(stand.server)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=Path(__file__).parent.parent,
+    )
+    try:
+        _tell(process, tool.request(stand.server, stand.effort.seconds))
+        yield process
+    finally:
+        _end(process)
+
+
+def _tell(process: subprocess.Popen[bytes], line: str = "") -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # then it has ended, and has said why
+        process.stdin.write(line.encode() + b"\n")
+        process.stdin.flush()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Children first: a parent that is gone can't be asked for them."""
+    family = _family(process.pid)
+    for member in reversed(family):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+    process.wait()
+    psutil.wait_procs(family, timeout=END_S)
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(BrokenPipeError):
+            if pipe is not None:
+                pipe.close()
+
+
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
+    """As they come, until the tool closes its output. Raises BenchError where it does not within `MOST_S`."""
+    assert process.stdout is not None
+    deadline, rest = time.monotonic() + MOST_S, b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                raise BenchError(f"the tool does not end within {MOST_S:g} s")
+            piece = os.read(process.stdout.fileno(), PIECE_BYTES)
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from (line.decode(errors="replace") for line in lines)
+            if not piece:
+                if rest:
+                    yield rest.decode(errors="replace")
+                return
+
+
+def _moment(server: BenchSamba, pid: int) -> Moment:
+    return Moment(sum(map(_cpu_s, _family(pid))), server.cpu_s(), time.process_time(), machine_cpu())
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        parent = psutil.Process(pid)
+        return [parent, *parent.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    """Of a process with one thread, to the nanosecond where the kernel keeps that (schedstat), else in ticks."""
+    try:
+        return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0]) / NS_PER_S
+    except OSError:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return float(sum(process.cpu_times()[:2]))
+        return 0.0

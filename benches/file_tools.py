@@ -1,0 +1,209 @@
+"""The clients of file servers that are compared: how each is called, and how its window and its account are read.
+
+A new one is one function here, and a listener for what it prints. Not for how they are run: see `file_runs.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol
+
+from benches.file_server import SHARE, BenchSamba, inside
+from benches.files_generator import CLOSED, OPEN
+from benches.rounds import BenchError
+from benches.tools import Account
+
+# smbtorture's limit for its run: from 20 s on it would warm up and start counting anew. We end it long before.
+TORTURE_MOST_S = 19
+RAMP_S = 0.2  # of ours, in which its first operations lie
+SET_UP_MARGIN = 1.25  # smbtorture tells the mean of its clients, and the last must be through, too
+TICK_S = 1.0  # how often smbtorture says how far it is
+
+
+class Mark(Enum):
+    """What a line of a tool can mean."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Listener(Protocol):
+    """Hears what a tool prints, line by line, and knows in the end what it did between its marks."""
+
+    def hear(self, line: str, at_s: float) -> Mark | None:
+        """A line that came at `at_s` of the monotonic clock."""
+
+    def account(self) -> Account:
+        """After the last line. Raises BenchError where no window opened and closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileTool:
+    """A client with one set of options. `ends`: by itself once its window has closed; else it is ended."""
+
+    name: str
+    program: str
+    clients: int
+    command: Callable[[BenchSamba], list[str]]
+    request: Callable[[BenchSamba, float], str]  # what it gets on standard input: of server and window, s
+    listener: Callable[[float], Listener]  # of the window, s
+    ends: bool
+
+
+def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: Any) -> FileTool:
+    """Ours. `options`: of `_native.Shape`; and `hold`: it waits in its window until it is told to go on.
+
+    Every read is compared with what must be there, unless `verify_share` is less.
+    """
+    hold = options.pop("hold", False)
+    workload = {"workload": "loadfile", "cache": cache}
+
+    def request(server: BenchSamba, seconds: float) -> str:
+        access = server.access()
+        target = {"url": access.url, "shares": list(access.shares), "user": access.user}
+        target |= {"password": access.password, "network_namespace": access.network_namespace}
+        shape = {"clients": clients, "ramp_up_s": RAMP_S} | options
+        shape["length_s"] = shape["ramp_up_s"] + seconds
+        return json.dumps(
+            {"target": target, "files": workload, "shape": shape, "load_file": str(load_file), "hold": hold}
+        )
+
+    command = [sys.executable, "-m", "benches.files_generator"]
+    return FileTool(name, sys.executable, clients, lambda _: command, request, lambda _: DynoListener(), True)
+
+
+class DynoListener:
+    """Of what `benches.files_generator` prints."""
+
+    def __init__(self) -> None:
+        self.cpu_s: dict[str, float] = {}
+        self.result: dict[str, Any] | None = None
+        self.other: list[str] = []
+
+    def hear(self, line: str, at_s: float) -> Mark | None:
+        """A line of JSON; anything else is a complaint."""
+        try:
+            told = json.loads(line)
+        except ValueError:
+            self.other.append(line)
+            return None
+        if "result" in told:
+            self.result = told["result"]
+            return None
+        self.cpu_s[told["moment"]] = told["cpu_s"]
+        return Mark(told["moment"])
+
+    def account(self) -> Account:
+        """CPU time from one mark to the other, of the whole process."""
+        if self.result is None:
+            raise BenchError("dyno has no result:\n" + "\n".join(self.other))
+        told = self.result
+        marked = {OPEN, CLOSED} <= self.cpu_s.keys()
+        cpu_s = self.cpu_s[CLOSED] - self.cpu_s[OPEN] if marked else told["cpu_in_window_s"]
+        return Account(
+            told["operations"], told["operations_in_window"], told["window_s"], told["errors"], cpu_s, told
+        )
+
+
+def smbtorture(name: str, load_file: Path, clients: int) -> FileTool:
+    """The replay of smbtorture, over SMB1, without signing; a process for each client."""
+
+    def command(server: BenchSamba) -> list[str]:
+        way = inside(server)
+        options = ("clientmaxprotocol=NT1", "clientminprotocol=NT1", "clientsigning=off")
+        return [
+            *(*way.before, "smbtorture", *way.after, *(f"--option={option}" for option in options)),
+            *(f"//127.0.0.1/{SHARE}", "bench.nbench", f"--loadfile={load_file}"),
+            *(f"--num-progs={clients}", "-t", str(TORTURE_MOST_S)),
+        ]
+
+    lines = round(SET_UP_MARGIN * set_up_lines(load_file))
+
+    def listener(seconds: float) -> TortureListener:
+        return TortureListener(clients, lines, seconds)
+
+    return FileTool(name, "smbtorture", clients, command, lambda _server, _s: "", listener, False)
+
+
+def set_up_lines(load_file: Path) -> int:
+    """How many lines of a load file come before its first read: what ours has done before its window."""
+    with load_file.open(encoding="utf-8") as file:
+        return next((number for number, line in enumerate(file) if line.startswith("ReadX")), 0)
+
+
+PROGRESS = re.compile(r"^\s*\d+\s+(\d+)\s+([\d.]+) MB/sec\s+(execute|cleanup)\b")
+STARTED = "Running for "
+WRONG = re.compile(r"^\[\d+\] (Error|ERROR|Warning|Reconnect|Unknown|client \d+ exiting)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """So far, by one of smbtorture's lines. `lines` of the load file are the mean of the clients."""
+
+    at_s: float
+    lines: int
+    bytes_moved: float
+
+
+class TortureListener:
+    """Of smbtorture's progress, a line a second. The window opens once the clients are through their set-up.
+
+    It says how many lines a client has done in the mean, and the bytes since its start as MB/s.
+    """
+
+    def __init__(self, clients: int, set_up_lines: int, seconds: float) -> None:
+        self.clients = clients
+        self.set_up_lines = set_up_lines
+        self.seconds = seconds
+        self.started_s: float | None = None
+        self.opened: Progress | None = None
+        self.closed: Progress | None = None
+        self.errors: list[str] = []
+        self.said: list[str] = []
+
+    def hear(self, line: str, at_s: float) -> Mark | None:
+        """What it counts is as old as the line."""
+        self.said.append(line)
+        if line.startswith(STARTED):
+            self.started_s = at_s
+        if WRONG.match(line):
+            self.errors.append(line)
+        found = PROGRESS.match(line)
+        if found is None or self.started_s is None or self.closed is not None:
+            return None
+        now = Progress(at_s, int(found[1]), float(found[2]) * 1e6 * (at_s - self.started_s))
+        if self.opened is None:
+            if found[3] == "cleanup" or now.lines < self.set_up_lines:
+                return None
+            self.opened = now
+            return Mark.OPEN
+        if at_s - self.opened.at_s < self.seconds - TICK_S / 2:
+            return None
+        self.closed = now
+        return Mark.CLOSED
+
+    def account(self) -> Account:
+        """One line of the load file is one operation."""
+        if self.opened is None or self.closed is None:
+            raise BenchError(
+                f"smbtorture was not through its set-up and {self.seconds:g} s more after {TORTURE_MOST_S} s:\n"
+                + "\n".join(self.said)
+            )
+        operations = (self.closed.lines - self.opened.lines) * self.clients
+        return Account(
+            self.closed.lines * self.clients,
+            operations,
+            self.closed.at_s - self.opened.at_s,
+            len(self.errors),
+            details={
+                "operations": self.closed.lines * self.clients,
+                "bytes_in_window": self.closed.bytes_moved - self.opened.bytes_moved,
+                "first_error": self.errors[0] if self.errors else "",
+            },
+        )

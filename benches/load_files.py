@@ -1,0 +1,85 @@
+"""Load files of dbench's form: the packaged recording, and those that benches write for one purpose.
+
+Not for replaying them: `serverdyno._native.LoadFile` and smbtorture do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+# NetBench's disk mix as recorded by dbench's authors, 458,344 operations. Debian's package `dbench` has it.
+PACKAGED = Path("/usr/share/dbench/client.txt")
+PIECE_BYTES = 65536
+DIRECTORY = r"\clients\client1"
+OK, NOT_THERE = "NT_STATUS_OK", "NT_STATUS_OBJECT_NAME_NOT_FOUND"
+# Of NTCreateX: options and disposition (MS-SMB2 2.2.13).
+MAKE, OPEN, REPLACE = "0x40 0x2", "0x40 0x1", "0x40 0x5"
+STREAM_WAYS = ("write", "read")
+
+
+def stream(path: Path, way: str, file_bytes: int) -> Path:
+    """A file written over, or read, from its beginning to its end, in pieces of 64 KiB. Gives `path`, written.
+
+    As `put` does to a file that is there, writing makes it empty before; as `get` does, reading asks for its size.
+    """
+    pieces = range(0, file_bytes, PIECE_BYTES)
+    command = {"write": "WriteX", "read": "ReadX"}[way]
+    again = REPLACE if way == "write" else OPEN
+    return _write(
+        path,
+        [
+            *_beginning(),
+            f'NTCreateX "{DIRECTORY}\\stream" {MAKE} 1 {OK}',
+            *(f"WriteX 1 {offset} {PIECE_BYTES} {PIECE_BYTES} {OK}" for offset in pieces),
+            f"Close 1 {OK}",
+            f'QUERY_PATH_INFORMATION "{DIRECTORY}\\stream" 1004 {OK}',  # the set-up ends where something is found
+            f'NTCreateX "{DIRECTORY}\\stream" {again} 2 {OK}',
+            f"QUERY_FILE_INFORMATION 2 258 {OK}",
+            *(f"{command} 2 {offset} {PIECE_BYTES} {PIECE_BYTES} {OK}" for offset in pieces),
+            f"Close 2 {OK}",
+        ],
+    )
+
+
+def office(path: Path) -> Path:
+    """A little of each kind of work on one document of 64 KiB, for very many sessions. Gives `path`, written."""
+    document, draft, saved = (f"{DIRECTORY}\\{name}" for name in ("document", "draft.tmp", "saved.bak"))
+    return _write(
+        path,
+        [
+            *_beginning(),
+            f'NTCreateX "{document}" {MAKE} 1 {OK}',
+            f"WriteX 1 0 65536 65536 {OK}",
+            f"Close 1 {OK}",
+            f'QUERY_PATH_INFORMATION "{document}" 1004 {OK}',
+            f'NTCreateX "{document}" {OPEN} 2 {OK}',
+            f"QUERY_FILE_INFORMATION 2 258 {OK}",
+            *(f"ReadX 2 {offset} 4096 4096 {OK}" for offset in range(0, 32768, 4096)),
+            *(f"WriteX 2 {offset} 4096 4096 {OK}" for offset in (0, 8192)),
+            f"Flush 2 {OK}",
+            f"Close 2 {OK}",
+            f'NTCreateX "{draft}" {OPEN} 3 {NOT_THERE}',
+            f'NTCreateX "{draft}" {MAKE} 4 {OK}',
+            f"WriteX 4 0 8192 8192 {OK}",
+            f"LockX 4 0 100 {OK}",
+            f"UnlockX 4 0 100 {OK}",
+            f"Close 4 {OK}",
+            f'FIND_FIRST "{DIRECTORY}\\*.tmp" 260 1366 1 {OK}',
+            f'Rename "{draft}" "{saved}" {OK}',
+            f"QUERY_FS_INFORMATION 1 {OK}",
+            f'Unlink "{saved}" 0x16 {OK}',
+        ],
+    )
+
+
+def _beginning() -> Iterator[str]:
+    yield f'Deltree "{DIRECTORY}" {OK}'
+    yield f'Mkdir "\\clients" {OK}'
+    yield f'NTCreateX "{DIRECTORY}" 0x1 0x2 0 {OK}'
+    yield f"Close 0 {OK}"
+
+
+def _write(path: Path, lines: Iterable[str]) -> Path:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path

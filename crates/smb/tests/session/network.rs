@@ -1,0 +1,192 @@
+//! A network namespace for tests, and what goes over its loopback. Needs root and the system's own tools.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LAST_WORDS: &[u8] = b"the last packet of this capture";
+const DISCARD_PORT: u16 = 9;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A program of the search path, or of the administrator's.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    directories
+        .map(|directory| directory.join(name))
+        .find(|program| program.exists())
+}
+
+/// A namespace with loopback and one more address, which is not loopback's; held by a process that waits for the end of
+/// its input.
+pub struct Namespace {
+    holder: Child,
+}
+
+impl Namespace {
+    /// None where it can't be had, which is said.
+    pub fn make(address: Ipv4Addr) -> Option<Self> {
+        let tools = ["unshare", "nsenter", "ip"]
+            .iter()
+            .all(|tool| find_program(tool).is_some());
+        if !tools || !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: a network namespace needs root, unshare, nsenter and ip");
+            return None;
+        }
+        let script = format!("ip link set lo up && ip addr add {address}/32 dev lo && echo made && exec cat");
+        let mut holder = Command::new("unshare")
+            .args(["--net", "sh", "-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare starts");
+        let mut line = String::new();
+        let output = holder.stdout.take().expect("a pipe");
+        BufReader::new(output).read_line(&mut line).expect("it speaks");
+        assert_eq!(line, "made\n");
+        Some(Self { holder })
+    }
+
+    pub fn file(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.holder.id()).into()
+    }
+
+    /// A command that runs there.
+    pub fn command(namespace: Option<&Self>, program: &Path) -> Command {
+        let Some(namespace) = namespace else {
+            return Command::new(program);
+        };
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net={}", namespace.file().display()))
+            .arg(program);
+        command
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
+    }
+}
+
+/// Takes the calling thread to the namespace of `file`.
+pub fn enter(file: &Path) {
+    let file = File::open(file).expect("the namespace");
+    let network = Some(rustix::thread::LinkNameSpaceType::Network);
+    rustix::thread::move_into_link_name_space(file.as_fd(), network).expect("root may");
+}
+
+/// Packets come into the file in their order, so when these are there, so is everything before.
+fn ends_with_last_words(file: &Path) -> bool {
+    let captured = fs::read(file).unwrap_or_default();
+    let tail = &captured[captured.len().saturating_sub(4096)..];
+    tail.windows(LAST_WORDS.len()).any(|window| window == LAST_WORDS)
+}
+
+/// Everything that goes over loopback of a namespace, from here to `finish`.
+pub struct Capture {
+    process: Child,
+    errors: BufReader<ChildStderr>,
+    file: PathBuf,
+}
+
+impl Capture {
+    pub fn start(namespace: &Namespace, file: PathBuf) -> Self {
+        let program = find_program("tcpdump").expect("looked for before");
+        let mut process = Namespace::command(Some(namespace), &program)
+            .args([
+                "-i",
+                "lo",
+                "--immediate-mode",
+                "-U",
+                "-B",
+                "65536",
+                "-Z",
+                "root",
+                "-w",
+            ])
+            .arg(&file)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tcpdump starts");
+        let mut errors = BufReader::new(process.stderr.take().expect("a pipe"));
+        let mut line = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(
+                errors.read_line(&mut line).expect("it speaks") > 0,
+                "tcpdump listens"
+            );
+        }
+        Self {
+            process,
+            errors,
+            file,
+        }
+    }
+
+    /// Ends the capture once everything is in it that went before, and has it dissected; `port` is the SMB server's.
+    /// For a thread that is in the namespace.
+    pub fn finish(mut self, port: u16) -> Dissected {
+        let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        sender
+            .send_to(LAST_WORDS, (Ipv4Addr::LOCALHOST, DISCARD_PORT))
+            .expect("it is sent");
+        let started = Instant::now();
+        while !ends_with_last_words(&self.file) {
+            assert!(started.elapsed() < PATIENCE, "what is sent is captured");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let id = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
+        self.process.wait().expect("it ends");
+        let mut said = String::new();
+        self.errors.read_to_string(&mut said).expect("it speaks");
+        assert!(
+            said.contains("\n0 packets dropped"),
+            "the capture is whole: {said}"
+        );
+        Dissected {
+            file: self.file.clone(),
+            port,
+        }
+    }
+}
+
+/// A capture that is finished.
+pub struct Dissected {
+    file: PathBuf,
+    port: u16,
+}
+
+impl Dissected {
+    /// The values of `field` in what passes `filter`, each in a line of its own.
+    pub fn values(&self, filter: &str, field: &str) -> Vec<String> {
+        let output = Command::new("tshark")
+            .arg("-r")
+            .arg(&self.file)
+            .args(["-d", &format!("tcp.port=={},nbss", self.port), "-Y", filter])
+            .args(["-T", "fields", "-E", "aggregator=/s", "-e", field])
+            .output()
+            .expect("tshark runs");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Dissected {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.file);
+    }
+}
