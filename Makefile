@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 DEMO_PLAN := plans/demo-three-web-servers.toml
+DEMO_FILES_PLAN := plans/demo-samba-strict-sync.toml
 
 .PHONY: help demo test test-rust test-python lint format bench docs fuzz setup servers lock clean
 
@@ -33,13 +34,20 @@ setup: $(VENV)/.built ## Make the virtual environment and build the native modul
 servers: ## Install Apache, nginx, lighttpd and Samba from Debian's packages, where root and missing.
 	@tools/install-servers.sh
 
-demo: setup servers ## Measure Apache, nginx and lighttpd for a few minutes and write a report.
+demo: setup servers ## Measure three web servers, then Samba (3 minutes more, as root); a report each.
 	@plan=$(DEMO_PLAN)
 	if $(BIN)/dyno plan check $$plan | grep "is not installed"; then
 		echo "The reference server is measured instead."
 		plan=plans/quick-static.toml
 	fi
 	$(BIN)/dyno run $$plan
+	if ! PATH=$$PATH:/usr/sbin command -v smbd >/dev/null; then
+		echo "The file server's half is skipped: smbd is not installed (Debian package samba)."
+	elif [ "$$(id -u)" != 0 ]; then
+		echo "The file server's half is skipped: it counts the server's syncs in the kernel, which takes root."
+	else
+		$(BIN)/dyno run $(DEMO_FILES_PLAN)
+	fi
 
 test: setup servers test-rust test-python ## Run every test.
 

@@ -135,7 +135,9 @@ mod tests {
     fn the_deviation_is_that_of_the_samples() {
         let mut histogram = Histogram::new();
         assert_eq!(histogram.deviation(), 0.0);
-        [2, 4, 4, 4, 5, 5, 7, 9].into_iter().for_each(|value| histogram.record(value));
+        [2, 4, 4, 4, 5, 5, 7, 9]
+            .into_iter()
+            .for_each(|value| histogram.record(value));
         assert!((histogram.deviation() - 2.0).abs() < 1e-9);
     }
 

@@ -1,0 +1,101 @@
+"""Short mixes of the disk mix on a private Samba, for tests: what the data plane takes, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from serverdyno import _native
+from serverdyno.servers.samba import PROOF_NAME, Samba
+
+PATIENCE_S = 90.0
+CLIENTS_DIRECTORY = "serverdyno-clients"
+FILES = 57  # 56 files of a workspace and the marker
+
+
+def target(server: Samba, **smb: Any) -> _native.SmbTarget:
+    """The server's shares; `smb` changes how they are opened."""
+    access = server.access()
+    options: dict[str, Any] = {
+        "shares": list(access.shares),
+        "user": access.user,
+        "password": access.password,
+        "network_namespace": access.network_namespace,
+    }
+    return _native.SmbTarget.open(smb.pop("url", access.url), **(options | smb))
+
+
+def begun(
+    to: _native.SmbTarget,
+    *,
+    workspaces: _native.Workspaces | None = None,
+    files: Mapping[str, Any] | None = None,
+    **shape: Any,
+) -> _native.Load:
+    """One mix under way: two clients for a second, unless `shape` says otherwise."""
+    wanted = {"clients": 2, "threads": 1, "length_s": 1.0, "timeout_s": 20.0} | shape
+    return _native.start(
+        _native.files_mix(
+            _native.Shape(**wanted),
+            target=to,
+            workload="diskmix",
+            workspaces=workspaces or _native.Workspaces(),
+            **(files or {}),
+        )
+    )
+
+
+def ended(load: _native.Load) -> _native.MixResult:
+    """Its result, after a bounded wait."""
+    assert load.wait(PATIENCE_S), "the mix does not end"
+    return load.result()
+
+
+def mixed(server: Samba, *, smb: Mapping[str, Any] | None = None, **options: Any) -> _native.MixResult:
+    """A mix from its start to its end."""
+    return ended(begun(target(server, **(smb or {})), **options))
+
+
+LARGEST_READ_BYTES = 65_536
+
+
+def whole(result: _native.MixResult) -> bool:
+    """Every client worked, no operation failed, and every byte that was read was compared.
+
+    Of a mix without ramps: bytes read are those of the window, and each client's last read may end after it.
+    """
+    read, checked = result["bytes_read"], result["bytes_checked"]
+    assert checked is not None
+    return (
+        result["errors"] == []
+        and result["clients_participating"] == result["clients_planned"]
+        and result["operations"] > 0
+        and 0 < read <= checked <= read + result["clients_planned"] * LARGEST_READ_BYTES
+    )
+
+
+def passed(result: _native.MixResult) -> dict[str, int]:
+    """Calls that passed below the client cache and were done, by name."""
+    return {call["call"]: call["done"] for call in result["calls"]}
+
+
+def served(server: Samba) -> dict[str, int]:
+    """Requests by operation, by the server's own counters."""
+    operations = server.operations_served()
+    assert operations is not None, "smbd keeps no counters here"
+    return operations
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file below it."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and path.name != PROOF_NAME
+    }
+
+
+def names(directories: Iterable[Path]) -> list[list[str]]:
+    """What stands below each, sorted; directories too."""
+    return [sorted(str(path.relative_to(top)) for path in top.rglob("*")) for top in directories]

@@ -1,0 +1,125 @@
+"""The disk mix against real servers: what is on the disk afterwards, and what the server itself counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from disk_mix import (
+    CLIENTS_DIRECTORY,
+    FILES,
+    contents,
+    mixed,
+    names,
+    passed,
+    served,
+    whole,
+)
+from file_server import needs_root, samba, smbclient
+from serverdyno import _native
+from serverdyno.probes.durability import FsyncCounter
+from serverdyno.servers.samba import PROOF_NAME
+
+WORKSPACE_BYTES = 20 << 20
+DELAY_MS = 30.0
+
+
+def test_a_workspace_reads_the_same_through_another_client_and_on_the_servers_disk(tmp_path: Path) -> None:
+    with samba() as server:
+        assert whole(mixed(server, clients=1))
+        on_disk = contents(server.data_directories()[0] / CLIENTS_DIRECTORY / "0")
+        commands = f"cd {CLIENTS_DIRECTORY}/0; lcd {tmp_path}; prompt off; recurse on; mget *"
+        smbclient(server, commands)
+    assert len(on_disk) == FILES
+    assert contents(tmp_path) == on_disk
+    marker = on_disk.pop("bulk/complete.mrk")
+    assert sum(map(len, on_disk.values())) == WORKSPACE_BYTES
+    assert 0 < len(marker) < 1024
+    # No two files of a workspace have the same content, so that one read in place of another shows.
+    assert len(set(on_disk.values())) == len(on_disk)
+
+
+def test_a_workspace_that_is_not_kept_leaves_what_was_there_before() -> None:
+    with samba() as server:
+        top = server.data_directories()[0]
+        (top / "of-somebody-else").write_text("stays")
+        assert whole(mixed(server, files={"keep_workspace": False}))
+        assert names([top]) == [["of-somebody-else", CLIENTS_DIRECTORY, PROOF_NAME]]
+
+
+@needs_root
+@pytest.mark.parametrize("cache", ["none", "oplocks", "leases"])
+@pytest.mark.parametrize("redirector", ["plain", "xp"])
+def test_the_server_counts_what_we_count(cache: str, redirector: str) -> None:
+    with samba() as server:
+        before = served(server)
+        result = mixed(server, files={"cache": cache, "redirector": redirector})
+        after = served(server)
+    counted = {name: after[name] - before[name] for name in after}
+    assert whole(result)
+    assert result["protocol_requests"] == sum(counted.values())
+    # Work on the workspace before and after the mix sends neither flushes nor locks.
+    requests = {each["request"]: each["count"] for each in result["requests"]}
+    assert passed(result)["flush"] == requests["FLUSH"] == counted["flush"] > 0
+    assert requests["LOCK"] == counted["lock"]
+    assert counted["sesssetup"] == 2 * counted["logoff"] == 2 * 2
+
+
+@needs_root
+@pytest.mark.parametrize("strict_sync", [True, False])
+def test_a_flush_waits_for_the_disk_only_under_strict_sync(strict_sync: bool) -> None:
+    settings = {"strict_sync": strict_sync, "fsync_delay_ms": DELAY_MS}
+    with samba(settings) as server, FsyncCounter(server.pids()) as counter:
+        result = mixed(server, length_s=2.0)
+        syncs = counter.counts()
+    assert whole(result)
+    assert syncs is not None
+    flushes = passed(result)["flush"]
+    assert flushes > 0
+    made = syncs["fsync"] + syncs["fdatasync"]
+    assert made >= flushes if strict_sync else made == 0
+    if strict_sync:
+        flush = next(each for each in result["by_operation"] if each["operation"] == "flush")
+        response_time = _native.Histogram.from_bytes(flush["response_time_hdr"])
+        assert response_time.count > 0
+        assert response_time.min >= DELAY_MS * 1e6 * 0.999  # three significant digits
+
+
+def test_without_oplocks_at_the_server_nothing_is_kept_at_the_client() -> None:
+    figures = {}
+    for oplocks in (True, False):
+        with samba({"oplocks": oplocks}) as server:
+            result = mixed(server, clients=1, length_s=2.0)
+        assert whole(result)
+        asked = {each["operation"]: each["count"] for each in result["by_operation"]}
+        below = passed(result)
+        figures[oplocks] = (below["read"] / asked["read"], below["write"] / asked["write"])
+    # The last operation may end after the window, below which calls are still counted.
+    assert figures[False] == pytest.approx((1.0, 1.0), rel=0.02)
+    assert figures[True][0] < 0.7 and figures[True][1] < 0.7
+
+
+DIALECTS = ("2.0.2", "2.1", "3.0", "3.0.2", "3.1.1")
+
+
+@pytest.mark.parametrize("cache", ["oplocks", "leases"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_disk_mix_works_in_every_dialect(dialect: str, cache: str) -> None:
+    with samba({"min_dialect": dialect, "max_dialect": dialect}) as server:
+        assert whole(mixed(server, files={"cache": cache}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "smb"),
+    [
+        *(({"signing": "required", "max_dialect": dialect}, {}) for dialect in DIALECTS),
+        *(({"encryption": "required", "max_dialect": each}, {"encryption": "required"}) for each in DIALECTS[2:]),
+        ({}, {"signing": "required"}),
+        ({}, {"signing": "off"}),
+    ],
+)
+def test_the_disk_mix_works_signed_and_encrypted(settings: dict[str, Any], smb: dict[str, Any]) -> None:
+    with samba(settings) as server:
+        assert whole(mixed(server, smb=smb))

@@ -1,0 +1,227 @@
+"""The disk mix when there is more of it, or less to go by: several volumes, a workspace of an earlier mix, a killed
+server, a full disk, a wrong password, a hundred clients, and a dissector of packets that looks on.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from disk_mix import CLIENTS_DIRECTORY, PATIENCE_S, begun, ended, mixed, served, target, whole
+from file_server import needs_root, samba, skip_unless_installed
+from serverdyno import _native
+from serverdyno.errors import ServerError
+from serverdyno.fleet import local
+from serverdyno.plan.expand import mixes
+from serverdyno.plan.model import GeneratorPlan, Suite
+from serverdyno.servers.samba import Samba
+
+ADDRESS = "10.77.0.1"
+TOKEN = "Zr4u7xKq9LmN2pWs"
+LEAST_WORKSPACE_BYTES = 15 << 20
+
+SUITE = Suite(name="tiny", title="Tiny", source="a test", workload="diskmix", clients=[1], length_s=1.0)
+
+
+def test_clients_are_dealt_out_to_the_volumes() -> None:
+    with samba({"volumes": 4}) as server:
+        assert whole(mixed(server, clients=8))
+        found = [
+            {path.name for path in (directory / CLIENTS_DIRECTORY).iterdir()}
+            for directory in server.data_directories()
+        ]
+    assert found == [{"0", "4"}, {"1", "5"}, {"2", "6"}, {"3", "7"}]
+
+
+@needs_root
+def test_a_workspace_is_used_again_and_its_contents_are_still_known() -> None:
+    """By the server's count of writes: what the mixes themselves wrote is known, the rest made the workspaces."""
+    with samba() as server:
+        workspaces = _native.Workspaces()
+        making = []
+        for known in (workspaces, workspaces, _native.Workspaces()):
+            before = served(server)["write"]
+            result = mixed(server, workspaces=known)
+            assert whole(result)
+            in_mix = sum(each["count"] for each in result["requests"] if each["request"] == "WRITE")
+            making.append(served(server)["write"] - before - in_mix)
+    first, again, anew = making
+    assert first > 0
+    assert again <= first / 10  # what a cache had still to write when the mix was over
+    assert anew >= first / 2
+
+
+@needs_root
+@pytest.mark.parametrize("cache", ["none", "leases"])
+def test_a_server_that_is_killed_costs_counted_errors_and_the_mix_ends(cache: str) -> None:
+    with samba() as server:
+        load = begun(target(server), files={"cache": cache}, clients=4, length_s=60.0, leave_after_errors=1)
+        while load.snapshot()["operations"] == 0:
+            assert not load.wait(0.05)
+        for pid in server.pids():
+            psutil.Process(pid).kill()
+        while load.snapshot()["clients_active"] > 0:
+            assert not load.wait(0.05)
+        load.stop()
+        result = ended(load)
+        with pytest.raises(ServerError):
+            server.check()
+    assert result["clients_participating"] == 0
+    assert sum(error["count"] for error in result["errors"]) >= 4
+    assert {error["side"] for error in result["errors"]} <= {"server", "network"}
+    assert all(each["left_at_s"] is not None for each in result["by_client"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"password": "wrong"}, "log"), ({"user": "nobody-here"}, "log"), ({"shares": ["nothing"]}, "share")],
+    ids=["password", "user", "share"],
+)
+def test_who_is_not_let_in_is_told_before_any_load(wrong: dict[str, object], said: str) -> None:
+    with samba() as server:
+        task = local.Task(
+            suite=SUITE, target=target(server, **wrong), generator=GeneratorPlan(), cpus=(), bounds=None
+        )
+        with pytest.raises(ServerError, match="does not serve the workload") as raised:
+            local.preflight(task, mixes(SUITE)[0])
+        print(raised.value)
+        assert said in str(raised.value)
+        assert raised.value.hint
+
+
+@needs_root
+def test_a_full_disk_is_an_error_of_the_server_by_its_name() -> None:
+    with samba({"file_system": "ext4", "image_mib": 64}) as server:
+        result = mixed(server, clients=4)
+    found = {(error["side"], error["fault"]) for error in result["errors"]}
+    assert ("server", "no_space") in found
+    assert result["clients_participating"] < 4
+
+
+def test_a_hundred_clients_work_on_one_thread() -> None:
+    with samba() as server:
+        result = mixed(
+            server,
+            clients=100,
+            length_s=2.0,
+            think_time_s=0.05,
+            files={"workspace_bytes": LEAST_WORKSPACE_BYTES, "keep_workspace": False},
+        )
+    assert whole(result)
+    assert all(client["operations"] > 0 for client in result["by_client"])
+    assert result["generator"]["threads"] == 1
+    assert result["generator"]["connections"] == 100
+
+
+@contextmanager
+def captured(server: Samba, into: Path) -> Iterator[None]:
+    """Every packet in the server's network, into a file. Fails where the kernel dropped one."""
+    inside = ["nsenter", f"--net={server.access().network_namespace}"]
+    command = [*inside, "tcpdump", "-i", "lo", "-s", "0", "-B", "131072", "-Z", "root", "-w", str(into)]
+    with subprocess.Popen(
+        [*command, "tcp", "port", str(server.port)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert any("listening on" in line for line in process.stderr)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+            told = process.stderr.read()
+    assert "0 packets dropped by kernel" in told, told
+
+
+def dissected(capture: Path, display_filter: str) -> list[str]:
+    """The packets that tshark finds by a display filter."""
+    done = subprocess.run(
+        ["tshark", "-r", str(capture), "-2", "-Y", display_filter],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+@needs_root
+@pytest.mark.parametrize("cache", ["none", "leases"])
+def test_a_dissector_of_others_finds_nothing_malformed_in_a_whole_pass(cache: str, tmp_path: Path) -> None:
+    skip_unless_installed("tshark", "tcpdump")
+    capture = tmp_path / "pass.pcap"
+    with samba() as server, captured(server, capture):
+        result = mixed(server, clients=1, length_s=6.0, think_time_s=0.0, files={"cache": cache})
+    assert whole(result)
+    assert result["passes"] is not None and result["passes"] >= 1
+    assert len(dissected(capture, "smb2.cmd == 7 && smb2.flags.response == 0")) > 0  # FLUSH: it does dissect
+    assert dissected(capture, "_ws.malformed || (smb2 && _ws.expert.severity == error)") == []
+
+
+RELAY = """
+import asyncio, sys
+address, port = sys.argv[1], int(sys.argv[2])
+
+async def pump(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+async def serve(reader, writer):
+    inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+    await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer), return_exceptions=True)
+
+async def main():
+    async with await asyncio.start_server(serve, address, port) as server:
+        print("listening", flush=True)
+        await server.serve_forever()
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def elsewhere(server: Samba) -> Iterator[str]:
+    """A URL of the server that is not loopback: another address of its own network, relayed to it."""
+    inside = ["nsenter", f"--net={server.access().network_namespace}"]
+    subprocess.run([*inside, "ip", "address", "add", f"{ADDRESS}/24", "dev", "lo"], check=True)
+    with subprocess.Popen(
+        [*inside, sys.executable, "-c", RELAY, ADDRESS, str(server.port)], stdout=subprocess.PIPE, text=True
+    ) as relay:
+        try:
+            assert relay.stdout is not None and relay.stdout.readline() == "listening\n"
+            yield f"smb://{ADDRESS}/"
+        finally:
+            relay.kill()
+
+
+@needs_root
+def test_a_file_server_elsewhere_is_loaded_only_with_a_file_that_says_it_may() -> None:
+    with samba({"volumes": 2}) as server, elsewhere(server) as url:
+        tops = server.data_directories()
+        consent, name = _native.consent_document(ADDRESS, TOKEN), f"serverdyno-{TOKEN}.txt"
+        for token in (None, TOKEN):
+            with pytest.raises(PermissionError, match="is not this machine"):
+                target(server, url=url, consent_token=token)
+        for content in ("welcome\n", _native.consent_document("10.77.0.2", TOKEN)):
+            for top in tops:
+                (top / name).write_text(content)
+            with pytest.raises(PermissionError, match="has not agreed"):
+                target(server, url=url, consent_token=TOKEN)
+        (tops[0] / name).write_text(consent)
+        with pytest.raises(PermissionError, match="share volume2"):
+            target(server, url=url, consent_token=TOKEN)
+        (tops[1] / name).write_text(consent)
+        agreed = target(server, url=url, consent_token=TOKEN)
+        assert not agreed.loopback
+        with pytest.raises(ValueError, match="needs max_rate_per_s"):
+            begun(agreed)
+        result = ended(begun(agreed, max_rate_per_s=50.0))
+    assert result["errors"] == []
+    assert 0 < result["operations_total"] <= 50 * 1.0 + 2 * 2
