@@ -88,6 +88,8 @@ def one_run(
                 )
     stand.server.empty()
     account = listener.account()
+    if Mark.OPEN not in moments:
+        raise BenchError(f"{tool.name} has no window:\n" + "\n".join(said[-20:]))
     first, last = moments[Mark.OPEN], moments.get(Mark.CLOSED, moments[Mark.OPEN])
     if first is last:  # held in its window, for a look at it: nothing was measured over time
         account = replace(account, requests_in_window=account.requests)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import time
 from typing import Any
 
 from benches.generator import rss_bytes
 from serverdyno import _native
 
-LOOK_S = 0.02
+LOOK_S, STILL_S = 0.02, 1.0
 DRAIN_S = 120.0
 OF_SHAPE = ("clients", "length_s", "ramp_up_s", "think_time_s", "engine_threads", "cpus", "verify_share")
 OPEN, CLOSED = "open", "closed"
@@ -29,8 +30,8 @@ def main() -> None:
 def run(options: dict[str, Any]) -> dict[str, Any]:
     """`options`: `target`, `files` and `shape` as `_native` takes them; `load_file`: a path.
 
-    With `hold` the mix, once its window is open, ends when another line comes in; how long it would last without is
-    `length_s`. Raises RuntimeError if it doesn't end.
+    With `hold` the window counts as open once all clients wait, and the mix ends when another line comes in; how long
+    it would last without is `length_s`. Raises RuntimeError if it doesn't end.
     """
     target = _native.SmbTarget.open(**options["target"])
     files = options["files"] | {"target": target, "workspaces": _native.Workspaces(), "keep_workspace": False}
@@ -42,6 +43,8 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     load = _native.start(spec)
     opens_s, closes_s = max(shape.get("ramp_up_s", 0.0), LOOK_S / 2), shape["length_s"]
     _wait_until(load, opens_s)
+    if options["hold"]:
+        _wait_until_still(load)
     rss_open = rss_bytes()
     say(moment=OPEN, cpu_s=cpu_s())
     if options["hold"]:
@@ -56,11 +59,20 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wait_until(load: _native.Load, elapsed_s: float) -> None:
-    """Until the mix is so old, or over."""
-    while True:
-        left_s = elapsed_s - load.snapshot()["elapsed_s"]
-        if left_s <= 0 or load.wait(min(left_s, LOOK_S) if load.snapshot()["elapsed_s"] == 0 else left_s):
+    """Until the mix is so old, or over. It grows older only once every client is prepared."""
+    while (left_s := elapsed_s - load.snapshot()["elapsed_s"]) > 0:
+        if load.wait(left_s if left_s < elapsed_s else min(left_s, LOOK_S)):
             return
+
+
+def _wait_until_still(load: _native.Load) -> None:
+    """Until no operation ends between two looks. Raises RuntimeError where that does not come."""
+    deadline, before = time.monotonic() + DRAIN_S, -1
+    while (now := load.snapshot()["operations"]) != before:
+        if time.monotonic() > deadline:
+            raise RuntimeError("clients that should wait go on working")
+        before = now
+        load.wait(STILL_S)
 
 
 def told(result: _native.MixResult) -> dict[str, Any]:

@@ -109,11 +109,13 @@ def test_a_ratio_is_taken_within_a_round_and_to_the_best_of_the_peers() -> None:
         replace(run_with("dyno", 1, 1000.0), kept=False),
         run_with("dyno", 2, 1000.0),
     ]
-    rate = Goal("dyno", ("wrk", "ab"), "requests/s", Bound(1.1)).ratios(runs)
-    cost = Goal("dyno", ("wrk", "ab"), "generator CPU, us/request", Bound(1.0, at_least=False)).ratios(runs)
+    rate = Goal("dyno", ("wrk", "ab"), "requests/s", Bound(1.1)).ratios(runs, speed.FIGURES)
+    cost = Goal("dyno", ("wrk", "ab"), "generator CPU, us/request", Bound(1.0, at_least=False)).ratios(
+        runs, speed.FIGURES
+    )
     assert rate is not None and (rate.low, rate.high, rate.n) == (1.5, 2.0, 2)
     assert cost is not None and [cost.low, cost.high] == pytest.approx([1 / 3, 1 / 2])
-    assert Goal("dyno", ("none",), "requests/s", Bound(1.1)).ratios(runs) is None
+    assert Goal("dyno", ("none",), "requests/s", Bound(1.1)).ratios(runs, speed.FIGURES) is None
 
 
 def test_what_wrk_calls_a_request_and_was_refused_is_an_error() -> None:

@@ -115,7 +115,10 @@ def test_the_disk_mix_works_in_every_dialect(dialect: str, cache: str) -> None:
     ("settings", "smb"),
     [
         *(({"signing": "required", "max_dialect": dialect}, {}) for dialect in DIALECTS),
-        *(({"encryption": "required", "max_dialect": each}, {"encryption": "required"}) for each in DIALECTS[2:]),
+        *(
+            ({"encryption": "required", "max_dialect": each}, {"encryption": "required"})
+            for each in DIALECTS[2:]
+        ),
         ({}, {"signing": "required"}),
         ({}, {"signing": "off"}),
     ],

@@ -80,8 +80,13 @@ def test_a_server_that_is_killed_costs_counted_errors_and_the_mix_ends(cache: st
 
 
 @pytest.mark.parametrize(
+    # MS-ERREF: STATUS_LOGON_FAILURE, STATUS_BAD_NETWORK_NAME
     ("wrong", "said"),
-    [({"password": "wrong"}, "log"), ({"user": "nobody-here"}, "log"), ({"shares": ["nothing"]}, "share")],
+    [
+        ({"password": "wrong"}, "c000006d"),
+        ({"user": "nobody-here"}, "c000006d"),
+        ({"shares": ["nothing"]}, "c00000cc"),
+    ],
     ids=["password", "user", "share"],
 )
 def test_who_is_not_let_in_is_told_before_any_load(wrong: dict[str, object], said: str) -> None:
@@ -91,7 +96,6 @@ def test_who_is_not_let_in_is_told_before_any_load(wrong: dict[str, object], sai
         )
         with pytest.raises(ServerError, match="does not serve the workload") as raised:
             local.preflight(task, mixes(SUITE)[0])
-        print(raised.value)
         assert said in str(raised.value)
         assert raised.value.hint
 
@@ -117,7 +121,7 @@ def test_a_hundred_clients_work_on_one_thread() -> None:
     assert whole(result)
     assert all(client["operations"] > 0 for client in result["by_client"])
     assert result["generator"]["threads"] == 1
-    assert result["generator"]["connections"] == 100
+    assert result["generator"]["connections"] == 0  # all were there before it began, and none was lost
 
 
 @contextmanager
@@ -156,7 +160,8 @@ def test_a_dissector_of_others_finds_nothing_malformed_in_a_whole_pass(cache: st
     skip_unless_installed("tshark", "tcpdump")
     capture = tmp_path / "pass.pcap"
     with samba() as server, captured(server, capture):
-        result = mixed(server, clients=1, length_s=6.0, think_time_s=0.0, files={"cache": cache})
+        # A bound on the rate, so that there is not much more than a pass to dissect.
+        result = mixed(server, clients=1, length_s=8.0, max_rate_per_s=2500.0, files={"cache": cache})
     assert whole(result)
     assert result["passes"] is not None and result["passes"] >= 1
     assert len(dissected(capture, "smb2.cmd == 7 && smb2.flags.response == 0")) > 0  # FLUSH: it does dissect

@@ -98,16 +98,17 @@ impl<C: FileClient> Cache<C> {
         Ok(false)
     }
 
-    /// Pages that a write covers in part, that the server has data of, and that are not there.
-    fn missing_edges(&self, id: FileId, offset: u64, end: u64) -> Vec<std::ops::Range<u64>> {
-        let file = self.tables.file(id);
+    /// Pages that a write covers in part, that the server has data of, and that are not there. Those that are become
+    /// the ones used last, so that the pages that the write makes don't push them out before it reaches them.
+    fn missing_edges(&mut self, id: FileId, offset: u64, end: u64) -> Vec<std::ops::Range<u64>> {
+        let server_end = self.tables.file(id).server_end;
         let (first, last) = (page_of(offset), page_of(end - 1));
         let mut edges = Vec::new();
         for page in [first, last] {
             let start = page * PAGE_BYTES;
-            let has = file.server_end.min(start + PAGE_BYTES);
+            let has = server_end.min(start + PAGE_BYTES);
             let covered = offset <= start && end >= has;
-            if start < has && !covered && !self.tables.pages.holds(id, page) {
+            if start < has && !covered && self.tables.pages.get(id, page).is_none() {
                 edges.push(page..page + 1);
             }
         }

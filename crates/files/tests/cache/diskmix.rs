@@ -219,14 +219,14 @@ const WRITE_SIZES: [(u64, u64, &str); 9] = [
     (0, u64::MAX, "write of others"),
 ];
 
-async fn passes(server: &Shared, client: usize, counts: &mut Counts) {
+async fn passes(server: &Shared, client: usize, options: CacheOptions, counts: &mut Counts) {
     let mix = DiskMix::new(
         Script::load(&DiskMixOptions::default()),
         1,
         u32::try_from(client).unwrap(),
     );
     let mut player = Player {
-        files: Cache::with_clock(Connection::new(server, client), CacheOptions::default(), now),
+        files: Cache::with_clock(Connection::new(server, client), options, now),
         handles: Vec::new(),
         ledger: Ledger::new(0),
         names: Rc::new(mix.catalogue().clone()),
@@ -277,7 +277,7 @@ fn mean_pass() -> Counts {
     let mut counts = Counts::new();
     for client in 0..CLIENTS {
         let server = server(CLIENTS);
-        alone(passes(&server, client, &mut counts));
+        alone(passes(&server, client, CacheOptions::default(), &mut counts));
     }
     let share = 1.0 / (CLIENTS as f64 * (PASSES - 1) as f64);
     counts
@@ -285,6 +285,14 @@ fn mean_pass() -> Counts {
         .flat_map(BTreeMap::values_mut)
         .for_each(|count| *count *= share);
     counts
+}
+
+#[test]
+fn a_client_of_today_reads_what_it_wrote_through_passes_of_the_disk_mix() {
+    for client in 0..CLIENTS {
+        let server = server(CLIENTS);
+        alone(passes(&server, client, CacheOptions::modern(), &mut Counts::new()));
+    }
 }
 
 /// How far a line may be from its fact, unless it is one of those that we know to miss.

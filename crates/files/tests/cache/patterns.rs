@@ -518,3 +518,30 @@ fn with_room_for_little_dirty_pages_go_out_before_the_close() {
         assert_eq!(server.borrow().content("big"), Some(&data[..]));
     });
 }
+
+#[test]
+fn a_write_does_not_push_out_the_page_that_it_ends_in() {
+    // The page is there and was used longest ago: the pages that the write makes before it want its room.
+    let server = server(1);
+    let old = vec![b'o'; 20 * 4096];
+    server.borrow_mut().put("one", &old, false);
+    server.borrow_mut().put("two", &vec![b't'; 1 << 20], false);
+    alone(async {
+        let options = CacheOptions {
+            most_bytes: CacheOptions::LEAST_BYTES,
+            redirector: Redirector::Plain,
+            ..CacheOptions::default()
+        };
+        let mut user = client(&server, 0, options).await;
+        let one = user.edit("one").await;
+        user.read(one, 15 * 4096, 1).await;
+        let two = user.open("two").await;
+        let room = CacheOptions::LEAST_BYTES / 4096 - 1;
+        for page in 0..room {
+            user.read(two, page * 4096, 1).await;
+        }
+        user.write(one, 0, &[b'n'; 65_534]).await;
+        assert_eq!(user.read(one, 65_530, 10).await, b"nnnnoooooo");
+        user.finish().await;
+    });
+}
