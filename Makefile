@@ -91,6 +91,9 @@ fuzz: ## Fuzz each parser of what servers send for a minute (needs cargo-fuzz: c
 
 docs: setup servers ## Measure the demo plan anew (4 minutes) and write the example report that the README links.
 	$(BIN)/python tools/example_report.py
+	for report in $$($(BIN)/python -c "from serverdyno import published; print(*published.names())"); do
+		$(BIN)/dyno published show "$$report" --html "docs/gallery/$$report.html"
+	done
 
 lock: ## Write requirements.lock anew from pyproject.toml (needs uv).
 	uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
