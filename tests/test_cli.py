@@ -270,7 +270,9 @@ def test_progress_in_a_pipe_is_a_line_a_mix_without_control_characters(loaded: L
     assert lines[0] == f"experiment: {loaded.folder}"
     told = [line for line in lines if line.startswith("target r1")]
     for line, clients, left in zip(told, (1, 2), ("2 s", "0 s"), strict=True):
-        assert re.fullmatch(rf"target r1 +{clients} clients +[\d,]+ operations/s  0 errors, {left} left", line)
+        assert re.fullmatch(
+            rf"target r1 +{clients} clients +[\d,]+ operations/s  0 errors, {left} left", line
+        )
     assert not {"\x1b", "\r"} & set(loaded.done.stdout + loaded.done.stderr)
 
 

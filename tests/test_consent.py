@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
 from benches.generator import web_mix
+
 from serverdyno import _native
 
 TOKEN = "Zr4u7xKq9LmN2pWs"

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-
 from benches.generator import web_mix
+
 from dyno_process import INSTALLED, PATIENCE_S
 from serverdyno import _native
 from serverdyno.servers.running import running

@@ -82,8 +82,8 @@ class SambaSettings(Settings):
         default=0,
         ge=0,
         le=2**30,
-        description="allocation roundup size: what clients are told that a file has room for. The redirector of Windows "
-        "XP asks again whenever a file grows past it. Samba's default was once 1048576, and is 0 today.",
+        description="allocation roundup size: the room that clients are told a file has. The redirector of Windows XP "
+        "asks again whenever a file grows past it. Samba's default was once 1048576, and is 0 today.",
     )
     operation_counters: bool = Field(
         default=True,

@@ -291,7 +291,12 @@ fn mean_pass() -> Counts {
 fn a_client_of_today_reads_what_it_wrote_through_passes_of_the_disk_mix() {
     for client in 0..CLIENTS {
         let server = server(CLIENTS);
-        alone(passes(&server, client, CacheOptions::modern(), &mut Counts::new()));
+        alone(passes(
+            &server,
+            client,
+            CacheOptions::modern(),
+            &mut Counts::new(),
+        ));
     }
 }
 
