@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
@@ -121,6 +121,7 @@ def test_counts_below_one_and_no_throughput_are_refused(counts: list[int], rates
 
 @settings(max_examples=25, deadline=None)
 @given(st.floats(1, 1e5), st.floats(0, 0.5), st.floats(0, 0.05))
+@example(1.0, 0.03125, 5.960464477539063e-08)
 def test_a_law_without_noise_is_found_again(lam: float, sigma: float, kappa: float) -> None:
     counts = [1, 2, 3, 4, 6, 8, 12, 16]
     found = law(counts, usl(counts, lam, sigma, kappa))

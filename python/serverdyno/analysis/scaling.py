@@ -199,7 +199,7 @@ class _Profile:
             return Interval(value, value, value)
         beyond = self._beyond(place)
         at_bound = value <= 0 or beyond(0.0) <= 0
-        low = 0.0 if at_bound else float(optimize.brentq(beyond, 0.0, value, xtol=_PRECISION * value))
+        low = 0.0 if at_bound else _border(beyond, 0.0, value, _PRECISION * value)
         return Interval(value, low, _upper(value, max(value, 1e-6), beyond))
 
     def peak_count(self) -> Interval | None:
@@ -217,7 +217,7 @@ class _Profile:
         high = _upper(value, value, beyond)
         if high is None or self._beyond(2)(0.0) <= 0:
             return None
-        low = 1.0 if beyond(1.0) <= 0 else float(optimize.brentq(beyond, 1.0, value, xtol=_PRECISION * value))
+        low = 1.0 if beyond(1.0) <= 0 else _border(beyond, 1.0, value, _PRECISION * value)
         return Interval(value, low, high)
 
     def _beyond(self, place: int) -> Callable[[float], float]:
@@ -280,9 +280,18 @@ class _Profile:
         return whole(found.x)
 
 
+def _border(beyond: Callable[[float], float], outside: float, value: float, precision: float) -> float:
+    """Between a value that is not allowed and the fitted one. The fitted one itself, where the figures are met so
+    closely that the search with the value held ends further off than is allowed: that is rounding.
+    """
+    if beyond(value) >= 0:
+        return value
+    return float(optimize.brentq(beyond, outside, value, xtol=precision))
+
+
 def _upper(value: float, step: float, beyond: Callable[[float], float]) -> float | None:
     for _ in range(_MOST_STEPS):
         if beyond(value + step) > 0:
-            return float(optimize.brentq(beyond, value, value + step, xtol=_PRECISION * step))
+            return _border(beyond, value + step, value, _PRECISION * step)
         step *= 2
     return None
