@@ -12,11 +12,13 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from serverdyno.errors import ServerError
 from serverdyno.servers.local import find_program
 from serverdyno.servers.samba import CONFIGURATION, Samba
 from serverdyno.servers.samba_settings import SambaSettings
@@ -24,6 +26,7 @@ from serverdyno.servers.samba_settings import SambaSettings
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 2 << 30  # free there, at least
 SHARE = "volume1"
+REST_S, POLL_S = 60.0, 0.02
 # `SMBreadX_count`, `smb2_read_count`: one request each. What they were made of is counted apart, as `Trans2_`.
 REQUEST_COUNTER = re.compile(r"^(?:SMB|smb2_)\w+_count:\s+(\d+)$", re.MULTILINE)
 
@@ -36,6 +39,12 @@ class BenchSamba(Samba):
     ) -> None:
         super().__init__(settings, directory, Path(os.devnull), cpus)
         self._most_bytes = most_bytes
+        self._at_rest = 0
+
+    def ready(self) -> None:
+        """Also knows how many processes it has without clients; one more where that of the proof still goes."""
+        super().ready()
+        self._at_rest = len(self.pids())
 
     def _protocol(self) -> list[tuple[str, object]]:
         parameters = [(name, value) for name, value in super()._protocol() if name != "server min protocol"]
@@ -53,7 +62,12 @@ class BenchSamba(Samba):
         return sum(map(int, REQUEST_COUNTER.findall(done.stdout))) if done.returncode == 0 else None
 
     def empty(self) -> None:
-        """Removes what clients have left. Only while none is connected: smbd is not asked."""
+        """Removes what clients have left, once their processes are gone: smbd is not asked. Raises ServerError."""
+        deadline = time.monotonic() + REST_S
+        while len(self.pids()) > self._at_rest:
+            if time.monotonic() > deadline:
+                raise ServerError(f"smbd still has clients {REST_S:g} s after the last one should have gone")
+            time.sleep(POLL_S)
         for directory in self.data_directories():
             for path in directory.iterdir():
                 if path.name != self.proof()[0]:

@@ -6,7 +6,7 @@ One private Samba for all tools of a comparison, in interleaved rounds. Each com
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -71,7 +71,11 @@ Once = Callable[[FileStand], list[Run]]  # every attempt of one tool in one roun
 
 @dataclass(frozen=True, slots=True)
 class FileCase:
-    """Tools that are compared on one server. `most_rounds`: where fewer tell enough."""
+    """Tools that are compared on one server.
+
+    `own_server`: each run has one to itself, since memory that is freed often stays with the process. `most_rounds`:
+    where fewer tell enough.
+    """
 
     name: str
     title: str
@@ -80,16 +84,23 @@ class FileCase:
     goals: tuple[Goal, ...] = ()
     most_bytes: int | None = None  # of one SMB2 request
     most_rounds: int | None = None
+    own_server: bool = False
 
     def carry_out(self, places: Cpus, effort: Effort) -> list[Run]:
         """Every round: A B C, then C B A. Raises DynoError."""
-        runs: list[Run] = []
+        turns = [
+            (number, once)
+            for number in range(min(effort.rounds, self.most_rounds or effort.rounds))
+            for once in list(self.tools.values())[:: 1 if number % 2 == 0 else -1]
+        ]
+        if not self.own_server:
+            return self._take_turns(turns, places, effort)
+        return [run for turn in turns for run in self._take_turns([turn], places, effort)]
+
+    def _take_turns(self, turns: Sequence[tuple[int, Once]], places: Cpus, effort: Effort) -> list[Run]:
         with running_samba([places.server], self.most_bytes) as server:
             stand = FileStand(self.name, server, places, effort)
-            for number in range(min(effort.rounds, self.most_rounds or effort.rounds)):
-                for name in list(self.tools)[:: 1 if number % 2 == 0 else -1]:
-                    runs += [replace(run, round=number) for run in self.tools[name](stand)]
-        return runs
+            return [replace(run, round=number) for number, once in turns for run in once(stand)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +244,7 @@ def _idle(folder: Path, sizes: Sizes) -> FileCase:
             for cache in ("none", "leases")
         },
         most_rounds=SESSION_ROUNDS,
+        own_server=True,
     )
 
 
@@ -250,6 +262,7 @@ def _working(folder: Path, sizes: Sizes) -> FileCase:
         WORKING_FIGURES,
         {str(count): partial(working, count) for count in sizes.sessions},
         most_rounds=SESSION_ROUNDS,
+        own_server=True,
     )
 
 

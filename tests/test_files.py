@@ -55,7 +55,8 @@ def test_a_workspace_that_is_not_kept_leaves_what_was_there_before() -> None:
 def test_the_server_counts_what_we_count(cache: str, redirector: str) -> None:
     with samba() as server:
         before = served(server)
-        result = mixed(server, files={"cache": cache, "redirector": redirector})
+        # Long enough to come to a flush on a machine that is busy with something else.
+        result = mixed(server, length_s=3.0, files={"cache": cache, "redirector": redirector})
         after = served(server)
     counted = {name: after[name] - before[name] for name in after}
     assert whole(result)
