@@ -257,6 +257,8 @@ class Samba(LocalServer[SambaSettings]):
 
     def _files_of_shares(self) -> list[tuple[str, object]]:
         settings = self.settings
+        # Samba calls the option deprecated wherever it is named, so it is named only where it is wanted.
+        roundup = settings.allocation_roundup_bytes
         return [
             ("read only", "no"),
             ("guest ok", "no"),
@@ -268,7 +270,7 @@ class Samba(LocalServer[SambaSettings]):
             ("case sensitive", _yes_no(settings.case_sensitive)),
             ("aio read size", settings.aio_read_size),
             ("aio write size", settings.aio_write_size),
-            ("allocation roundup size", settings.allocation_roundup_bytes),
+            *([("allocation roundup size", roundup)] if roundup else []),
         ]
 
     def notes(self) -> list[str]:
