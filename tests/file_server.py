@@ -101,16 +101,17 @@ class Machine:
 
 def machine() -> Machine:
     """As it is now, as far as ours: images and mounts of others come and go."""
+    ours = f"{tempfile.gettempdir()}/serverdyno-samba-"
     loops = Path("/sys/block").glob("loop*/loop/backing_file")
     return Machine(
         mounts=tuple(
             sorted(
                 each.mountpoint
                 for each in psutil.disk_partitions(all=True)
-                if "serverdyno" in each.mountpoint
+                if each.mountpoint.startswith(ours)
             )
         ),
-        loop_devices=tuple(sorted(text for each in loops if "serverdyno" in (text := _text(each)))),
+        loop_devices=tuple(sorted(text for each in loops if (text := _text(each)).startswith(ours))),
         limits=tuple(
             _text(write_back.LIMITS / name) for name in (*write_back.NAMES, *write_back.SPELLINGS.values())
         ),
@@ -131,11 +132,6 @@ def wait_until_machine_is(before: Machine) -> None:
     while machine() != before:
         assert time.monotonic() < deadline, (machine(), before)
         time.sleep(0.01)
-
-
-def directories() -> set[Path]:
-    """Private directories of Samba servers, at the usual place."""
-    return set(Path(tempfile.gettempdir()).glob("serverdyno-samba-*"))
 
 
 def family(server: Samba) -> list[psutil.Process]:

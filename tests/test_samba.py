@@ -20,7 +20,6 @@ from file_server import (
     NOBODY,
     alive,
     client,
-    directories,
     family,
     flush_twice,
     machine,
@@ -61,12 +60,12 @@ def document(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
+def nothing_is_left(own_tmpdir: Path) -> Iterator[None]:
     """Whatever a test does, the machine and the place of temporary files are as they were."""
-    before, places = machine(), directories()
+    before = machine()
     yield
     assert machine() == before
-    assert directories() == places
+    assert list(own_tmpdir.iterdir()) == []
 
 
 @pytest.mark.parametrize("network", NETWORKS)
