@@ -75,7 +75,7 @@ impl FromStr for Fault {
 }
 
 /// The number in `text`, if but for it `text` is `example`; zero is none.
-fn value_in(text: &str, example: &str) -> Option<u32> {
+pub(crate) fn value_in(text: &str, example: &str) -> Option<u32> {
     let Some((name, example_value)) = example.split_once('=') else {
         return (text == example).then_some(1);
     };

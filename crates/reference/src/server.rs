@@ -175,7 +175,7 @@ impl Thread {
     }
 }
 
-fn pin_to(cpu: usize) -> io::Result<()> {
+pub(crate) fn pin_to(cpu: usize) -> io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,

@@ -1,14 +1,25 @@
-"""`dyno reference http`."""
+"""`dyno reference http` and `dyno reference smb`."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
-from typing import Annotated
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from serverdyno import _native
+
+PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
+MIB = 2**20
+SMB_EXAMPLE = "Example: dyno reference smb --port 1445, then: smbclient -p 1445 -N //127.0.0.1/volume1"
 EXAMPLE = "Example: dyno reference http --port 8080"
 
 
@@ -16,6 +27,7 @@ def register(app: typer.Typer) -> None:
     """Adds the verbs."""
     references = typer.Typer(help="Servers that come with Serverdyno.", epilog=EXAMPLE, no_args_is_help=True)
     references.command("http", epilog=EXAMPLE)(http)
+    references.command("smb", epilog=SMB_EXAMPLE)(smb)
     app.add_typer(references, name="reference")
 
 
@@ -48,3 +60,91 @@ def http(
         typer.echo(json.dumps({"port": server.port}))
         signal.pause()
     server.stop()
+
+
+def smb(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0: any free one.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that serve.")] = 1,
+    volumes: Annotated[int, typer.Option(min=1, max=16, help="Shares volume1, volume2 ...")] = 1,
+    user: Annotated[
+        str | None,
+        typer.Option(help=f"The one user, whose password is in {PASSWORD_VARIABLE}; left out: guests."),
+    ] = None,
+    min_dialect: Annotated[
+        str, typer.Option(help="The oldest version: 2.0.2, 2.1, 3.0, 3.0.2, 3.1.1.")
+    ] = "2.0.2",
+    max_dialect: Annotated[str, typer.Option(help="The newest.")] = "3.1.1",
+    signing: Annotated[str, typer.Option(help="auto (as the client wishes) or required.")] = "auto",
+    encryption: Annotated[str, typer.Option(help="off, auto or required.")] = "auto",
+    oplocks: Annotated[bool, typer.Option(help="Give oplocks and leases.")] = True,
+    leases: Annotated[bool, typer.Option(help="Give leases.")] = True,
+    capacity_mib: Annotated[
+        int, typer.Option(min=1, max=2**24, help="Memory for files; beyond it the disk is full.")
+    ] = 1024,
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Unix socket to be made: who connects is sent the requests so far by command (JSON)."
+        ),
+    ] = None,
+    fault: Annotated[str | None, typer.Option(help="Commit a fault; --list-faults names them.")] = None,
+    list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
+) -> None:
+    """Serve files in memory over SMB 2 and 3 on loopback: the ruler for the generator, not a product."""
+    from serverdyno import _native  # noqa: PLC0415
+    from serverdyno.errors import UserError  # noqa: PLC0415
+
+    if list_faults:
+        for name, meaning in _native.reference_smb_faults():
+            typer.echo(f"{name:<18} {meaning}")
+        return
+    if user is not None and PASSWORD_VARIABLE not in os.environ:
+        raise UserError(
+            f"the password of {user} is not known: there is no {PASSWORD_VARIABLE}",
+            hint=f"export {PASSWORD_VARIABLE}=...",
+        )
+    try:
+        server = _native.ReferenceSmbServer.start(
+            port=port,
+            threads=threads,
+            shares=[f"volume{number}" for number in range(1, volumes + 1)],
+            user=user,
+            password=os.environ.get(PASSWORD_VARIABLE, ""),
+            min_dialect=min_dialect,
+            max_dialect=max_dialect,
+            signing=signing,  # type: ignore[arg-type]  # checked there
+            encryption=encryption,  # type: ignore[arg-type]
+            oplocks=oplocks,
+            leases=leases,
+            capacity_bytes=capacity_mib * MIB,
+            fault=fault,
+        )
+    except (ValueError, OSError) as error:
+        raise UserError(f"the reference server can't be started: {error}") from error
+    with counted(server, counts), contextlib.suppress(KeyboardInterrupt):
+        typer.echo(json.dumps({"port": server.port}))
+        signal.pause()
+    server.stop()
+
+
+@contextlib.contextmanager
+def counted(server: _native.ReferenceSmbServer, place: Path | None) -> Iterator[None]:
+    """Tells the server's counts to whoever connects to the socket `place`, which is removed at the end."""
+    if place is None:
+        yield
+        return
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(place))
+    listener.listen()
+
+    def tell() -> None:
+        while True:
+            connection, _ = listener.accept()
+            with contextlib.suppress(OSError), connection:
+                connection.sendall(json.dumps(server.requests()).encode())
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)

@@ -18,10 +18,12 @@ from serverdyno.servers.external_smb import ExternalSmb
 from serverdyno.servers.lighttpd import Lighttpd
 from serverdyno.servers.nginx import Nginx
 from serverdyno.servers.reference import Reference
+from serverdyno.servers.reference_smb import ReferenceSmb
 from serverdyno.servers.samba import Samba
 
 DRIVERS: dict[str, type[ServerDriver]] = {
-    driver.name: driver for driver in (Apache, Nginx, Lighttpd, Reference, Samba, External, ExternalSmb)
+    driver.name: driver
+    for driver in (Apache, Nginx, Lighttpd, Reference, Samba, ReferenceSmb, External, ExternalSmb)
 }
 
 

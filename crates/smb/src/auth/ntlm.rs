@@ -17,6 +17,7 @@ pub(super) mod flags {
     pub const UNICODE: u32 = 0x0000_0001;
     pub const REQUEST_TARGET: u32 = 0x0000_0004;
     pub const SIGN: u32 = 0x0000_0010;
+    pub const SEAL: u32 = 0x0000_0020;
     pub const NTLM: u32 = 0x0000_0200;
     pub const ANONYMOUS: u32 = 0x0000_0800;
     pub const ALWAYS_SIGN: u32 = 0x0000_8000;

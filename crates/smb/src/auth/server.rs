@@ -82,7 +82,9 @@ impl Acceptor {
         if asked & flags::NEEDED != flags::NEEDED {
             return Err(AuthError::Unsupported);
         }
-        let agreed = asked & flags::OURS | flags::TARGET_INFO | flags::TARGET_TYPE_SERVER | flags::VERSION;
+        // SMB seals nothing by NTLM; but a client that means to encrypt asks for it, and takes its absence for an attack.
+        let possible = asked & (flags::OURS | flags::SEAL);
+        let agreed = possible | flags::TARGET_INFO | flags::TARGET_TYPE_SERVER | flags::VERSION;
 
         let name = ntlm::utf16(&self.name);
         let mut target_info = Vec::new();

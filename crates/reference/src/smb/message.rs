@@ -1,0 +1,264 @@
+//! Messages: the header of a request as it is read, and answers as they are written, one after the other in a frame.
+
+use super::bytes::{length, u16_at, u32_at, u64_at, Put};
+use super::status::Status;
+use dyno_smb::crypto::TRANSFORM_BYTES;
+
+/// What a plain message begins with.
+pub(crate) const PROTOCOL_ID: [u8; 4] = *b"\xfeSMB";
+/// What an encrypted one begins with.
+pub(crate) const TRANSFORM_ID: [u8; 4] = *b"\xfdSMB";
+/// The length of a header; offsets of the wire count from its beginning.
+pub(crate) const HEADER_BYTES: usize = 64;
+/// The length in front of every message.
+pub(crate) const FRAME_BYTES: usize = 4;
+
+/// Flags of a header (MS-SMB2 2.2.1).
+pub(crate) mod flag {
+    pub(crate) const RESPONSE: u32 = 0x1;
+    pub(crate) const ASYNC: u32 = 0x2;
+    pub(crate) const RELATED: u32 = 0x4;
+    pub(crate) const SIGNED: u32 = 0x8;
+}
+
+/// What requests ask for, by their codes.
+pub(crate) mod command {
+    pub(crate) const NEGOTIATE: u16 = 0;
+    pub(crate) const SESSION_SETUP: u16 = 1;
+    pub(crate) const LOGOFF: u16 = 2;
+    pub(crate) const TREE_CONNECT: u16 = 3;
+    pub(crate) const TREE_DISCONNECT: u16 = 4;
+    pub(crate) const CREATE: u16 = 5;
+    pub(crate) const CLOSE: u16 = 6;
+    pub(crate) const FLUSH: u16 = 7;
+    pub(crate) const READ: u16 = 8;
+    pub(crate) const WRITE: u16 = 9;
+    pub(crate) const LOCK: u16 = 10;
+    pub(crate) const IOCTL: u16 = 11;
+    pub(crate) const CANCEL: u16 = 12;
+    pub(crate) const ECHO: u16 = 13;
+    pub(crate) const QUERY_DIRECTORY: u16 = 14;
+    pub(crate) const CHANGE_NOTIFY: u16 = 15;
+    pub(crate) const QUERY_INFO: u16 = 16;
+    pub(crate) const SET_INFO: u16 = 17;
+    pub(crate) const OPLOCK_BREAK: u16 = 18;
+
+    /// In the order of their codes.
+    pub(crate) const NAMES: [&str; 19] = [
+        "NEGOTIATE",
+        "SESSION_SETUP",
+        "LOGOFF",
+        "TREE_CONNECT",
+        "TREE_DISCONNECT",
+        "CREATE",
+        "CLOSE",
+        "FLUSH",
+        "READ",
+        "WRITE",
+        "LOCK",
+        "IOCTL",
+        "CANCEL",
+        "ECHO",
+        "QUERY_DIRECTORY",
+        "CHANGE_NOTIFY",
+        "QUERY_INFO",
+        "SET_INFO",
+        "OPLOCK_BREAK",
+    ];
+}
+
+/// The connection can't go on: what came is no SMB2, or breaks its rules beyond an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hangup;
+
+/// A request: its header, and where it lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    /// From its header to where the next of its compound begins.
+    pub(crate) part: &'a [u8],
+    pub(crate) command: u16,
+    pub(crate) charge: u16,
+    pub(crate) credits: u16,
+    pub(crate) flags: u32,
+    pub(crate) message_id: u64,
+    /// Of a CANCEL for a request that was said to go on.
+    pub(crate) async_id: u64,
+    pub(crate) tree_id: u32,
+    pub(crate) session_id: u64,
+}
+
+impl<'a> Request<'a> {
+    /// Reads the first request of `rest`.
+    pub(crate) fn parse(rest: &'a [u8]) -> Result<Self, Hangup> {
+        let header = rest.get(..HEADER_BYTES).ok_or(Hangup)?;
+        let hangup = |_: Status| Hangup;
+        let flags = u32_at(header, 16).map_err(hangup)?;
+        let is_request = header.starts_with(&PROTOCOL_ID) && flags & flag::RESPONSE == 0;
+        if !is_request || u16_at(header, 4).map_err(hangup)? != 64 {
+            return Err(Hangup);
+        }
+        let part_bytes = match u32_at(header, 20).map_err(hangup)? as usize {
+            0 => rest.len(),
+            next if next % 8 == 0 && next >= HEADER_BYTES && next + HEADER_BYTES <= rest.len() => next,
+            _ => return Err(Hangup),
+        };
+        Ok(Self {
+            part: &rest[..part_bytes],
+            command: u16_at(header, 12).map_err(hangup)?,
+            charge: u16_at(header, 6).map_err(hangup)?.max(1),
+            credits: u16_at(header, 14).map_err(hangup)?,
+            flags,
+            message_id: u64_at(header, 24).map_err(hangup)?,
+            async_id: u64_at(header, 32).map_err(hangup)?,
+            tree_id: u32_at(header, 36).map_err(hangup)?,
+            session_id: u64_at(header, 40).map_err(hangup)?,
+        })
+    }
+
+    pub(crate) fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Its body must say how it is laid out.
+    pub(crate) fn check_structure(&self, size: u16) -> Result<(), Status> {
+        // Bodies with a variable part may be one byte shorter than they say (MS-SMB2 2.2, StructureSize).
+        if u16_at(self.part, HEADER_BYTES)? == size
+            && self.part.len() >= HEADER_BYTES + usize::from(size & !1)
+        {
+            Ok(())
+        } else {
+            Err(Status::INVALID_PARAMETER)
+        }
+    }
+}
+
+/// The header of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnswerHeader {
+    pub(crate) command: u16,
+    pub(crate) status: Status,
+    pub(crate) charge: u16,
+    pub(crate) credits: u16,
+    pub(crate) related: bool,
+    pub(crate) message_id: u64,
+    /// Where it was said before that the request goes on.
+    pub(crate) async_id: Option<u64>,
+    pub(crate) tree_id: u32,
+    pub(crate) session_id: u64,
+}
+
+impl AnswerHeader {
+    pub(crate) fn write(&self, header: &mut [u8]) {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&PROTOCOL_ID);
+        bytes[4] = 64;
+        bytes[6..8].copy_from_slice(&self.charge.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.status.0.to_le_bytes());
+        bytes[12..14].copy_from_slice(&self.command.to_le_bytes());
+        bytes[14..16].copy_from_slice(&self.credits.to_le_bytes());
+        let mut flags = flag::RESPONSE;
+        if self.related {
+            flags |= flag::RELATED;
+        }
+        match self.async_id {
+            Some(async_id) => {
+                flags |= flag::ASYNC;
+                bytes[32..40].copy_from_slice(&async_id.to_le_bytes());
+            }
+            None => {
+                bytes[32..36].copy_from_slice(&0xfeff_u32.to_le_bytes());
+                bytes[36..40].copy_from_slice(&self.tree_id.to_le_bytes());
+            }
+        }
+        bytes[16..20].copy_from_slice(&flags.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.message_id.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.session_id.to_le_bytes());
+        header[..HEADER_BYTES].copy_from_slice(&bytes);
+    }
+}
+
+/// A frame under way, at the end of a buffer.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    start: usize,
+    sealed: bool,
+    parts: Vec<Part>,
+    /// Where the part before the last ended, before it was padded.
+    unpadded: usize,
+}
+
+/// One answer of a frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    start: usize,
+    /// The session that signs it.
+    pub(crate) signer: Option<u64>,
+}
+
+impl Frame {
+    /// Begins one; `spare` is where its parts are kept.
+    pub(crate) fn begin(out: &mut Vec<u8>, sealed: bool, mut spare: Vec<Part>) -> Self {
+        spare.clear();
+        let start = out.len();
+        out.zeros(FRAME_BYTES + if sealed { TRANSFORM_BYTES } else { 0 });
+        Self {
+            start,
+            sealed,
+            parts: spare,
+            unpadded: start,
+        }
+    }
+
+    /// Begins a part, and gives where its header goes.
+    pub(crate) fn part(&mut self, out: &mut Vec<u8>) -> usize {
+        self.unpadded = out.len();
+        if let Some(before) = self.parts.last() {
+            let padded = (out.len() - before.start).next_multiple_of(8);
+            out.resize(before.start + padded, 0);
+            out.set_u32(before.start + 20, length(padded));
+        }
+        let start = out.len();
+        out.zeros(HEADER_BYTES);
+        self.parts.push(Part { start, signer: None });
+        start
+    }
+
+    /// The part that was begun last is to be signed.
+    pub(crate) fn sign_part(&mut self, signer: Option<u64>) {
+        if let Some(part) = self.parts.last_mut() {
+            part.signer = signer;
+        }
+    }
+
+    /// Takes the part that was begun last away again.
+    pub(crate) fn take_back(&mut self, out: &mut Vec<u8>) {
+        self.parts.pop();
+        out.truncate(self.unpadded);
+        if let Some(last) = self.parts.last() {
+            out.set_u32(last.start + 20, 0);
+        }
+    }
+
+    /// Ends the frame, with its parts signed; one without parts is taken away. Gives what is to be encrypted, if it is,
+    /// and the room for parts.
+    pub(crate) fn end(
+        self,
+        out: &mut Vec<u8>,
+        sign: impl Fn(u64, &mut [u8]),
+    ) -> (Option<&mut [u8]>, Vec<Part>) {
+        if self.parts.is_empty() {
+            out.truncate(self.start);
+            return (None, self.parts);
+        }
+        for (index, part) in self.parts.iter().enumerate() {
+            let end = self.parts.get(index + 1).map_or(out.len(), |next| next.start);
+            if let Some(session) = part.signer {
+                sign(session, &mut out[part.start..end]);
+            }
+        }
+        let body = self.start + FRAME_BYTES;
+        let bytes = length(out.len() - body);
+        out[self.start..body].copy_from_slice(&bytes.to_be_bytes());
+        (self.sealed.then(|| &mut out[body..]), self.parts)
+    }
+}

@@ -1,0 +1,254 @@
+//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities, contexts; and the check that nobody changed it.
+
+use super::bytes::{length, slice, u128_at, u16_at, u32_at, Put};
+use super::dialogue::Dialogue;
+use super::message::{Request, HEADER_BYTES};
+use super::options::{Encryption, Options, Signing};
+use super::status::Status;
+use super::volume::Moment;
+use dyno_smb::auth::offer_token;
+use dyno_smb::crypto::Preauth;
+use dyno_smb::wire::{Cipher, Dialect, SigningAlgorithm};
+
+/// The most that a read, a write or a listing may have; what Windows takes of SMB 2.1 clients.
+pub(crate) const MOST_BYTES: u32 = 1 << 20;
+/// The same, where one credit pays for everything.
+pub(crate) const CREDIT_BYTES: u32 = 65_536;
+
+const BODY: usize = HEADER_BYTES;
+const SIGNING_ENABLED: u16 = 1;
+pub(super) const SIGNING_REQUIRED: u16 = 2;
+const CAP_LEASING: u32 = 0x02;
+const CAP_LARGE_MTU: u32 = 0x04;
+const CAP_ENCRYPTION: u32 = 0x40;
+const MOST_DIALECTS: usize = 64;
+const MOST_CONTEXTS: u16 = 16;
+const CONTEXT_PREAUTH: u16 = 1;
+const CONTEXT_ENCRYPTION: u16 = 2;
+const CONTEXT_SIGNING: u16 = 8;
+const SHA_512: u16 = 1;
+const SALT_BYTES: u16 = 32;
+
+/// What was agreed on.
+#[derive(Default)]
+pub(crate) struct Negotiated {
+    pub(crate) dialect: Option<Dialect>,
+    pub(crate) client_guid: u128,
+    client_capabilities: u32,
+    pub(super) client_security: u16,
+    pub(crate) cipher: Option<Cipher>,
+    signing: Option<SigningAlgorithm>,
+    pub(crate) preauth: Preauth,
+    /// Which contexts are to be answered.
+    answers_signing: bool,
+    answers_encryption: bool,
+}
+
+impl Negotiated {
+    pub(crate) fn signing_algorithm(&self) -> SigningAlgorithm {
+        match self.dialect {
+            Some(Dialect::Smb311) => self.signing.unwrap_or(SigningAlgorithm::Aes128Cmac),
+            Some(Dialect::Smb300 | Dialect::Smb302) => SigningAlgorithm::Aes128Cmac,
+            _ => SigningAlgorithm::HmacSha256,
+        }
+    }
+
+    fn has_large_messages(&self) -> bool {
+        self.dialect.is_some_and(|dialect| dialect >= Dialect::Smb210)
+    }
+}
+
+impl Dialogue {
+    pub(super) fn negotiate(
+        &mut self,
+        request: &Request<'_>,
+        moment: Moment,
+        out: &mut Vec<u8>,
+    ) -> Result<Status, Status> {
+        request.check_structure(36)?;
+        let part = request.part;
+        let offered = offered_dialects(part)?;
+        let options = &self.host.options;
+        let spoken = options.min_dialect..=options.max_dialect;
+        let best = Dialect::ALL
+            .into_iter()
+            .rev()
+            .find(|dialect| spoken.contains(dialect) && offered.contains(&(*dialect as u16)));
+        let dialect = best.ok_or(Status::NOT_SUPPORTED)?;
+        let mut negotiated = Negotiated {
+            dialect: Some(dialect),
+            client_guid: u128_at(part, BODY + 12)?,
+            client_capabilities: u32_at(part, BODY + 8)?,
+            client_security: u16_at(part, BODY + 4)?,
+            ..Negotiated::default()
+        };
+        match dialect {
+            Dialect::Smb311 => negotiated.read_contexts(part, options)?,
+            Dialect::Smb300 | Dialect::Smb302 => {
+                let both = negotiated.client_capabilities & CAP_ENCRYPTION != 0
+                    && options.encryption != Encryption::Off;
+                negotiated.cipher = both.then_some(Cipher::Aes128Ccm);
+            }
+            Dialect::Smb202 | Dialect::Smb210 => {}
+        }
+        self.negotiated = negotiated;
+        self.write_negotiated(moment, out);
+        Ok(Status::SUCCESS)
+    }
+
+    fn security_mode(&self) -> u16 {
+        match self.host.options.signing {
+            Signing::Auto => SIGNING_ENABLED,
+            Signing::Required => SIGNING_ENABLED | SIGNING_REQUIRED,
+        }
+    }
+
+    fn capabilities(&self) -> u32 {
+        let (negotiated, options) = (&self.negotiated, &self.host.options);
+        let mut capabilities = 0;
+        if negotiated.has_large_messages() {
+            capabilities |= CAP_LARGE_MTU;
+            if options.oplocks && options.leases {
+                capabilities |= CAP_LEASING;
+            }
+        }
+        if negotiated.cipher.is_some() && negotiated.dialect < Some(Dialect::Smb311) {
+            capabilities |= CAP_ENCRYPTION;
+        }
+        capabilities
+    }
+
+    fn write_negotiated(&self, moment: Moment, out: &mut Vec<u8>) {
+        let start = out.len();
+        let most = if self.negotiated.has_large_messages() {
+            MOST_BYTES
+        } else {
+            CREDIT_BYTES
+        };
+        let token = offer_token();
+        out.u16(65);
+        out.u16(self.security_mode());
+        out.u16(self.negotiated.dialect.map_or(0, |dialect| dialect as u16));
+        out.u16(0);
+        out.extend_from_slice(&self.host.guid.to_le_bytes());
+        out.u32(self.capabilities());
+        out.u32(most);
+        out.u32(most);
+        out.u32(most);
+        out.u64(moment.filetime);
+        out.u64(0);
+        out.u16(HEADER_BYTES as u16 + 64);
+        out.u16(token.len() as u16);
+        out.u32(0);
+        out.extend_from_slice(&token);
+        if self.negotiated.dialect == Some(Dialect::Smb311) {
+            out.resize(start + (out.len() - start).next_multiple_of(8), 0);
+            let offset = HEADER_BYTES + out.len() - start;
+            out.set_u32(start + 60, length(offset));
+            let count = self.write_contexts(out);
+            out.set_u16(start + 6, count);
+        }
+    }
+
+    fn write_contexts(&self, out: &mut Vec<u8>) -> u16 {
+        let negotiated = &self.negotiated;
+        out.u16(CONTEXT_PREAUTH);
+        out.u16(6 + SALT_BYTES);
+        out.u32(0);
+        out.u16(1);
+        out.u16(SALT_BYTES);
+        out.u16(SHA_512);
+        out.extend_from_slice(&self.host.random::<{ SALT_BYTES as usize }>());
+        let encryption = negotiated.cipher.map_or(0, |cipher| cipher as u16);
+        let signing = negotiated.signing_algorithm() as u16;
+        let choices = [
+            (negotiated.answers_encryption, CONTEXT_ENCRYPTION, encryption),
+            (negotiated.answers_signing, CONTEXT_SIGNING, signing),
+        ];
+        let mut count = 1;
+        // Each context begins in step; the one before has 46 bytes, and these have 12.
+        let mut before = 46;
+        for (_, kind, code) in choices.into_iter().filter(|choice| choice.0) {
+            out.zeros(usize::next_multiple_of(before, 8) - before);
+            out.u16(kind);
+            out.u16(4);
+            out.u32(0);
+            out.u16(1);
+            out.u16(code);
+            before = 12;
+            count += 1;
+        }
+        count
+    }
+
+    /// FSCTL_VALIDATE_NEGOTIATE_INFO (MS-SMB2 3.3.5.15.12): whether the client saw what we said, and said what we saw.
+    pub(super) fn validate_negotiation(&self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+        let same = u32_at(input, 0)? == self.negotiated.client_capabilities
+            && u128_at(input, 4)? == self.negotiated.client_guid
+            && u16_at(input, 20)? == self.negotiated.client_security;
+        if !same {
+            return Err(Status::ACCESS_DENIED);
+        }
+        out.u32(self.capabilities());
+        out.extend_from_slice(&self.host.guid.to_le_bytes());
+        out.u16(self.security_mode());
+        out.u16(self.negotiated.dialect.map_or(0, |dialect| dialect as u16));
+        Ok(())
+    }
+}
+
+impl Negotiated {
+    /// The contexts of SMB 3.1.1: the hash must be one that we know; of the others, the first that we know is taken.
+    fn read_contexts(&mut self, part: &[u8], options: &Options) -> Result<(), Status> {
+        let count = u16_at(part, BODY + 32)?;
+        if count > MOST_CONTEXTS {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        let mut offset = u32_at(part, BODY + 28)? as usize;
+        let mut knows_hash = false;
+        for _ in 0..count {
+            let kind = u16_at(part, offset)?;
+            let bytes = usize::from(u16_at(part, offset + 2)?);
+            let data = slice(part, offset + 8, bytes)?;
+            match kind {
+                CONTEXT_PREAUTH => knows_hash = codes(data, 4)?.contains(&SHA_512),
+                CONTEXT_ENCRYPTION => {
+                    self.answers_encryption = true;
+                    if options.encryption != Encryption::Off {
+                        let known = |code: &u16| Cipher::ALL.into_iter().find(|one| *one as u16 == *code);
+                        self.cipher = codes(data, 2)?.iter().find_map(known);
+                    }
+                }
+                CONTEXT_SIGNING => {
+                    let known =
+                        |code: &u16| SigningAlgorithm::ALL.into_iter().find(|one| *one as u16 == *code);
+                    self.signing = codes(data, 2)?.iter().find_map(known);
+                    self.answers_signing = self.signing.is_some();
+                }
+                _ => {}
+            }
+            offset = (offset + 8 + bytes).next_multiple_of(8);
+        }
+        if knows_hash {
+            Ok(())
+        } else {
+            Err(Status::INVALID_PARAMETER)
+        }
+    }
+}
+
+/// The codes of a context, whose number stands at its beginning.
+fn codes(data: &[u8], from: usize) -> Result<Vec<u16>, Status> {
+    let count = usize::from(u16_at(data, 0)?);
+    (0..count).map(|index| u16_at(data, from + 2 * index)).collect()
+}
+
+fn offered_dialects(part: &[u8]) -> Result<Vec<u16>, Status> {
+    let count = usize::from(u16_at(part, BODY + 2)?);
+    if count == 0 || count > MOST_DIALECTS {
+        return Err(Status::INVALID_PARAMETER);
+    }
+    (0..count)
+        .map(|index| u16_at(part, BODY + 36 + 2 * index))
+        .collect()
+}

@@ -1,0 +1,73 @@
+//! OPLOCK_BREAK as the server sends it of its own accord (MS-SMB2 2.2.23): plain and unsigned, in no session.
+
+use super::bytes::{length, Put};
+use super::message::{command, AnswerHeader, FRAME_BYTES, HEADER_BYTES};
+use super::status::Status;
+use super::volume::{caching, Mail};
+
+const LEASE_ANSWER_NEEDED: u32 = 1;
+
+/// An oplock's level, in the numbers of the wire.
+pub(crate) fn level(state: u8) -> u8 {
+    match state {
+        state if state & caching::HANDLE != 0 && state & caching::WRITE != 0 => 0x09,
+        state if state & caching::WRITE != 0 => 0x08,
+        state if state & caching::READ != 0 => 0x01,
+        _ => 0x00,
+    }
+}
+
+/// What a level lets a client keep.
+pub(crate) fn state_of(level: u8) -> u8 {
+    match level {
+        0x01 => caching::READ,
+        0x08 => caching::READ | caching::WRITE,
+        0x09 => caching::READ | caching::WRITE | caching::HANDLE,
+        _ => caching::NONE,
+    }
+}
+
+/// Appends a notice as a frame of its own.
+pub(crate) fn write(notice: Mail, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.zeros(FRAME_BYTES + HEADER_BYTES);
+    match notice {
+        Mail::OplockBreak { file, to } => {
+            out.u16(24);
+            out.u8(level(to));
+            out.zeros(5);
+            out.u64(file.0 as u64);
+            out.u64(file.1);
+        }
+        Mail::LeaseBreak {
+            key,
+            from,
+            to,
+            acknowledge,
+            epoch,
+        } => {
+            out.u16(44);
+            out.u16(epoch);
+            out.u32(if acknowledge { LEASE_ANSWER_NEEDED } else { 0 });
+            out.extend_from_slice(&key.to_le_bytes());
+            out.u32(u32::from(from));
+            out.u32(u32::from(to));
+            out.zeros(12);
+        }
+        Mail::TryAgain { .. } => {}
+    }
+    let header = AnswerHeader {
+        command: command::OPLOCK_BREAK,
+        status: Status::SUCCESS,
+        charge: 0,
+        credits: 0,
+        related: false,
+        message_id: u64::MAX,
+        async_id: None,
+        tree_id: 0,
+        session_id: 0,
+    };
+    header.write(&mut out[start + FRAME_BYTES..]);
+    let bytes = length(out.len() - start - FRAME_BYTES);
+    out[start..start + FRAME_BYTES].copy_from_slice(&bytes.to_be_bytes());
+}

@@ -1,0 +1,133 @@
+//! Requests about files: each body is read, carried out on the volume, and answered with a body.
+//!
+//! Not for: who asks, in which frame, under which key (`dialogue.rs`), and what files are (`volume`).
+
+mod create;
+mod data;
+mod directory;
+mod info;
+mod set;
+
+use super::bytes::{slice, u32_at, u64_at, Put};
+use super::dialogue::Dialogue;
+use super::host::Host;
+use super::message::{command, Request, HEADER_BYTES};
+use super::status::{Status, Stop};
+use super::volume::{FileId, Moment, Opener, Volume, Waiter};
+use dyno_smb::wire::Dialect;
+use std::cell::Cell;
+
+/// Where bodies begin.
+const BODY: usize = HEADER_BYTES;
+const VALIDATE_NEGOTIATE_INFO: u32 = 0x0014_0204;
+const DFS_GET_REFERRALS: u32 = 0x0006_0194;
+const CREDIT_BYTES: u32 = 65_536;
+
+/// A request about files, and what is known of who asks.
+pub(crate) struct Asking<'a> {
+    pub(crate) host: &'a Host,
+    /// Header and body.
+    pub(crate) part: &'a [u8],
+    pub(crate) charge: u16,
+    pub(crate) opener: Opener,
+    /// The file of the request before it in a compound, or why there is none.
+    pub(crate) related: Result<FileId, Status>,
+    /// The file that this one was about.
+    pub(crate) used: Cell<Option<FileId>>,
+    pub(crate) moment: Moment,
+    pub(crate) waiter: Waiter,
+    pub(crate) client_guid: u128,
+    pub(crate) dialect: Dialect,
+}
+
+impl Asking<'_> {
+    /// The open file that the body names at `offset`; all ones stand for that of the request before.
+    fn file(&self, volume: &Volume, offset: usize) -> Result<usize, Status> {
+        let place = u64_at(self.part, BODY + offset)?;
+        let serial = u64_at(self.part, BODY + offset + 8)?;
+        let file = if (place, serial) == (u64::MAX, u64::MAX) {
+            self.related?
+        } else {
+            (usize::try_from(place).unwrap_or(usize::MAX), serial)
+        };
+        let open = volume.find(file, &self.opener)?;
+        self.used.set(Some(file));
+        Ok(open)
+    }
+
+    /// One credit pays for 64 KiB, sent or asked for (MS-SMB2 3.3.5.2.5).
+    fn check_charge(&self, bytes: u32) -> Result<(), Status> {
+        let (most, paid) = if self.dialect >= Dialect::Smb210 {
+            (
+                super::negotiate::MOST_BYTES,
+                CREDIT_BYTES.saturating_mul(self.charge.into()),
+            )
+        } else {
+            (CREDIT_BYTES, CREDIT_BYTES)
+        };
+        if bytes > most.min(paid) {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        Ok(())
+    }
+}
+
+/// Carries a request out, and appends the body of its answer.
+pub(crate) fn carry_out(
+    request: &Request<'_>,
+    asking: &Asking<'_>,
+    volume: &mut Volume,
+    out: &mut Vec<u8>,
+) -> Result<Status, Stop> {
+    let fault = asking.host.options.fault;
+    if fault.is_some_and(|fault| fault.kind == super::fault::Kind::SessionDeleted) {
+        return Err(Status::USER_SESSION_DELETED.into());
+    }
+    let structure = match request.command {
+        command::CREATE => 57,
+        command::CLOSE | command::FLUSH => 24,
+        command::READ | command::WRITE => 49,
+        command::LOCK => 48,
+        command::QUERY_DIRECTORY | command::SET_INFO => 33,
+        command::QUERY_INFO => 41,
+        // Two forms, told apart by their sizes.
+        _ => return data::acknowledge(asking, volume, out).map_err(Stop::from),
+    };
+    request.check_structure(structure)?;
+    match request.command {
+        command::CREATE => create::create(asking, volume, out),
+        command::CLOSE => data::close(asking, volume, out).map_err(Stop::from),
+        command::FLUSH => data::flush(asking, volume, out).map_err(Stop::from),
+        command::READ => data::read(asking, volume, out).map_err(Stop::from),
+        command::WRITE => data::write(asking, volume, out).map_err(Stop::from),
+        command::LOCK => data::lock(asking, volume, out),
+        command::QUERY_DIRECTORY => directory::query(asking, volume, out).map_err(Stop::from),
+        command::QUERY_INFO => info::query(asking, volume, out).map_err(Stop::from),
+        _ => set::set(asking, volume, out),
+    }
+}
+
+/// IOCTL (2.2.31): the check of the negotiation alone, which needs no file.
+pub(crate) fn control(dialogue: &Dialogue, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
+    request.check_structure(57)?;
+    let part = request.part;
+    match u32_at(part, BODY + 4)? {
+        VALIDATE_NEGOTIATE_INFO => {}
+        DFS_GET_REFERRALS => return Err(Status::NOT_FOUND),
+        _ => return Err(Status::INVALID_DEVICE_REQUEST),
+    }
+    let offset = u32_at(part, BODY + 24)? as usize;
+    let input = slice(part, offset, u32_at(part, BODY + 28)? as usize)?;
+    out.u16(49);
+    out.u16(0);
+    out.u32(VALIDATE_NEGOTIATE_INFO);
+    out.extend_from_slice(&[0xff; 16]);
+    let output_at = HEADER_BYTES as u32 + 48;
+    out.u32(output_at);
+    out.u32(0);
+    out.u32(output_at);
+    out.u32(24);
+    out.u32(0);
+    out.u32(0);
+    dialogue.validate_negotiation(input, out)
+}

@@ -1,0 +1,357 @@
+//! Oplocks and leases: what clients may keep to themselves, and how it is taken back (MS-FSA 2.1.5.18, MS-SMB2 3.3.4.6,
+//! 3.3.4.7, 3.3.5.22).
+//!
+//! Both are the same bits here: level II is R, exclusive RW, batch RWH. Whoever would read what another may have
+//! changed waits until that one has answered, or has not for too long; who takes away no more than R waits for nobody.
+
+use super::{ConnectionId, Mail, Moment, Volume};
+use crate::smb::status::Status;
+
+/// Bits of caching, as leases number them (MS-SMB2 2.2.13.2.8).
+pub(crate) mod caching {
+    pub(crate) const NONE: u8 = 0;
+    pub(crate) const READ: u8 = 1;
+    pub(crate) const HANDLE: u8 = 2;
+    pub(crate) const WRITE: u8 = 4;
+}
+
+use caching::{HANDLE, READ, WRITE};
+
+/// Taken back, and not answered yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Breaking {
+    to: u8,
+    since_ns: u64,
+}
+
+/// What one holder has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Held {
+    pub(crate) state: u8,
+    pub(crate) breaking: Option<Breaking>,
+}
+
+/// What an open file goes along with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Hold {
+    None,
+    Oplock(Held),
+    Lease(usize),
+}
+
+/// Which lease, of which client.
+pub(crate) type LeaseName = (u128, u128);
+
+/// A lease; it lives as long as one of its opens.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    /// The client's GUID, and its key.
+    pub(crate) name: LeaseName,
+    pub(crate) node: usize,
+    pub(crate) held: Held,
+    /// Of the second form alone; counts its changes.
+    pub(crate) epoch: u16,
+    pub(crate) second_form: bool,
+    pub(crate) opens: u32,
+    /// The connection that used it last.
+    pub(crate) connection: ConnectionId,
+}
+
+/// The nearest state at or below that has a name: W and H come with R alone (MS-SMB2 2.2.13.2.8).
+fn sensible(state: u8) -> u8 {
+    if state & READ == 0 {
+        caching::NONE
+    } else {
+        state
+    }
+}
+
+/// An oplock has no level for R and H.
+fn as_oplock(state: u8) -> u8 {
+    match sensible(state) {
+        state if state & WRITE != 0 => state,
+        state => state & READ,
+    }
+}
+
+enum Step {
+    Nothing,
+    MustWait,
+    /// Told; waits for the answer or not.
+    Told(bool),
+}
+
+impl Held {
+    /// Takes away all but `keep`.
+    fn take_away(&mut self, keep: u8, is_oplock: bool, moment: Moment, patience_ns: u64) -> Step {
+        if let Some(breaking) = self.breaking {
+            if moment.ns < breaking.since_ns.saturating_add(patience_ns) {
+                let enough = self.state & !keep == 0;
+                return if enough { Step::Nothing } else { Step::MustWait };
+            }
+            // MS-SMB2 3.3.6.1, 3.3.6.5: who does not answer loses all.
+            *self = Self::default();
+        }
+        if self.state & !keep == 0 {
+            return Step::Nothing;
+        }
+        let left = self.state & keep;
+        let to = if is_oplock {
+            as_oplock(left)
+        } else {
+            sensible(left)
+        };
+        if self.state == READ {
+            self.state = to;
+            return Step::Told(false);
+        }
+        self.breaking = Some(Breaking {
+            to,
+            since_ns: moment.ns,
+        });
+        Step::Told(true)
+    }
+
+    fn acknowledge(&mut self, state: u8, otherwise: Status) -> Result<(), Status> {
+        let breaking = self.breaking.take().ok_or(otherwise)?;
+        if state & !breaking.to != 0 {
+            self.state = caching::NONE;
+            return Err(otherwise);
+        }
+        self.state = state;
+        Ok(())
+    }
+}
+
+/// A lease as the answer to a CREATE tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) key: u128,
+    pub(crate) state: u8,
+    pub(crate) breaking: bool,
+    pub(crate) epoch: u16,
+    pub(crate) second_form: bool,
+}
+
+impl Volume {
+    /// Takes from everybody who has `node` open, but for the open `own` and its lease, all caching but `keep`. True: an
+    /// answer has to come first.
+    pub(super) fn take_away(&mut self, node: usize, own: Own, keep: u8, moment: Moment) -> bool {
+        if self.never_breaks {
+            return false;
+        }
+        let mut must_wait = false;
+        for index in 0..self.nodes[node].opens.len() {
+            let open = self.nodes[node].opens[index];
+            must_wait |= self.take_away_from(open, own, keep, moment);
+        }
+        must_wait
+    }
+
+    /// The same, from one open alone.
+    pub(super) fn take_away_from(&mut self, open: usize, own: Own, keep: u8, moment: Moment) -> bool {
+        let patience_ns = self.break_timeout_ns;
+        let holder = &mut self.opens[open];
+        let (step, notice) = match &mut holder.hold {
+            Hold::None => return false,
+            Hold::Oplock(held) => {
+                if own == Own::Open(open) {
+                    return false;
+                }
+                let step = held.take_away(keep, true, moment, patience_ns);
+                let to = held.breaking.map_or(held.state, |breaking| breaking.to);
+                let mail = Mail::OplockBreak {
+                    file: (open, holder.serial),
+                    to,
+                };
+                (step, (holder.connection, mail))
+            }
+            Hold::Lease(index) => {
+                let lease = &mut self.leases[*index];
+                if own == Own::Lease(lease.name) {
+                    return false;
+                }
+                let from = lease.held.state;
+                let step = lease.held.take_away(keep, false, moment, patience_ns);
+                if matches!(step, Step::Told(_)) {
+                    lease.epoch = lease.epoch.wrapping_add(1);
+                }
+                let to = lease
+                    .held
+                    .breaking
+                    .map_or(lease.held.state, |breaking| breaking.to);
+                let mail = Mail::LeaseBreak {
+                    key: lease.name.1,
+                    from,
+                    to,
+                    acknowledge: lease.held.breaking.is_some(),
+                    epoch: if lease.second_form { lease.epoch } else { 0 },
+                };
+                (step, (lease.connection, mail))
+            }
+        };
+        match step {
+            Step::Nothing => false,
+            Step::MustWait => true,
+            Step::Told(waits) => {
+                self.mail.push(notice);
+                waits
+            }
+        }
+    }
+
+    /// What is held by one open.
+    pub(super) fn held(&self, open: usize) -> Held {
+        match self.opens[open].hold {
+            Hold::None => Held::default(),
+            Hold::Oplock(held) => held,
+            Hold::Lease(lease) => self.leases[lease].held,
+        }
+    }
+
+    /// Who an open is, when it takes something away from the others.
+    pub(super) fn own(&self, open: usize) -> Own {
+        match self.opens[open].hold {
+            Hold::Lease(lease) => Own::Lease(self.leases[lease].name),
+            _ => Own::Open(open),
+        }
+    }
+
+    /// The most that a newcomer may have beside those who have the file open, its own lease left out.
+    fn possible(&self, newcomer: usize, own: Own) -> u8 {
+        let node = self.opens[newcomer].node;
+        let mut alone = true;
+        for open in &self.nodes[node].opens {
+            let same = *open == newcomer || own == self.own(*open);
+            if same || self.opens[*open].is_for_attributes {
+                continue;
+            }
+            if self.held(*open).state & WRITE != 0 {
+                return caching::NONE;
+            }
+            alone = false;
+        }
+        match (self.nodes[node].locks.is_empty(), alone) {
+            (false, false) => caching::NONE,
+            (_, true) => READ | WRITE | HANDLE,
+            (true, false) => READ | HANDLE,
+        }
+    }
+
+    /// Gives a new open of a file the oplock nearest to the wanted one.
+    pub(super) fn grant_oplock(&mut self, open: usize, wanted: u8) {
+        let possible = self.possible(open, Own::Open(open));
+        // Whoever can't have W and asked for it gets level II.
+        let state = as_oplock(wanted & possible);
+        if state != caching::NONE {
+            self.opens[open].hold = Hold::Oplock(Held {
+                state,
+                breaking: None,
+            });
+        }
+    }
+
+    /// Joins a new open to the lease of that name, which is made where there is none, and raises it as far as can be.
+    pub(super) fn grant_lease(
+        &mut self,
+        open: usize,
+        name: LeaseName,
+        wanted: u8,
+        second_form: bool,
+    ) -> Granted {
+        let (node, connection) = (self.opens[open].node, self.opens[open].connection);
+        let possible = self.possible(open, Own::Lease(name));
+        let index = match self.lease_index.get(&name) {
+            Some(index) => *index,
+            None => {
+                let index = self.leases.insert(Lease {
+                    name,
+                    node,
+                    held: Held::default(),
+                    epoch: 0,
+                    second_form,
+                    opens: 0,
+                    connection,
+                });
+                self.lease_index.insert(name, index);
+                index
+            }
+        };
+        let lease = &mut self.leases[index];
+        lease.opens += 1;
+        lease.connection = connection;
+        let granted = sensible(wanted & possible);
+        // A lease is only ever raised, and not while it is being taken away (MS-SMB2 3.3.5.9.8).
+        if lease.held.breaking.is_none() && granted & lease.held.state == lease.held.state {
+            if granted != lease.held.state {
+                lease.epoch = lease.epoch.wrapping_add(1);
+            }
+            lease.held.state = granted;
+        }
+        self.opens[open].hold = Hold::Lease(index);
+        Granted {
+            key: name.1,
+            state: lease.held.state,
+            breaking: lease.held.breaking.is_some(),
+            epoch: lease.epoch,
+            second_form: lease.second_form,
+        }
+    }
+
+    /// Whether the lease of that name belongs to another file.
+    pub(super) fn lease_is_elsewhere(&self, name: LeaseName, node: Option<usize>) -> bool {
+        let lease = self.lease_index.get(&name).map(|index| &self.leases[*index]);
+        lease.is_some_and(|lease| Some(lease.node) != node)
+    }
+
+    /// An open that is being closed holds nothing any more.
+    pub(super) fn let_go(&mut self, open: usize) {
+        if let Hold::Lease(index) = std::mem::replace(&mut self.opens[open].hold, Hold::None) {
+            let lease = &mut self.leases[index];
+            lease.opens -= 1;
+            if lease.opens == 0 {
+                let name = lease.name;
+                self.lease_index.remove(&name);
+                self.leases.remove(index);
+            }
+        }
+    }
+
+    /// A client's answer to the break of an oplock; gives what it has left.
+    pub(crate) fn acknowledge_oplock(&mut self, open: usize, state: u8) -> Result<u8, Status> {
+        let node = self.opens[open].node;
+        let Hold::Oplock(held) = &mut self.opens[open].hold else {
+            return Err(Status::INVALID_OPLOCK_PROTOCOL);
+        };
+        let answered = held.acknowledge(state, Status::INVALID_OPLOCK_PROTOCOL);
+        let left = held.state;
+        if left == caching::NONE {
+            self.opens[open].hold = Hold::None;
+        }
+        self.wake(node);
+        answered.map(|()| left)
+    }
+
+    /// A client's answer to the break of a lease.
+    pub(crate) fn acknowledge_lease(&mut self, name: LeaseName, state: u8) -> Result<(), Status> {
+        let index = *self.lease_index.get(&name).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+        let lease = &mut self.leases[index];
+        let node = lease.node;
+        let answered = match lease.held.breaking {
+            None => Err(Status::UNSUCCESSFUL),
+            Some(_) => lease
+                .held
+                .acknowledge(sensible(state), Status::REQUEST_NOT_ACCEPTED),
+        };
+        self.wake(node);
+        answered
+    }
+}
+
+/// From whom nothing is taken: who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Own {
+    Nobody,
+    Open(usize),
+    Lease(LeaseName),
+}

@@ -1,0 +1,502 @@
+//! One share: a tree of files in memory, who has what open, and what they may cache. Knows nothing of messages.
+//!
+//! A volume is used under a lock, by every thread of the server. What others are to be told (breaks, and that what they
+//! wait for may have come) is left in its mail, which whoever has the lock takes along.
+
+pub(crate) mod holds;
+mod listing;
+mod names;
+pub(crate) mod node;
+mod opening;
+mod pages;
+mod ranges;
+
+pub(crate) use holds::{caching, Granted, LeaseName};
+pub(crate) use listing::Entry;
+pub(crate) use names::Pattern;
+pub(crate) use node::{attribute, Facts, Times, CLUSTER_BYTES};
+pub(crate) use opening::{right, Asked, Opened, Want};
+pub(crate) use pages::Space;
+pub(crate) use ranges::Lock;
+
+use super::status::{Status, Stop};
+use holds::{Hold, Lease};
+use listing::Cursor;
+use node::{Node, NODE_BYTES};
+use slab::Slab;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One connection of the server; none has the serial of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ConnectionId {
+    pub(crate) thread: usize,
+    pub(crate) slot: usize,
+    pub(crate) serial: u64,
+}
+
+/// A request that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) connection: ConnectionId,
+    pub(crate) async_id: u64,
+}
+
+/// An open file as clients name it: its place, and a serial that no other has.
+pub(crate) type FileId = (usize, u64);
+
+/// What a connection is to be told by another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mail {
+    /// A request that waited is to be tried again.
+    TryAgain {
+        async_id: u64,
+    },
+    OplockBreak {
+        file: FileId,
+        to: u8,
+    },
+    LeaseBreak {
+        key: u128,
+        from: u8,
+        to: u8,
+        acknowledge: bool,
+        epoch: u16,
+    },
+}
+
+/// Now, by both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    /// Monotonic.
+    pub(crate) ns: u64,
+    /// In 100 ns since 1601.
+    pub(crate) filetime: u64,
+}
+
+/// Who opened something: a connection, and its session and tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Opener {
+    pub(crate) connection: ConnectionId,
+    pub(crate) session: u64,
+    pub(crate) tree: u32,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) serial: u64,
+    pub(crate) node: usize,
+    connection: ConnectionId,
+    session: u64,
+    tree: u32,
+    /// Rights, each by its own bit.
+    pub(crate) access: u32,
+    share: u32,
+    /// It disturbs nobody: neither sharing nor caching.
+    is_for_attributes: bool,
+    delete_on_close: bool,
+    hold: Hold,
+    cursor: Cursor,
+}
+
+/// A share's files.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    nodes: Slab<Node>,
+    opens: Slab<Open>,
+    leases: Slab<Lease>,
+    lease_index: HashMap<LeaseName, usize>,
+    root: usize,
+    serial: u64,
+    space: Arc<Space>,
+    break_timeout_ns: u64,
+    never_breaks: bool,
+    /// For whom, and what.
+    pub(crate) mail: Vec<(ConnectionId, Mail)>,
+}
+
+impl Volume {
+    pub(crate) fn new(space: Arc<Space>, break_timeout_ns: u64, never_breaks: bool, now: u64) -> Self {
+        let mut nodes = Slab::new();
+        let root = nodes.insert(Node::new(&[], 0, 1, attribute::DIRECTORY, now));
+        Self {
+            nodes,
+            opens: Slab::new(),
+            leases: Slab::new(),
+            lease_index: HashMap::new(),
+            root,
+            serial: 1,
+            space,
+            break_timeout_ns,
+            never_breaks,
+            mail: Vec::new(),
+        }
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// Files that are open now.
+    pub(crate) fn open_count(&self) -> usize {
+        self.opens.len()
+    }
+
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// The open that a client names so, where it is that client's own.
+    pub(crate) fn find(&self, file: FileId, opener: &Opener) -> Result<usize, Status> {
+        let open = self.opens.get(file.0).filter(|open| open.serial == file.1);
+        let own = open.filter(|open| {
+            open.connection == opener.connection && open.session == opener.session && open.tree == opener.tree
+        });
+        own.map(|_| file.0).ok_or(Status::FILE_CLOSED)
+    }
+
+    fn node(&self, open: usize) -> &Node {
+        &self.nodes[self.opens[open].node]
+    }
+
+    fn node_mut(&mut self, open: usize) -> &mut Node {
+        &mut self.nodes[self.opens[open].node]
+    }
+
+    pub(crate) fn facts(&self, open: usize) -> Facts {
+        self.node(open).facts()
+    }
+
+    pub(crate) fn name(&self, open: usize) -> &[u16] {
+        &self.node(open).name
+    }
+
+    /// From the root on, with a backslash before each name.
+    pub(crate) fn path(&self, open: usize) -> Vec<u16> {
+        let mut names = Vec::new();
+        let mut at = self.opens[open].node;
+        while at != self.root {
+            names.push(&self.nodes[at].name);
+            at = self.nodes[at].parent;
+        }
+        let mut path = Vec::new();
+        for name in names.into_iter().rev() {
+            path.push(u16::from(b'\\'));
+            path.extend_from_slice(name);
+        }
+        path
+    }
+
+    pub(crate) fn rights(&self, open: usize) -> u32 {
+        self.opens[open].access
+    }
+
+    fn need(&self, open: usize, rights: u32) -> Result<(), Status> {
+        if self.opens[open].access & rights == 0 {
+            return Err(Status::ACCESS_DENIED);
+        }
+        Ok(())
+    }
+
+    /// Everybody who waits for something on that file may try again.
+    fn wake(&mut self, node: usize) {
+        for waiter in self.nodes[node].waiters.drain(..) {
+            let again = Mail::TryAgain {
+                async_id: waiter.async_id,
+            };
+            self.mail.push((waiter.connection, again));
+        }
+    }
+
+    fn wait(&mut self, node: usize, waiter: Waiter) -> Stop {
+        let waiters = &mut self.nodes[node].waiters;
+        if !waiters.contains(&waiter) {
+            waiters.push(waiter);
+        }
+        Stop::Wait
+    }
+
+    /// Reads up to `most` bytes into `out`.
+    pub(crate) fn read(
+        &self,
+        open: usize,
+        offset: u64,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, Status> {
+        self.need(open, right::READ_DATA | right::EXECUTE)?;
+        let node = self.node(open);
+        let pages = node.pages().ok_or(Status::INVALID_DEVICE_REQUEST)?;
+        if !node.locks.is_empty() && ranges::hinders_reading(&node.locks, open, offset, most as u64) {
+            return Err(Status::FILE_LOCK_CONFLICT);
+        }
+        if offset >= pages.end() && most > 0 {
+            return Err(Status::END_OF_FILE);
+        }
+        Ok(pages.read(offset, most, out))
+    }
+
+    pub(crate) fn write(
+        &mut self,
+        open: usize,
+        offset: u64,
+        data: &[u8],
+        moment: Moment,
+    ) -> Result<(), Status> {
+        self.need(open, right::WRITE_DATA | right::APPEND)?;
+        let node = self.node(open);
+        if !node.locks.is_empty() && ranges::hinders_writing(&node.locks, open, offset, data.len() as u64) {
+            return Err(Status::FILE_LOCK_CONFLICT);
+        }
+        let at_end = u64::MAX;
+        let index = self.opens[open].node;
+        let node = &mut self.nodes[index];
+        let pages = node.pages_mut().ok_or(Status::INVALID_DEVICE_REQUEST)?;
+        let offset = if offset == at_end { pages.end() } else { offset };
+        pages.write(offset, data, &self.space)?;
+        node.touch(moment.filetime);
+        self.changed(open, moment);
+        Ok(())
+    }
+
+    /// Nobody else may go on reading old contents from his cache. Whoever changes a file waits for nobody: those who had
+    /// more than R have been asked when it was opened.
+    fn changed(&mut self, open: usize, moment: Moment) {
+        let node = self.opens[open].node;
+        if self.nodes[node].opens.len() > 1 {
+            let own = self.own(open);
+            let _ = self.take_away(node, own, caching::NONE, moment);
+        }
+    }
+
+    /// What is to be flushed is in memory already: the answer is all there is to it.
+    pub(crate) fn flush(&self, open: usize) -> Result<(), Status> {
+        self.need(open, right::WRITE_DATA | right::APPEND)
+    }
+
+    pub(crate) fn set_end(&mut self, open: usize, end: u64, moment: Moment) -> Result<(), Status> {
+        self.need(open, right::WRITE_DATA)?;
+        let index = self.opens[open].node;
+        let node = &mut self.nodes[index];
+        let pages = node.pages_mut().ok_or(Status::INVALID_PARAMETER)?;
+        pages.set_end(end, &self.space)?;
+        node.touch(moment.filetime);
+        self.changed(open, moment);
+        Ok(())
+    }
+
+    /// Room is not kept in advance; less room than there is content cuts the content.
+    pub(crate) fn set_allocation(&mut self, open: usize, bytes: u64, moment: Moment) -> Result<(), Status> {
+        self.need(open, right::WRITE_DATA)?;
+        if bytes < self.facts(open).end {
+            return self.set_end(open, bytes, moment);
+        }
+        if bytes > self.facts(open).allocated.saturating_add(self.space.free()) {
+            return Err(Status::DISK_FULL);
+        }
+        Ok(())
+    }
+
+    /// Sets the times that are not 0 or negative, and the attributes that are not 0.
+    pub(crate) fn set_basics(
+        &mut self,
+        open: usize,
+        times: Times,
+        attributes: u32,
+        moment: Moment,
+    ) -> Result<(), Status> {
+        self.need(open, right::WRITE_ATTRIBUTES)?;
+        let node = self.node_mut(open);
+        // MS-FSCC 2.4.7: -1 and -2 turn the automatic update of a time off and on; the time itself stays.
+        let given = |time: u64| time != 0 && i64::try_from(time).is_ok();
+        node.times.changed = moment.filetime;
+        for (kept, wanted) in [
+            (&mut node.times.created, times.created),
+            (&mut node.times.accessed, times.accessed),
+            (&mut node.times.written, times.written),
+            (&mut node.times.changed, times.changed),
+        ] {
+            if given(wanted) {
+                *kept = wanted;
+            }
+        }
+        if attributes != 0 {
+            let kind = node.attributes & attribute::DIRECTORY;
+            node.attributes = plain(attributes & attribute::SETTABLE | kind);
+        }
+        Ok(())
+    }
+
+    /// Marks a file to be deleted with its last handle, or no longer so.
+    pub(crate) fn set_delete(
+        &mut self,
+        open: usize,
+        delete: bool,
+        moment: Moment,
+        waiter: Waiter,
+    ) -> Result<(), Stop> {
+        self.need(open, right::DELETE)?;
+        let index = self.opens[open].node;
+        if delete {
+            let node = &self.nodes[index];
+            if index == self.root || node.attributes & attribute::READ_ONLY != 0 {
+                return Err(Status::CANNOT_DELETE.into());
+            }
+            if node.entries().is_some_and(|entries| !entries.is_empty()) {
+                return Err(Status::DIRECTORY_NOT_EMPTY.into());
+            }
+            self.take_handles(open, moment, waiter)?;
+        }
+        self.nodes[index].delete_pending = delete;
+        Ok(())
+    }
+
+    /// Others must close what they keep open only to spare themselves another open.
+    fn take_handles(&mut self, open: usize, moment: Moment, waiter: Waiter) -> Result<(), Stop> {
+        let node = self.opens[open].node;
+        let own = self.own(open);
+        if self.take_away(node, own, caching::READ | caching::WRITE, moment) {
+            return Err(self.wait(node, waiter));
+        }
+        Ok(())
+    }
+
+    /// Gives a file or directory another name, maybe elsewhere in the tree.
+    pub(crate) fn rename(
+        &mut self,
+        open: usize,
+        to: &[u16],
+        replace: bool,
+        moment: Moment,
+        waiter: Waiter,
+    ) -> Result<(), Stop> {
+        self.need(open, right::DELETE)?;
+        let index = self.opens[open].node;
+        let parts = names::parts(to)?;
+        let (name, directories) = parts.split_last().ok_or(Status::OBJECT_NAME_INVALID)?;
+        let parent = self.directory_of(directories)?;
+        if index == self.root || self.is_below(parent, index) {
+            return Err(Status::ACCESS_DENIED.into());
+        }
+        let key = names::folded(name);
+        let there = self.nodes[parent]
+            .entries()
+            .and_then(|entries| entries.get(&key))
+            .copied();
+        if let Some(old) = there.filter(|old| *old != index) {
+            let node = &self.nodes[old];
+            if !replace {
+                return Err(Status::OBJECT_NAME_COLLISION.into());
+            }
+            if node.is_directory() || !node.opens.is_empty() || node.attributes & attribute::READ_ONLY != 0 {
+                return Err(Status::ACCESS_DENIED.into());
+            }
+        }
+        if self.has_open_below(index) {
+            return Err(Status::ACCESS_DENIED.into());
+        }
+        self.take_handles(open, moment, waiter)?;
+        if let Some(old) = there.filter(|old| *old != index) {
+            self.unlink(old);
+        }
+        self.detach(index);
+        if let Some(entries) = self.nodes[parent].entries_mut() {
+            entries.insert(key, index);
+        }
+        self.nodes[parent].touch(moment.filetime);
+        let node = &mut self.nodes[index];
+        node.name = (*name).into();
+        node.parent = parent;
+        node.times.changed = moment.filetime;
+        Ok(())
+    }
+
+    fn is_below(&self, node: usize, top: usize) -> bool {
+        let mut at = node;
+        loop {
+            if at == top {
+                return true;
+            }
+            if at == self.root {
+                return false;
+            }
+            at = self.nodes[at].parent;
+        }
+    }
+
+    /// Whether somebody has something open inside a directory, which can't be renamed then (MS-FSA 2.1.5.15.11).
+    fn has_open_below(&self, top: usize) -> bool {
+        self.nodes[top].is_directory()
+            && self
+                .opens
+                .iter()
+                .any(|(_, open)| open.node != top && self.is_below(open.node, top))
+    }
+
+    fn detach(&mut self, index: usize) {
+        let key = names::folded(&self.nodes[index].name);
+        let parent = self.nodes[index].parent;
+        if let Some(entries) = self.nodes[parent].entries_mut() {
+            entries.remove(&key);
+        }
+    }
+
+    fn unlink(&mut self, index: usize) {
+        self.detach(index);
+        self.wake(index);
+        let mut node = self.nodes.remove(index);
+        if let Some(pages) = node.pages_mut() {
+            pages.discard(&self.space);
+        }
+        self.space.give(NODE_BYTES);
+    }
+
+    /// Closes; the last handle of a file that is to be deleted takes it along.
+    pub(crate) fn close(&mut self, open: usize, moment: Moment) {
+        self.let_go(open);
+        let closed = self.opens.remove(open);
+        let index = closed.node;
+        let node = &mut self.nodes[index];
+        node.opens.retain(|other| *other != open);
+        node.locks.retain(|lock| lock.open != open);
+        let is_empty = node.entries().is_none_or(std::collections::BTreeMap::is_empty);
+        node.delete_pending |= closed.delete_on_close && is_empty;
+        self.wake(index);
+        let node = &self.nodes[index];
+        if node.delete_pending && node.opens.is_empty() && is_empty && index != self.root {
+            let parent = node.parent;
+            self.unlink(index);
+            self.nodes[parent].touch(moment.filetime);
+        }
+    }
+
+    /// Closes everything of a connection, or of one session or tree of it.
+    pub(crate) fn close_all(&mut self, moment: Moment, theirs: impl Fn(&Opener) -> bool) {
+        let found: Vec<usize> = self
+            .opens
+            .iter()
+            .filter(|(_, open)| {
+                theirs(&Opener {
+                    connection: open.connection,
+                    session: open.session,
+                    tree: open.tree,
+                })
+            })
+            .map(|(index, _)| index)
+            .collect();
+        for open in found {
+            self.close(open, moment);
+        }
+    }
+}
+
+/// A file without any attribute has the one that says so (MS-FSCC 2.6).
+fn plain(attributes: u32) -> u32 {
+    if attributes == 0 {
+        attribute::NORMAL
+    } else {
+        attributes
+    }
+}

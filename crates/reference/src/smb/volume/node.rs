@@ -1,0 +1,161 @@
+//! A file or a directory, and what is known of it.
+
+use super::names::Key;
+use super::pages::Pages;
+use super::{Lock, Waiter};
+use std::collections::BTreeMap;
+
+/// FILE_ATTRIBUTE_* (MS-FSCC 2.6).
+pub(crate) mod attribute {
+    pub(crate) const READ_ONLY: u32 = 0x01;
+    pub(crate) const DIRECTORY: u32 = 0x10;
+    pub(crate) const ARCHIVE: u32 = 0x20;
+    pub(crate) const NORMAL: u32 = 0x80;
+    /// Read only, hidden, system, archive: what a client may set.
+    pub(crate) const SETTABLE: u32 = 0x27;
+}
+
+/// Room is told in multiples of this.
+pub(crate) const CLUSTER_BYTES: u64 = 4096;
+/// What a name, its place in the directory and the rest of a node are reckoned at, so that empty files are bounded too.
+pub(crate) const NODE_BYTES: u64 = 1024;
+
+/// Times as the wire counts them, in 100 ns since 1601.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) created: u64,
+    pub(crate) accessed: u64,
+    pub(crate) written: u64,
+    pub(crate) changed: u64,
+}
+
+impl Times {
+    pub(crate) fn all(now: u64) -> Self {
+        Self {
+            created: now,
+            accessed: now,
+            written: now,
+            changed: now,
+        }
+    }
+}
+
+/// What it consists of.
+#[derive(Debug)]
+pub(crate) enum Body {
+    File(Pages),
+    /// Nodes by their names in capitals.
+    Directory(BTreeMap<Key, usize>),
+}
+
+/// A file or a directory.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// As it was spelt; empty for the root.
+    pub(crate) name: Box<[u16]>,
+    /// The root is its own.
+    pub(crate) parent: usize,
+    /// Never used again.
+    pub(crate) number: u64,
+    pub(crate) attributes: u32,
+    pub(crate) times: Times,
+    pub(crate) body: Body,
+    pub(crate) opens: Vec<usize>,
+    pub(crate) locks: Vec<Lock>,
+    pub(crate) delete_pending: bool,
+    /// Requests to be tried again when a hold or a lock on it goes.
+    pub(crate) waiters: Vec<Waiter>,
+}
+
+/// What a client is told of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) number: u64,
+    pub(crate) attributes: u32,
+    pub(crate) times: Times,
+    pub(crate) end: u64,
+    pub(crate) allocated: u64,
+    pub(crate) delete_pending: bool,
+}
+
+impl Facts {
+    pub(crate) fn is_directory(&self) -> bool {
+        self.attributes & attribute::DIRECTORY != 0
+    }
+}
+
+impl Node {
+    pub(crate) fn new(name: &[u16], parent: usize, number: u64, attributes: u32, now: u64) -> Self {
+        let directory = attributes & attribute::DIRECTORY != 0;
+        Self {
+            name: name.into(),
+            parent,
+            number,
+            attributes,
+            times: Times::all(now),
+            body: if directory {
+                Body::Directory(BTreeMap::new())
+            } else {
+                Body::File(Pages::default())
+            },
+            opens: Vec::new(),
+            locks: Vec::new(),
+            delete_pending: false,
+            waiters: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        matches!(self.body, Body::Directory(_))
+    }
+
+    pub(crate) fn pages(&self) -> Option<&Pages> {
+        match &self.body {
+            Body::File(pages) => Some(pages),
+            Body::Directory(_) => None,
+        }
+    }
+
+    pub(crate) fn pages_mut(&mut self) -> Option<&mut Pages> {
+        match &mut self.body {
+            Body::File(pages) => Some(pages),
+            Body::Directory(_) => None,
+        }
+    }
+
+    pub(crate) fn entries(&self) -> Option<&BTreeMap<Key, usize>> {
+        match &self.body {
+            Body::Directory(entries) => Some(entries),
+            Body::File(_) => None,
+        }
+    }
+
+    pub(crate) fn entries_mut(&mut self) -> Option<&mut BTreeMap<Key, usize>> {
+        match &mut self.body {
+            Body::Directory(entries) => Some(entries),
+            Body::File(_) => None,
+        }
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        let end = self.pages().map_or(0, Pages::end);
+        Facts {
+            number: self.number,
+            attributes: self.attributes,
+            times: self.times,
+            end,
+            allocated: end.next_multiple_of(CLUSTER_BYTES),
+            delete_pending: self.delete_pending,
+        }
+    }
+
+    /// A client wrote to it.
+    pub(crate) fn touch(&mut self, now: u64) {
+        self.times.written = now;
+        self.times.changed = now;
+        if !self.is_directory() {
+            self.attributes |= attribute::ARCHIVE;
+            self.attributes &= !attribute::NORMAL;
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! CREATE, without its message: what is found or made, who else has it open, and what the newcomer may cache.
+
+use super::holds::{caching, Hold, Own};
+use super::listing::Cursor;
+use super::node::{attribute, Facts, Node, NODE_BYTES};
+use super::{names, plain, FileId, Granted, LeaseName, Moment, Open, Opener, Volume, Waiter};
+use crate::smb::status::{Status, Stop};
+
+/// Rights to a file (MS-SMB2 2.2.13.1.1).
+pub(crate) mod right {
+    pub(crate) const READ_DATA: u32 = 0x0000_0001;
+    pub(crate) const WRITE_DATA: u32 = 0x0000_0002;
+    pub(crate) const APPEND: u32 = 0x0000_0004;
+    pub(crate) const EXECUTE: u32 = 0x0000_0020;
+    pub(crate) const READ_ATTRIBUTES: u32 = 0x0000_0080;
+    pub(crate) const WRITE_ATTRIBUTES: u32 = 0x0000_0100;
+    pub(crate) const DELETE: u32 = 0x0001_0000;
+    pub(crate) const READ_CONTROL: u32 = 0x0002_0000;
+    pub(crate) const SYNCHRONIZE: u32 = 0x0010_0000;
+    pub(crate) const ALL: u32 = 0x001F_01FF;
+    /// What disturbs nobody.
+    pub(super) const QUIET: u32 = READ_ATTRIBUTES | WRITE_ATTRIBUTES | SYNCHRONIZE | READ_CONTROL;
+}
+
+const SHARE_READ: u32 = 1;
+const SHARE_WRITE: u32 = 2;
+const SHARE_DELETE: u32 = 4;
+
+mod option {
+    pub(super) const DIRECTORY: u32 = 0x0000_0001;
+    pub(super) const NO_DIRECTORY: u32 = 0x0000_0040;
+    pub(super) const DELETE_ON_CLOSE: u32 = 0x0000_1000;
+}
+
+mod disposition {
+    pub(super) const SUPERSEDE: u32 = 0;
+    pub(super) const OPEN: u32 = 1;
+    pub(super) const CREATE: u32 = 2;
+    pub(super) const OVERWRITE: u32 = 4;
+    pub(super) const LAST: u32 = 5;
+
+    pub(super) fn overwrites(disposition: u32) -> bool {
+        matches!(disposition, SUPERSEDE | OVERWRITE | LAST)
+    }
+}
+
+/// What became of it, in the numbers of the wire.
+mod action {
+    pub(super) const SUPERSEDED: u32 = 0;
+    pub(super) const OPENED: u32 = 1;
+    pub(super) const CREATED: u32 = 2;
+    pub(super) const OVERWRITTEN: u32 = 3;
+}
+
+/// The caching that an open asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Nothing,
+    Oplock(u8),
+    Lease {
+        name: LeaseName,
+        state: u8,
+        second_form: bool,
+    },
+}
+
+/// What an open asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Want<'a> {
+    pub(crate) path: &'a [u16],
+    pub(crate) access: u32,
+    pub(crate) share: u32,
+    pub(crate) disposition: u32,
+    pub(crate) options: u32,
+    pub(crate) attributes: u32,
+    pub(crate) asked: Asked,
+}
+
+/// What it got.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opened {
+    pub(crate) file: FileId,
+    pub(crate) action: u32,
+    /// As an oplock; a lease is in `lease`.
+    pub(crate) state: u8,
+    pub(crate) lease: Option<Granted>,
+    pub(crate) facts: Facts,
+}
+
+/// Generic rights as those that they stand for on a file (MS-FSA 2.1.5.1, FILE_GENERIC_*).
+fn specific(access: u32) -> u32 {
+    let mut rights = access & right::ALL;
+    for (generic, meaning) in [
+        (0x8000_0000, 0x0012_0089),
+        (0x4000_0000, 0x0012_0116),
+        (0x2000_0000, 0x0012_00A0),
+        (0x1000_0000, right::ALL),
+        (0x0200_0000, right::ALL),
+    ] {
+        if access & generic != 0 {
+            rights |= meaning;
+        }
+    }
+    rights
+}
+
+/// Which sharing the others must allow for these rights.
+fn shares_needed(access: u32) -> u32 {
+    let mut needed = 0;
+    for (rights, share) in [
+        (right::READ_DATA | right::EXECUTE, SHARE_READ),
+        (right::WRITE_DATA | right::APPEND, SHARE_WRITE),
+        (right::DELETE, SHARE_DELETE),
+    ] {
+        if access & rights != 0 {
+            needed |= share;
+        }
+    }
+    needed
+}
+
+impl Volume {
+    /// Opens or makes what is wanted. May have to wait until others have given up what they cache; `waiter` is tried
+    /// again then.
+    pub(crate) fn open(
+        &mut self,
+        opener: &Opener,
+        want: &Want<'_>,
+        moment: Moment,
+        waiter: Waiter,
+    ) -> Result<Opened, Stop> {
+        let want = Want {
+            access: specific(want.access),
+            ..*want
+        };
+        if want.access == 0 {
+            return Err(Status::ACCESS_DENIED.into());
+        }
+        let both_kinds = option::DIRECTORY | option::NO_DIRECTORY;
+        if want.disposition > disposition::LAST || want.options & both_kinds == both_kinds {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        if want.options & option::DELETE_ON_CLOSE != 0 && want.access & right::DELETE == 0 {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        let parts = names::parts(want.path)?;
+        let (node, action) = match parts.split_last() {
+            None => self.open_there(self.root, &want, moment, waiter)?,
+            Some((name, directories)) => {
+                let parent = self.directory_of(directories)?;
+                let key = names::folded(name);
+                let entries = self.nodes[parent].entries();
+                match entries.and_then(|entries| entries.get(&key)).copied() {
+                    Some(node) => self.open_there(node, &want, moment, waiter)?,
+                    None => self.make(parent, name, &want, moment)?,
+                }
+            }
+        };
+        Ok(self.admit(opener, node, &want, action))
+    }
+
+    /// The directory at the end of a path.
+    pub(super) fn directory_of(&self, parts: &[&[u16]]) -> Result<usize, Status> {
+        let mut at = self.root;
+        for part in parts {
+            let entries = self.nodes[at].entries().ok_or(Status::OBJECT_PATH_NOT_FOUND)?;
+            at = *entries
+                .get(&names::folded(part))
+                .ok_or(Status::OBJECT_PATH_NOT_FOUND)?;
+        }
+        if self.nodes[at].is_directory() {
+            Ok(at)
+        } else {
+            Err(Status::OBJECT_PATH_NOT_FOUND)
+        }
+    }
+
+    fn open_there(
+        &mut self,
+        node: usize,
+        want: &Want<'_>,
+        moment: Moment,
+        waiter: Waiter,
+    ) -> Result<(usize, u32), Stop> {
+        let overwrites = disposition::overwrites(want.disposition);
+        self.check_kind(node, want, overwrites)?;
+        self.check_lease(want, Some(node))?;
+        let own = match want.asked {
+            Asked::Lease { name, .. } => Own::Lease(name),
+            _ => Own::Nobody,
+        };
+        let implied = if overwrites { right::WRITE_DATA } else { 0 };
+        self.check_sharing(node, want.access | implied, want.share, own, moment, waiter)?;
+        if want.access & !right::QUIET != 0 || overwrites {
+            let keep = if overwrites {
+                caching::NONE
+            } else {
+                caching::READ | caching::HANDLE
+            };
+            if self.take_away(node, own, keep, moment) {
+                return Err(self.wait(node, waiter));
+            }
+        }
+        if !overwrites {
+            return Ok((node, action::OPENED));
+        }
+        let space = self.space.clone();
+        let file = &mut self.nodes[node];
+        if let Some(pages) = file.pages_mut() {
+            pages.set_end(0, &space)?;
+        }
+        file.attributes = plain(want.attributes & attribute::SETTABLE | attribute::ARCHIVE);
+        file.touch(moment.filetime);
+        let superseded = want.disposition == disposition::SUPERSEDE;
+        Ok((
+            node,
+            if superseded {
+                action::SUPERSEDED
+            } else {
+                action::OVERWRITTEN
+            },
+        ))
+    }
+
+    fn check_kind(&self, node: usize, want: &Want<'_>, overwrites: bool) -> Result<(), Status> {
+        let found = &self.nodes[node];
+        let read_only = found.attributes & attribute::READ_ONLY != 0;
+        let changes = want.access & (right::WRITE_DATA | right::APPEND) != 0 || overwrites;
+        let wrong = match found.is_directory() {
+            _ if found.delete_pending => Status::DELETE_PENDING,
+            _ if want.disposition == disposition::CREATE => Status::OBJECT_NAME_COLLISION,
+            true if want.options & option::NO_DIRECTORY != 0 => Status::FILE_IS_A_DIRECTORY,
+            true if overwrites => Status::INVALID_PARAMETER,
+            false if want.options & option::DIRECTORY != 0 => Status::NOT_A_DIRECTORY,
+            false if read_only && changes => Status::ACCESS_DENIED,
+            _ if read_only && want.options & option::DELETE_ON_CLOSE != 0 => Status::CANNOT_DELETE,
+            _ => return Ok(()),
+        };
+        Err(wrong)
+    }
+
+    /// One key is for one file (MS-SMB2 3.3.5.9.8).
+    fn check_lease(&self, want: &Want<'_>, node: Option<usize>) -> Result<(), Status> {
+        match want.asked {
+            Asked::Lease { name, .. } if self.lease_is_elsewhere(name, node) => {
+                Err(Status::INVALID_PARAMETER)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether those who have it open allow it, and are allowed by it. One who would close its handle if asked, is.
+    fn check_sharing(
+        &mut self,
+        node: usize,
+        access: u32,
+        share: u32,
+        own: Own,
+        moment: Moment,
+        waiter: Waiter,
+    ) -> Result<(), Stop> {
+        let needed = shares_needed(access);
+        if needed == 0 {
+            return Ok(());
+        }
+        for index in 0..self.nodes[node].opens.len() {
+            let open = self.nodes[node].opens[index];
+            let other = &self.opens[open];
+            let theirs = shares_needed(other.access);
+            if theirs == 0 || (needed & !other.share == 0 && theirs & !share == 0) {
+                continue;
+            }
+            let all_but_handle = caching::READ | caching::WRITE;
+            if self.held(open).state & caching::HANDLE != 0
+                && self.take_away_from(open, own, all_but_handle, moment)
+            {
+                return Err(self.wait(node, waiter));
+            }
+            return Err(Status::SHARING_VIOLATION.into());
+        }
+        Ok(())
+    }
+
+    fn make(
+        &mut self,
+        parent: usize,
+        name: &[u16],
+        want: &Want<'_>,
+        moment: Moment,
+    ) -> Result<(usize, u32), Stop> {
+        if matches!(want.disposition, disposition::OPEN | disposition::OVERWRITE) {
+            return Err(Status::OBJECT_NAME_NOT_FOUND.into());
+        }
+        self.check_lease(want, None)?;
+        if self.nodes[parent].delete_pending {
+            return Err(Status::DELETE_PENDING.into());
+        }
+        self.space.take(NODE_BYTES)?;
+        let kind = if want.options & option::DIRECTORY != 0 {
+            attribute::DIRECTORY
+        } else {
+            attribute::ARCHIVE
+        };
+        let number = self.next_serial();
+        let attributes = want.attributes & attribute::SETTABLE | kind;
+        let node = Node::new(name, parent, number, attributes, moment.filetime);
+        let index = self.nodes.insert(node);
+        if let Some(entries) = self.nodes[parent].entries_mut() {
+            entries.insert(names::folded(name), index);
+        }
+        self.nodes[parent].touch(moment.filetime);
+        Ok((index, action::CREATED))
+    }
+
+    /// Adds the open, and gives it what caching it may have.
+    fn admit(&mut self, opener: &Opener, node: usize, want: &Want<'_>, action: u32) -> Opened {
+        let serial = self.next_serial();
+        let open = self.opens.insert(Open {
+            serial,
+            node,
+            connection: opener.connection,
+            session: opener.session,
+            tree: opener.tree,
+            access: want.access,
+            share: want.share,
+            is_for_attributes: want.access & !right::QUIET == 0,
+            delete_on_close: want.options & option::DELETE_ON_CLOSE != 0,
+            hold: Hold::None,
+            cursor: Cursor::default(),
+        });
+        self.nodes[node].opens.push(open);
+        let mut lease = None;
+        if !self.nodes[node].is_directory() {
+            match want.asked {
+                Asked::Nothing => {}
+                Asked::Oplock(state) => self.grant_oplock(open, state),
+                Asked::Lease {
+                    name,
+                    state,
+                    second_form,
+                } => lease = Some(self.grant_lease(open, name, state, second_form)),
+            }
+        }
+        let state = match self.opens[open].hold {
+            Hold::Oplock(held) => held.state,
+            _ => caching::NONE,
+        };
+        Opened {
+            file: (open, serial),
+            action,
+            state,
+            lease,
+            facts: self.facts(open),
+        }
+    }
+}

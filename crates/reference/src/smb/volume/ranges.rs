@@ -1,0 +1,105 @@
+//! Locks on ranges of a file (MS-FSA 2.1.5.8, 2.1.4.10).
+
+use super::holds::caching;
+use super::{Moment, Volume, Waiter};
+use crate::smb::status::{Status, Stop};
+
+/// A locked range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lock {
+    pub(crate) open: usize,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) exclusive: bool,
+}
+
+impl Lock {
+    fn overlaps(&self, offset: u64, bytes: u64) -> bool {
+        // As sums in 128 bits: a range may end at 2^64.
+        let end = |offset: u64, bytes: u64| u128::from(offset) + u128::from(bytes);
+        bytes > 0
+            && self.bytes > 0
+            && u128::from(self.offset) < end(offset, bytes)
+            && u128::from(offset) < end(self.offset, self.bytes)
+    }
+}
+
+/// Whether somebody else's lock, if it is exclusive, forbids to read a range.
+pub(super) fn hinders_reading(locks: &[Lock], open: usize, offset: u64, bytes: u64) -> bool {
+    locks
+        .iter()
+        .any(|lock| lock.exclusive && lock.open != open && lock.overlaps(offset, bytes))
+}
+
+/// Whether a lock forbids to write a range: somebody else's, or a shared one of one's own.
+pub(super) fn hinders_writing(locks: &[Lock], open: usize, offset: u64, bytes: u64) -> bool {
+    let forbids = |lock: &Lock| lock.open != open || !lock.exclusive;
+    locks
+        .iter()
+        .any(|lock| forbids(lock) && lock.overlaps(offset, bytes))
+}
+
+impl Volume {
+    /// Locks a range; whoever may wait is tried again when a lock goes.
+    pub(crate) fn lock(&mut self, lock: Lock, waits: Option<Waiter>, moment: Moment) -> Result<(), Stop> {
+        let index = self.opens[lock.open].node;
+        let node = &self.nodes[index];
+        if node.is_directory() {
+            return Err(Status::INVALID_DEVICE_REQUEST.into());
+        }
+        let hinders = |other: &Lock| {
+            let both_shared = !lock.exclusive && !other.exclusive;
+            !both_shared && other.overlaps(lock.offset, lock.bytes)
+        };
+        if node.locks.iter().any(hinders) {
+            return Err(match waits {
+                Some(waiter) => self.wait(index, waiter),
+                None => Status::LOCK_NOT_GRANTED.into(),
+            });
+        }
+        self.nodes[index].locks.push(lock);
+        // Whoever caches would not see the lock.
+        if self.nodes[index].opens.len() > 1 {
+            let own = self.own(lock.open);
+            let _ = self.take_away(index, own, caching::NONE, moment);
+        }
+        Ok(())
+    }
+
+    /// Releases just the range that was locked.
+    pub(crate) fn unlock(&mut self, open: usize, offset: u64, bytes: u64) -> Result<(), Status> {
+        let index = self.opens[open].node;
+        let locks = &mut self.nodes[index].locks;
+        let is_it = |lock: &Lock| (lock.open, lock.offset, lock.bytes) == (open, offset, bytes);
+        let place = locks.iter().position(is_it).ok_or(Status::RANGE_NOT_LOCKED)?;
+        locks.remove(place);
+        self.wake(index);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_overlap_where_they_have_a_byte_in_common() {
+        let lock = Lock {
+            open: 0,
+            offset: 10,
+            bytes: 5,
+            exclusive: true,
+        };
+        for (offset, bytes, expected) in [
+            (0, 10, false),
+            (0, 11, true),
+            (14, 1, true),
+            (15, 1, false),
+            (12, 0, false),
+            (0, u64::MAX, true),
+            (u64::MAX, u64::MAX, false),
+        ] {
+            assert_eq!(lock.overlaps(offset, bytes), expected, "{offset} {bytes}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! An independent client, Samba's smbclient, against every dialect and protection. Skipped where it is not installed.
+
+use dyno_reference::smb::{Dialect, Encryption, Options, Server, Signing};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const USER: &str = "bench";
+const PASSWORD: &str = "correct horse";
+
+fn options() -> Options {
+    Options {
+        user: Some(USER.to_owned()),
+        password: PASSWORD.to_owned(),
+        ..Options::on_loopback("volume1")
+    }
+}
+
+fn is_installed() -> bool {
+    let found = Command::new("smbclient").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: smbclient is not installed");
+    }
+    found
+}
+
+fn run(server: &Server, user: &str, arguments: &[&str], commands: &str) -> Output {
+    Command::new("smbclient")
+        .args(["//127.0.0.1/volume1", "--port", &server.port().to_string()])
+        .args(["-U", user, "--configfile=/dev/null", "-c", commands])
+        .args(arguments)
+        .output()
+        .expect("smbclient starts")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+fn directory(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("dyno-reference-{}-{name}", std::process::id()));
+    fs::create_dir_all(&path).expect("a directory");
+    path
+}
+
+/// Everything that smbclient does with files, once, with `arguments`.
+fn check(name: &str, options: &Options, arguments: &[&str]) {
+    if !is_installed() {
+        return;
+    }
+    let server = Server::start(options).expect("it starts");
+    let place = directory(name);
+    let content: Vec<u8> = (0..1_200_000_u32).map(|index| (index * 7 / 3) as u8).collect();
+    fs::write(place.join("sent"), &content).expect("a file");
+    let user = format!("{USER}%{PASSWORD}");
+    let commands = format!(
+        "lcd {}; mkdir d; put sent d/x; cd d; get x got; rename x y; ls; allinfo y; setmode y +h; \
+         get y again; del y; cd ..; rmdir d; ls",
+        place.display()
+    );
+    let output = run(&server, &user, arguments, &commands);
+    let said = text(&output);
+    assert!(
+        output.status.success() && !said.contains("NT_STATUS"),
+        "{name}: {said}"
+    );
+    assert!(said.contains("y") && said.contains("1200000"), "{name}: {said}");
+    for got in ["got", "again"] {
+        assert_eq!(
+            fs::read(place.join(got)).expect("it was written"),
+            content,
+            "{name}"
+        );
+    }
+    fs::remove_dir_all(&place).expect("it is ours");
+    assert_eq!(server.open_files(), 0);
+}
+
+#[test]
+fn every_dialect_serves_an_independent_client() {
+    for dialect in ["SMB2_02", "SMB2_10", "SMB3_00", "SMB3_02", "SMB3_11"] {
+        let only = format!("--option=client min protocol={dialect}");
+        check(dialect, &options(), &["-m", dialect, &only]);
+    }
+}
+
+#[test]
+fn signed_and_encrypted_as_the_client_wishes_and_as_the_server_insists() {
+    for dialect in ["SMB2_02", "SMB3_00", "SMB3_11"] {
+        let sign = ["-m", dialect, "--client-protection=sign"];
+        check(&format!("sign-{dialect}"), &options(), &sign);
+    }
+    for dialect in ["SMB3_00", "SMB3_11"] {
+        let encrypt = ["-m", dialect, "--client-protection=encrypt"];
+        check(&format!("encrypt-{dialect}"), &options(), &encrypt);
+    }
+    let insists = Options {
+        signing: Signing::Required,
+        ..options()
+    };
+    check("insists-on-signing", &insists, &[]);
+    let insists = Options {
+        encryption: Encryption::Required,
+        ..options()
+    };
+    check(
+        "insists-on-encryption",
+        &insists,
+        &["--client-protection=encrypt"],
+    );
+}
+
+#[test]
+fn who_is_not_the_user_or_does_not_encrypt_is_refused() {
+    if !is_installed() {
+        return;
+    }
+    let server = Server::start(&options()).expect("it starts");
+    for stranger in ["bench%wrong", "other%correct horse", "%"] {
+        let output = run(&server, stranger, &[], "ls");
+        assert!(!output.status.success(), "{stranger}: {}", text(&output));
+        assert!(text(&output).contains("LOGON_FAILURE"), "{}", text(&output));
+    }
+    let insists = Options {
+        encryption: Encryption::Required,
+        ..options()
+    };
+    let server = Server::start(&insists).expect("it starts");
+    let user = format!("{USER}%{PASSWORD}");
+    let output = run(&server, &user, &["-m", "SMB2_10"], "ls");
+    assert!(text(&output).contains("ACCESS_DENIED"), "{}", text(&output));
+}
+
+#[test]
+fn only_the_dialects_that_were_asked_for_are_spoken() {
+    if !is_installed() {
+        return;
+    }
+    let only = Options {
+        min_dialect: Dialect::Smb300,
+        max_dialect: Dialect::Smb302,
+        ..options()
+    };
+    let server = Server::start(&only).expect("it starts");
+    let user = format!("{USER}%{PASSWORD}");
+    assert!(run(&server, &user, &[], "ls").status.success());
+    assert!(!run(&server, &user, &["-m", "SMB2_10"], "ls").status.success());
+}
+
+#[test]
+fn a_guest_is_let_in_where_there_is_no_user() {
+    if !is_installed() {
+        return;
+    }
+    let server = Server::start(&Options::on_loopback("volume1")).expect("it starts");
+    let output = run(
+        &server,
+        "anybody%",
+        &["--option=client signing=disabled"],
+        "mkdir d; ls",
+    );
+    assert!(
+        output.status.success() && text(&output).contains("  d "),
+        "{}",
+        text(&output)
+    );
+    let wrong = run(&server, "anybody%", &[], "ls nothing");
+    assert!(
+        text(&wrong).contains("NT_STATUS_NO_SUCH_FILE"),
+        "{}",
+        text(&wrong)
+    );
+}

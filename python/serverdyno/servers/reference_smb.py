@@ -1,0 +1,222 @@
+"""The reference SMB server as a server under test: the default where no Samba is installed, and the ruler.
+
+It keeps files in memory and runs as a process of its own, so that its CPU time is its own. Its settings have the names
+that Samba's have, as far as it has them, so that it can be held against the same configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import psutil
+from pydantic import Field, model_validator
+
+import serverdyno
+from serverdyno.errors import ServerError
+from serverdyno.servers.base import Access, Installed, Settings
+from serverdyno.servers.external_smb import SMB_PORT
+from serverdyno.servers.local import LocalServer
+from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.samba import SOCKET_PATH_BYTES, may_unshare
+from serverdyno.servers.samba_settings import DIALECTS, MAX_VOLUMES, Dialect
+from serverdyno.servers.smb_negotiate import negotiate
+from serverdyno.servers.surroundings import Surroundings
+
+USER = "bench"
+PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
+COUNTS = "counts"
+COUNTS_TIMEOUT_S = 5.0
+MEMORY_SHARE = 0.75  # of what is free when it is prepared
+MIB = 2**20
+
+
+class ReferenceSmbSettings(Settings):
+    """What can be varied."""
+
+    protocol: ClassVar[Literal["http", "smb"]] = "smb"
+
+    threads: int = Field(default=1, ge=1, le=256, description="Threads that serve.")
+    min_dialect: Dialect = Field(default="2.0.2", description="The oldest version that is spoken.")
+    max_dialect: Dialect = Field(default="3.1.1", description="The newest.")
+    oplocks: bool = Field(default=True, description="Oplocks are given. Off: no leases either.")
+    smb2_leases: bool | None = Field(
+        default=None, description="Leases are given. Needs oplocks; left out: wherever oplocks are."
+    )
+    signing: Literal["auto", "required"] = Field(
+        default="auto", description="auto: where the client asks for it."
+    )
+    encryption: Literal["off", "auto", "required"] = Field(
+        default="auto", description="off; auto: where the client asks for it; required."
+    )
+    volumes: int = Field(
+        default=1,
+        ge=1,
+        le=MAX_VOLUMES,
+        description="Shares volume1, volume2 ..., each with a tree of its own.",
+    )
+    capacity_mib: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**24,
+        description="Memory for files, MiB; beyond it the disk is full. Left out: three quarters of what is free.",
+    )
+    network: Literal["auto", "namespace", "loopback"] = Field(
+        default="auto",
+        description="namespace: a network of its own, with nobody else on its ports (root). loopback: a free port of "
+        "127.0.0.1. auto: namespace where allowed.",
+    )
+
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """All that contradicts itself, at once."""
+        wrong = {
+            "smb2_leases needs oplocks": bool(self.smb2_leases) and not self.oplocks,
+            "min_dialect is above max_dialect": (
+                DIALECTS.index(self.min_dialect) > DIALECTS.index(self.max_dialect)
+            ),
+            "encryption needs a max_dialect of 3.0 or later": (
+                self.encryption == "required" and DIALECTS.index(self.max_dialect) < DIALECTS.index("3.0")
+            ),
+        }
+        if problems := [problem for problem, found in wrong.items() if found]:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
+    """The driver of `dyno reference smb`."""
+
+    name: ClassVar[str] = "reference-smb"
+    summary: ClassVar[str] = "Serverdyno's own file server, in memory: an upper bound, not a product"
+    debian_package: ClassVar[str | None] = None
+    settings_type: ClassVar[type[Settings]] = ReferenceSmbSettings
+
+    _capacity_mib = 0
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """Part of Serverdyno."""
+        return Installed(f"serverdyno {serverdyno.__version__}", Path(sys.executable))
+
+    @property
+    def own_network(self) -> bool:
+        """Whether it gets a network namespace."""
+        return self.settings.network == "namespace" or (self.settings.network == "auto" and may_unshare())
+
+    @property
+    def shares(self) -> tuple[str, ...]:
+        """Their names, which are those of Samba's volumes."""
+        return tuple(f"volume{number}" for number in range(1, self.settings.volumes + 1))
+
+    @property
+    def url(self) -> str:
+        """After `prepare`; it may change in `ready`. Each share is below it."""
+        return f"smb://{LOOPBACK}:{self.port}/"
+
+    def access(self) -> Access:
+        """The user, and how to get to it. After `start`."""
+        namespace = self.process.network_namespace if self.process else None
+        return Access(self.url, USER, self.secret, self.shares, namespace)
+
+    def surroundings(self) -> Surroundings | None:
+        """A network of its own, where it gets one."""
+        if not self.own_network:
+            return None
+        return Surroundings(own_network=True, mount=None, write_back={}, sync_delay_s=0.0, remove=[])
+
+    def choose_port(self) -> int:
+        """SMB's own where nobody else can have it."""
+        return SMB_PORT if self.own_network else super().choose_port()
+
+    def check_paths(self) -> None:
+        """That the name of the socket fits."""
+        super().check_paths()
+        if len(os.fsencode(self.directory / COUNTS)) > SOCKET_PATH_BYTES:
+            raise ServerError(
+                f"{self.directory}: a socket below it would have a name longer than {SOCKET_PATH_BYTES} bytes",
+                hint="Set TMPDIR to a directory with a shorter path.",
+            )
+
+    def furnish(self) -> None:
+        """How much memory it may have."""
+        free_mib = int(psutil.virtual_memory().available * MEMORY_SHARE) // MIB
+        self._capacity_mib = self.settings.capacity_mib or max(1, free_mib)
+
+    def command(self) -> list[str]:
+        """The same command that a user may run."""
+        settings = self.settings
+        leases = settings.oplocks if settings.smb2_leases is None else settings.smb2_leases
+        options = {
+            "--port": self.port,
+            "--threads": settings.threads,
+            "--volumes": settings.volumes,
+            "--user": USER,
+            "--min-dialect": settings.min_dialect,
+            "--max-dialect": settings.max_dialect,
+            "--signing": settings.signing,
+            "--encryption": settings.encryption,
+            "--capacity-mib": self._capacity_mib or settings.capacity_mib or 1024,
+            "--counts": self.directory / COUNTS,
+        }
+        switches = [
+            "--oplocks" if settings.oplocks else "--no-oplocks",
+            "--leases" if leases else "--no-leases",
+        ]
+        arguments = [str(part) for option in options.items() for part in option]
+        return [str(self.program), "-m", "serverdyno", "reference", "smb", *arguments, *switches]
+
+    def environment(self) -> dict[str, str]:
+        """So that the child runs this very package, also from a source checkout; and the password."""
+        return {
+            "PYTHONPATH": str(Path(serverdyno.__file__).parent.parent),
+            PASSWORD_VARIABLE: self.secret,
+        }
+
+    def process_count(self) -> int:
+        """One process with threads."""
+        return 1
+
+    def configuration(self) -> dict[str, str]:
+        """None: everything is in the command."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """What FLUSH does, and where the files are."""
+        return [
+            "SMB2 FLUSH is answered at once: files are in memory alone, and gone with the server.",
+            f"Files may have {self._capacity_mib} MiB together; beyond that the disk is full.",
+            "Requests served: SMB2 requests by its own counters, each part of a compound once.",
+            "Network: a namespace of its own."
+            if self.own_network
+            else "Network: the machine's loopback; only our process listens on the port.",
+        ]
+
+    def answers_as_ours(self) -> bool:
+        """Whether it speaks SMB2 there; `LocalServer` has seen that only our process listens. Only ours knows the
+        password, too.
+        """
+        assert self.process is not None
+        negotiate(LOOPBACK, self.port, self.process.network_namespace)
+        return True
+
+    def operations_served(self) -> dict[str, int] | None:
+        """SMB2 requests since the start by command ("CREATE", "FLUSH" ...); None when it has ended."""
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(COUNTS_TIMEOUT_S)
+                connection.connect(str(self.directory / COUNTS))
+                with connection.makefile() as text:
+                    counts: dict[str, int] = json.loads(text.read())
+                    return counts
+        except (OSError, ValueError):
+            return None
+
+    def requests_served(self) -> int | None:
+        """All of `operations_served`, the readiness check's negotiation included."""
+        operations = self.operations_served()
+        return None if operations is None else sum(operations.values())
