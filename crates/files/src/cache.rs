@@ -171,13 +171,14 @@ impl<C: FileClient> Cache<C> {
                 bytes,
             } => self.unlock(handle, offset, bytes).await,
             Call::QueryHandle { handle } => self.query_handle(handle).await,
+            Call::QueryTimes { handle } => self.query_times(handle).await,
             Call::SetEnd { handle, bytes } => self.set_end(handle, bytes).await,
             Call::SetTimes { handle } => self.set_times(handle).await,
             Call::QueryPath { path } => self.query_path(path).await,
             Call::Rename { from, to } => self.rename(from, to).await,
             Call::Delete { path } => self.delete(path).await,
             Call::RemoveDirectory { path } => self.remove_directory(path).await,
-            Call::QuerySpace | Call::Find { .. } | Call::MakeDirectory { .. } => self.ask(call).await,
+            Call::QuerySpace { .. } | Call::Find { .. } | Call::MakeDirectory { .. } => self.ask(call).await,
         }
     }
 

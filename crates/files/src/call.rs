@@ -133,14 +133,16 @@ pub enum Call<'a> {
     Unlock { handle: Handle, offset: u64, bytes: u64 },
     /// Size and attributes of an open file.
     QueryHandle { handle: Handle },
+    /// Times of an open file. The answer is `Info`, as to `QueryHandle`: what is known of times is not kept.
+    QueryTimes { handle: Handle },
     /// Set the end of an open file.
     SetEnd { handle: Handle, bytes: u64 },
     /// Set times (and attributes) of an open file.
     SetTimes { handle: Handle },
     /// Size and attributes by path.
     QueryPath { path: &'a str },
-    /// Space on the volume.
-    QuerySpace,
+    /// Space on the volume that a directory is on.
+    QuerySpace { directory: &'a str },
     /// List `directory`, names that match `pattern` (`*` and `?`).
     Find { directory: &'a str, pattern: &'a str },
     /// Rename a file; the new name must not be there.
@@ -201,7 +203,7 @@ pub enum Reply {
     Read { bytes: u32 },
     /// To `Write`: so many were taken; fewer than sent is the caller's to judge.
     Written { bytes: u32 },
-    /// To `QueryHandle` and `QueryPath`.
+    /// To `QueryHandle`, `QueryTimes` and `QueryPath`.
     Info(Info),
     /// To `QuerySpace`.
     Space(SpaceInfo),

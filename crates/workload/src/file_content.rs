@@ -29,6 +29,8 @@ fn pool() -> &'static [u8] {
 pub struct Writing {
     /// The client that writes it.
     pub client: u32,
+    /// The mix that it is written in, so that what a former mix left in its place is not taken for it.
+    pub mix: u32,
     /// The file, by a number that stays with it when it is renamed.
     pub file: u32,
     /// Raised whenever the file, or a part of it, is written anew.
@@ -38,10 +40,11 @@ pub struct Writing {
 /// The `bytes` from `offset` on, [`MOST_BYTES_AT_ONCE`] at most.
 #[must_use]
 pub fn content_of(writing: Writing, offset: u64, bytes: usize) -> &'static [u8] {
-    let mut key = [0; 12];
-    key[..4].copy_from_slice(&writing.client.to_le_bytes());
-    key[4..8].copy_from_slice(&writing.file.to_le_bytes());
-    key[8..].copy_from_slice(&writing.generation.to_le_bytes());
+    let numbers = [writing.client, writing.mix, writing.file, writing.generation];
+    let mut key = [0; 16];
+    for (place, number) in key.chunks_exact_mut(4).zip(numbers) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
     let shift = xxh3_64_with_seed(&key, FILE_SEED) % PERIOD as u64;
     let start = ((shift + offset % PERIOD as u64) % PERIOD as u64) as usize;
     &pool()[start..start + bytes]
@@ -53,6 +56,7 @@ mod tests {
 
     const ONE: Writing = Writing {
         client: 1,
+        mix: 4,
         file: 2,
         generation: 3,
     };
@@ -72,20 +76,15 @@ mod tests {
     }
 
     #[test]
-    fn clients_files_and_generations_differ() {
-        let of = |client, file, generation| {
-            content_of(
-                Writing {
-                    client,
-                    file,
-                    generation,
-                },
-                0,
-                64,
-            )
-        };
-        assert_ne!(of(1, 2, 3), of(2, 2, 3));
-        assert_ne!(of(1, 2, 3), of(1, 3, 3));
-        assert_ne!(of(1, 2, 3), of(1, 2, 4));
+    fn clients_mixes_files_and_generations_differ() {
+        let others = [
+            Writing { client: 5, ..ONE },
+            Writing { mix: 5, ..ONE },
+            Writing { file: 5, ..ONE },
+            Writing { generation: 5, ..ONE },
+        ];
+        for other in others {
+            assert_ne!(content_of(other, 0, 64), content_of(ONE, 0, 64), "{other:?}");
+        }
     }
 }

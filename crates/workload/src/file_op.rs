@@ -23,11 +23,11 @@ pub struct FileOp {
 /// What an application opens a file for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// Look at its attributes, or set them.
+    /// Look at its attributes; it must be there. Setting them takes `Edit`.
     Look,
     /// Read; it must be there.
     Read,
-    /// Read and write; it must be there.
+    /// Read and write, and set attributes; it must be there.
     Edit,
     /// Read and write; it is made and must not have been there.
     Make,
@@ -80,6 +80,8 @@ pub enum FileAction {
     Unlock { slot: Slot, offset: u64, bytes: u64 },
     /// Ask for size and attributes of an open file.
     QueryFile { slot: Slot },
+    /// Ask for the times of an open file.
+    QueryTimes { slot: Slot },
     /// Set the end of an open file.
     SetEnd { slot: Slot, bytes: u64 },
     /// Set the times of an open file.

@@ -1,9 +1,12 @@
 //! What each file of one client should contain: kept along with the operations that succeeded, and held against what
 //! is read back.
 //!
-//! A file is a row of extents, each written by one generation, zero, or unknown; runs that continue each other are one
-//! extent, so that the books of a workspace stay at some thousand entries. What can't be known any more (a write that
-//! failed half-way, a session that was lost before data was sent) is unknown, and is never reported as wrong.
+//! A file is a row of extents, each written by one generation of one mix, zero, or unknown; runs that continue each
+//! other are one extent, so that the books of a workspace stay at some thousand entries. What can't be known any more (a
+//! write that failed half-way, a session that was lost before data was sent) is unknown, and is never reported as wrong.
+//!
+//! The books go on from mix to mix with the workspace. Each mix writes contents of its own, and the books say of each
+//! extent which mix wrote it: a write that is lost leaves what a former mix wrote, and that is wrong.
 //!
 //! Not for: asking the server, nor for judging lengths and answers; the engine does that.
 
@@ -16,7 +19,7 @@ const MOST_EXTENTS_OF_A_FILE: usize = 4096;
 /// What a stretch of a file contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Written { generation: u32 },
+    Written { mix: u32, generation: u32 },
     Zero,
     Unknown,
 }
@@ -160,8 +163,9 @@ impl Contents {
             let same = match extent.kind {
                 Kind::Unknown => continue,
                 Kind::Zero => piece.iter().all(|&byte| byte == 0),
-                Kind::Written { generation } => is_content(
+                Kind::Written { mix, generation } => is_content(
                     Writing {
+                        mix,
                         generation,
                         ..writing
                     },
@@ -199,6 +203,8 @@ pub struct Mismatch {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     client: u32,
+    /// Of what is written from here on.
+    mix: u32,
     files: HashMap<u32, Contents>,
     next_file: u32,
     /// None: it is known not to be there. A path that is missing here may lead to anything.
@@ -212,11 +218,23 @@ impl Ledger {
     pub fn new(client: u32) -> Self {
         Self {
             client,
+            mix: 0,
             files: HashMap::new(),
             next_file: 1,
             paths: BTreeMap::new(),
             slots: Vec::new(),
         }
+    }
+
+    /// What is written from here on belongs to `mix`. What former mixes wrote stays known.
+    pub fn begin_mix(&mut self, mix: u32) {
+        self.mix = mix;
+    }
+
+    /// What is written now belongs to this one.
+    #[must_use]
+    pub fn mix(&self) -> u32 {
+        self.mix
     }
 
     /// Forgets every file. Numbers of files are not used again.
@@ -239,6 +257,7 @@ impl Ledger {
         let file = self.file_of(slot)?;
         Some(Writing {
             client: self.client,
+            mix: self.mix,
             file,
             generation,
         })
@@ -317,9 +336,11 @@ impl Ledger {
                 bytes,
                 generation,
             } => {
+                let mix = self.mix;
                 if let Some(file) = self.open_file(slot) {
                     file.unsent = true;
-                    file.put(offset, offset + u64::from(bytes), Kind::Written { generation });
+                    let kind = Kind::Written { mix, generation };
+                    file.put(offset, offset + u64::from(bytes), kind);
                 }
             }
             FileAction::SetEnd { slot, bytes } => {
@@ -441,6 +462,7 @@ impl Ledger {
     fn check_file(&self, id: u32, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         let writing = Writing {
             client: self.client,
+            mix: self.mix,
             file: id,
             generation: 0,
         };

@@ -63,9 +63,10 @@ impl Server {
                 self.slots.contains_key(&slot) && self.locks.insert((slot, offset))
             }
             FileAction::Unlock { slot, offset, .. } => self.locks.remove(&(slot, offset)),
-            FileAction::Flush { slot } | FileAction::QueryFile { slot } | FileAction::SetTimes { slot } => {
-                self.slots.contains_key(&slot)
-            }
+            FileAction::Flush { slot }
+            | FileAction::QueryFile { slot }
+            | FileAction::QueryTimes { slot }
+            | FileAction::SetTimes { slot } => self.slots.contains_key(&slot),
             FileAction::SetEnd { .. } => false,
             FileAction::QueryPath { path, presence } => self.there(path, presence),
             FileAction::QuerySpace => true,

@@ -249,6 +249,44 @@ fn a_file_keeps_its_number_when_it_is_renamed() {
 }
 
 #[test]
+fn a_write_that_was_lost_leaves_what_a_former_mix_wrote_and_that_is_wrong() {
+    let mut ledger = Ledger::new(1);
+    ledger.begin_mix(1);
+    open(&mut ledger, 0, 1, Intent::Make);
+    let former = content_of(ledger.writing(Slot(0), 5).expect("open"), 0, 100);
+    write(&mut ledger, 0, 0, 100, 5);
+    ledger.apply(&FileAction::Close { slot: Slot(0) });
+    ledger.begin_mix(2);
+    open(&mut ledger, 0, 1, Intent::Edit);
+    assert_eq!(
+        ledger.check(Slot(0), 0, former),
+        Ok(100),
+        "nothing has been written since"
+    );
+    // Every mix of one seed numbers its generations alike.
+    let present = content_of(ledger.writing(Slot(0), 5).expect("open"), 0, 40);
+    write(&mut ledger, 0, 0, 40, 5);
+    assert_eq!(
+        ledger.check(Slot(0), 0, former).map_err(|wrong| wrong.offset),
+        Err(0)
+    );
+    let both = [present, &former[40..]].concat();
+    assert_eq!(ledger.check(Slot(0), 0, &both), Ok(100));
+}
+
+#[test]
+fn files_that_are_made_again_by_new_books_have_other_contents() {
+    let made = |mix| {
+        let mut ledger = Ledger::new(1);
+        ledger.begin_mix(mix);
+        open(&mut ledger, 0, 1, Intent::Replace);
+        content_of(ledger.writing(Slot(0), 0).expect("open"), 0, 100)
+    };
+    assert_eq!(made(1), made(1));
+    assert_ne!(made(1), made(2));
+}
+
+#[test]
 fn what_was_not_sent_when_the_session_was_lost_is_unknown() {
     let mut ledger = Ledger::new(1);
     open(&mut ledger, 0, 1, Intent::Make);

@@ -138,6 +138,7 @@ impl Server {
             | FileAction::Lock { slot, .. }
             | FileAction::Unlock { slot, .. }
             | FileAction::QueryFile { slot }
+            | FileAction::QueryTimes { slot }
             | FileAction::SetEnd { slot, .. }
             | FileAction::SetTimes { slot } => self.slot(slot).map(|_| ())?,
             FileAction::QueryPath { path, presence } => self.expect(path, presence).map(|_| ())?,

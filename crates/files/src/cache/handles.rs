@@ -31,7 +31,7 @@ fn empties(disposition: Disposition) -> bool {
 impl<C: FileClient> Cache<C> {
     pub(super) async fn open(&mut self, open: &Open<'_>) -> Result<Reply, Trouble> {
         let key = folded(open.path);
-        if let Some(reply) = self.join(open, &key) {
+        if let Some(reply) = self.join(open, &key).await? {
             return Ok(reply);
         }
         let leased = self.make_way(open, &key).await?;
@@ -72,6 +72,9 @@ impl<C: FileClient> Cache<C> {
         };
         let granted = if is_plain(open) { Caching::NONE } else { granted };
         let handle = self.adopt(open, key, wire, granted, &info, lease, leased).await?;
+        if created {
+            self.tables.set_extended(wire);
+        }
         Ok(Reply::Opened {
             handle,
             granted,
@@ -81,25 +84,38 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Joins a handle of the file that is open already, where the access of one fits.
-    fn join(&mut self, open: &Open<'_>, key: &str) -> Option<Reply> {
+    async fn join(&mut self, open: &Open<'_>, key: &str) -> Result<Option<Reply>, Trouble> {
         let keeps = matches!(open.disposition, Disposition::Open | Disposition::OpenIf);
         let looks = open.access == Access::Attributes;
         let may =
             !is_plain(open) || (looks && self.options.redirector == Redirector::Plain && !open.directory);
         if !keeps || !may || open.delete_on_close {
-            return None;
+            return Ok(None);
         }
-        let id = self.tables.file_at(key)?;
-        let wire = self.tables.fitting_wire(id, open.access)?;
+        let Some(id) = self.tables.file_at(key) else {
+            return Ok(None);
+        };
+        let Some(wire) = self.tables.fitting_wire(id, open.access) else {
+            return Ok(None);
+        };
         let handle = self.tables.seat(wire, open.access);
         self.counts.opens_joined += 1;
-        let file = self.tables.file(id);
-        Some(Reply::Opened {
+        let granted = self.tables.file(id).caching;
+        // A handle alone may be kept, and then the file has become whatever others made of it.
+        let info = match self.query_handle(handle).await {
+            Ok(Reply::Info(info)) => info,
+            Ok(other) => return Ok(Some(other)),
+            Err(trouble) => {
+                self.tables.unseat(handle);
+                return Err(trouble);
+            }
+        };
+        Ok(Some(Reply::Opened {
             handle,
-            granted: file.caching,
+            granted,
             created: false,
-            info: file.info(),
-        })
+            info,
+        }))
     }
 
     /// Closes what is kept of the file and would be in the way of another open: its oplock would break. Under a lease
@@ -196,7 +212,7 @@ impl<C: FileClient> Cache<C> {
         failure = self.tables.file_mut(seat.file).failed.take().or(failure);
         self.tables.unseat(handle);
         let unused = self.tables.wire(seat.wire).is_some_and(|wire| wire.users == 0);
-        if unused && self.may_defer(seat.file) {
+        if unused && self.may_defer(&seat) {
             self.counts.closes_deferred += 1;
             let since_ns = (self.now)();
             self.tables.deferred.push(Deferred {
@@ -213,9 +229,13 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    fn may_defer(&self, id: FileId) -> bool {
-        let file = self.tables.file(id);
-        file.caching.handle && !file.plain && !file.doomed && self.options.most_deferred > 0
+    fn may_defer(&self, seat: &Seat) -> bool {
+        let file = self.tables.file(seat.file);
+        // XP keeps no handle through which a file was made or has grown (KB 811169: no collapsing for extended files). In
+        // the captures each of them is closed at once, and such a file is opened and read anew.
+        let extended = self.tables.wire(seat.wire).is_some_and(|wire| wire.extended);
+        let kept = self.options.redirector == Redirector::Plain || !extended;
+        kept && file.caching.handle && !file.plain && !file.doomed && self.options.most_deferred > 0
     }
 
     async fn close_beyond_limit(&mut self) -> Result<(), Trouble> {
@@ -278,6 +298,22 @@ impl<C: FileClient> Cache<C> {
         let reply = self.ask(&Call::QueryHandle { handle: seat.wire }).await?;
         let key = self.tables.file(seat.file).key.clone();
         Ok(self.as_written(reply, &key))
+    }
+
+    /// Asks the server: nothing is kept of times. In the captures' 2004 every file query under an oplock is one for them
+    /// (FileBasicInformation), but for those that follow an extension.
+    pub(super) async fn query_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
+        let seat = self.seat_for(handle)?;
+        let reply = self.ask(&Call::QueryTimes { handle: seat.wire }).await?;
+        let file = self.tables.file(seat.file);
+        Ok(match reply {
+            // The end and the room of a file that is written here are known better here.
+            Reply::Info(info) if file.keeps_reads() => Reply::Info(Info {
+                read_only: info.read_only,
+                ..file.info()
+            }),
+            other => other,
+        })
     }
 
     /// What the server says of a path, with the end that the file has here: the server hasn't all of it yet.

@@ -20,7 +20,7 @@ pub enum Redirector {
     /// asked for its size; a delete looks the path up before, a rename looks both up and opens and closes the old one; a
     /// delete or rename closes every handle that is kept on the share (in the captures no handle of the seed files lives
     /// through an application's deletes elsewhere); an open for attributes alone closes the one that is kept of that
-    /// file.
+    /// file; the close of a handle through which a file was made or has grown isn't put off.
     Xp,
     /// None beyond what caching needs.
     Plain,

@@ -122,6 +122,8 @@ pub(super) struct Wire {
     pub(super) access: Access,
     /// Handles of applications on it; none while its close is put off.
     pub(super) users: u32,
+    /// The file was made through it, or has grown.
+    pub(super) extended: bool,
 }
 
 /// A handle as an application holds it.
@@ -260,8 +262,22 @@ impl Tables {
 
     pub(super) fn add_wire(&mut self, handle: Handle, file: FileId, access: Access) {
         self.file_mut(file).wires.push(handle);
-        let users = 0;
-        self.wires.insert(handle, Wire { file, access, users });
+        self.wires.insert(
+            handle,
+            Wire {
+                file,
+                access,
+                users: 0,
+                extended: false,
+            },
+        );
+    }
+
+    /// A file was made through the handle, or has grown.
+    pub(super) fn set_extended(&mut self, handle: Handle) {
+        if let Some(wire) = self.wires.get_mut(&handle) {
+            wire.extended = true;
+        }
     }
 
     /// Takes a handle out; with its last one goes the file and all that was kept of it.

@@ -25,6 +25,9 @@ impl<C: FileClient> Cache<C> {
         if data.is_empty() {
             return Ok(written);
         }
+        if offset + u64::from(sent) > self.tables.file(seat.file).bytes {
+            self.tables.set_extended(seat.wire);
+        }
         self.extend(&seat, offset, data).await?;
         let mut at = offset;
         for window in data.chunks(WINDOW_BYTES) {

@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::rig::{alone, client, passed, server, some_cases, together, User};
 use dyno_files::{
     Access, Ask, Asking, CacheOptions, Caching, Call, CallKind, Disposition, FileClient, Handle, LeaseKey,
-    Open, Whom,
+    Open, Reply, Whom,
 };
 use dyno_measure::Fault;
 use proptest::prelude::*;
@@ -275,6 +275,50 @@ fn a_level_ii_oplock_keeps_reads_until_somebody_writes() {
         }),
     ]);
     assert_eq!(server.borrow().wrong_answers, 0);
+}
+
+/// Samba grants such leases where a file is locked.
+#[test]
+fn who_may_keep_a_handle_but_no_data_is_told_the_end_of_now_when_he_opens_again() {
+    let server = server(2);
+    server.borrow_mut().put("one", &[1; 100], false);
+    server.borrow_mut().grants = Caching {
+        handle: true,
+        ..Caching::NONE
+    };
+    let step = Cell::new(0);
+    together(vec![
+        Box::pin(async {
+            let mut user = client(&server, 0, CacheOptions::modern()).await;
+            until(|| step.get() == 1).await;
+            let handle = user.open("one").await;
+            user.close(handle).await;
+            step.set(2);
+            until(|| step.get() == 3).await;
+            passed(&server);
+            let open = Open {
+                path: "one",
+                access: Access::Read,
+                disposition: Disposition::Open,
+                directory: false,
+                delete_on_close: false,
+                ask: Ask::Nothing,
+            };
+            let opened = user.call(Call::Open(open)).await;
+            assert!(matches!(opened, Ok(Reply::Opened { info, .. }) if info.bytes == 101));
+            assert_eq!(passed(&server), ["query file"]);
+            user.finish().await;
+        }),
+        Box::pin(async {
+            let mut user = client(&server, 1, CacheOptions::modern()).await;
+            let handle = user.edit("one").await;
+            step.set(1);
+            until(|| step.get() == 2).await;
+            user.write(handle, 100, b"!").await;
+            step.set(3);
+            user.finish().await;
+        }),
+    ]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn played<F: Files>(
     let mut server = Server::new(clients + 1);
     set_up(&mut server);
     let server = Rc::new(RefCell::new(server));
-    let stage = Stage::new(steps, clients, "", 0);
+    let stage = Stage::new(steps, clients, "", false);
     let tasks = (0..clients)
         .map(|client| -> Task<'_> {
             let files = files(Connection::new(&server, client));
@@ -112,7 +112,12 @@ proptest! {
     fn clients_with_different_caches_and_without_agree(
         steps in steps(2, 60),
         one in options(),
-        grants in prop_oneof![Just(Caching::READ), Just(Caching::READ_WRITE), Just(Caching::READ_HANDLE)],
+        grants in prop_oneof![
+            Just(Caching::READ),
+            Just(Caching::READ_WRITE),
+            Just(Caching::READ_HANDLE),
+            Just(Caching { handle: true, ..Caching::NONE }), // Samba's, of a file that is locked
+        ],
     ) {
         let set_up = |server: &mut Server| server.grants = grants;
         let files = |connection| Cache::with_clock(connection, one, now);

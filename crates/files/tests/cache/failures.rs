@@ -166,8 +166,11 @@ fn a_refused_close_that_was_put_off_is_told_by_the_next_call() {
         user.close(handle).await;
         server.borrow_mut().refusals.push(refuse(CallKind::Close, 0));
         user.idle(11_000 * MS).await;
-        assert_eq!(user.call(Call::QuerySpace).await, Err(Fault::NoSpace));
-        assert!(user.call(Call::QuerySpace).await.is_ok());
+        assert_eq!(
+            user.call(Call::QuerySpace { directory: "" }).await,
+            Err(Fault::NoSpace)
+        );
+        assert!(user.call(Call::QuerySpace { directory: "" }).await.is_ok());
     });
 }
 
@@ -201,7 +204,10 @@ fn a_session_that_is_lost_in_the_middle_of_a_write_back_is_told_by_that_call() {
         user.write(handle, 0, &[1; 4096]).await;
         closing.set(true);
         assert_eq!(user.call(Call::Close { handle }).await, Err(Fault::SessionLost));
-        assert_eq!(user.call(Call::QuerySpace).await, Err(Fault::SessionLost));
+        assert_eq!(
+            user.call(Call::QuerySpace { directory: "" }).await,
+            Err(Fault::SessionLost)
+        );
     };
     crate::clock::run(vec![Box::pin(task)], || {
         if closing.get() {

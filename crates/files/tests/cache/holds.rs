@@ -133,7 +133,7 @@ impl Server {
     }
 
     /// A write or lock under `open`: nobody else may go on with what was read. Nobody's answer is waited for. The
-    /// writer's own level II oplock goes as well, its lease does not.
+    /// writer's own level II oplock goes as well, its lease does not. Who keeps a handle alone has read nothing.
     pub(crate) fn break_reads(&mut self, node: NodeId, open: OpenId, own_too: bool) {
         let opened = &self.opens[&open];
         let owner = match opened.lease {
@@ -143,7 +143,7 @@ impl Server {
         for other in self.holders(node, None) {
             let has = self.hold(other).expect("is a holder").caching;
             let is_own_oplock = other == owner && matches!(owner, Owner::Open(_)) && own_too;
-            if has.write || (other == owner && !is_own_oplock) {
+            if has.write || !has.read || (other == owner && !is_own_oplock) {
                 continue;
             }
             self.break_to(other, Caching::NONE);

@@ -23,10 +23,48 @@ fn a_new_file_is_extended_once_and_written_in_one_run_at_its_close() {
         }
         assert_eq!(passed(&server), ["create", "write 999+1", "query file"]);
         user.close(handle).await;
-        assert_eq!(passed(&server), ["write 0+30000"]);
+        assert_eq!(passed(&server), ["write 0+30000", "close"]);
         assert_eq!(server.borrow().content("new"), Some(&[7; 30_000][..]));
-        user.finish().await;
-        assert_eq!(passed(&server), ["close"]);
+    });
+}
+
+#[test]
+fn a_handle_through_which_a_file_has_grown_is_not_kept_and_one_that_overwrote_is() {
+    let server = server(1);
+    server.borrow_mut().put("one", &[5; 100], false);
+    alone(async {
+        let mut user = client(&server, 0, xp()).await;
+        let handle = user.edit("one").await;
+        user.write(handle, 0, &[6; 100]).await;
+        user.close(handle).await;
+        assert_eq!(passed(&server), ["open", "write 0+100"]);
+        let handle = user.edit("one").await;
+        user.write(handle, 50, &[7; 100]).await;
+        user.close(handle).await;
+        assert_eq!(passed(&server).last().map(String::as_str), Some("close"));
+        let handle = user.edit("one").await;
+        assert_eq!(
+            user.read(handle, 0, 200).await,
+            [&[6; 50][..], &[7; 100]].concat()
+        );
+        assert_eq!(passed(&server), ["open", "read 0+150"]);
+    });
+}
+
+#[test]
+fn a_query_of_times_goes_to_the_server_and_one_of_size_does_not() {
+    let server = server(1);
+    server.borrow_mut().put("one", &[5; 100], false);
+    alone(async {
+        let mut user = client(&server, 0, xp()).await;
+        let handle = user.edit("one").await;
+        user.write(handle, 0, &[6; 80]).await;
+        passed(&server);
+        let size = user.call(Call::QueryHandle { handle }).await;
+        assert_eq!(passed(&server), [""; 0]);
+        let times = user.call(Call::QueryTimes { handle }).await;
+        assert_eq!(passed(&server), ["query file"]);
+        assert_eq!(size, times);
     });
 }
 
@@ -190,7 +228,7 @@ fn under_a_lease_the_second_open_shares_the_key_and_the_pages() {
         let writer = user.edit("one").await;
         user.write(writer, 50, b"new").await;
         assert_eq!(user.read(reader, 49, 5).await, b"\x05new\x05");
-        assert_eq!(passed(&server), ["open", "read 0+4096", "open"]);
+        assert_eq!(passed(&server), ["open", "read 0+100", "open"]);
         user.finish().await;
         assert_eq!(passed(&server)[0], "write 0+100");
     });
@@ -405,7 +443,7 @@ fn look_ups_pass_each_time() {
                 user.try_open("none", Access::Read, Disposition::Open).await,
                 Ok(None)
             );
-            user.call(Call::QuerySpace).await.unwrap();
+            user.call(Call::QuerySpace { directory: "" }).await.unwrap();
         }
         let once = ["query path", "query path -", "find", "open -", "query space"];
         assert_eq!(passed(&server), [once, once].concat());

@@ -6,6 +6,7 @@ use dyno_files::{Access, Ask, Call, Disposition, Files, Handle, Open, Reply};
 use dyno_measure::{Failure, Fault};
 use proptest::prelude::*;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 pub const SLOTS: usize = 3;
@@ -77,7 +78,8 @@ fn extent() -> impl Strategy<Value = (u64, u32)> {
     (offset, bytes)
 }
 
-fn act() -> impl Strategy<Value = Act> {
+/// Anything that one client may ask for.
+pub fn act() -> impl Strategy<Value = Act> {
     let slot = 0..SLOTS;
     let name = 0..NAMES;
     let access = prop_oneof![
@@ -131,8 +133,8 @@ pub struct Stage {
     next: usize,
     busy: bool,
     finished: usize,
-    ready_at_ns: u64,
-    settle_ns: u64,
+    asks_around: bool,
+    asking: VecDeque<usize>,
     directory: String,
     nodes: Vec<Vec<u8>>,
     names: [Option<usize>; NAMES],
@@ -159,16 +161,17 @@ enum Expected {
 }
 
 impl Stage {
-    /// `settle_ns`: how long all others look after the server's breaks after each step. Nothing where breaks are there
-    /// when a call ends; a little where they come over a network, because servers don't wait for the answers to some.
-    pub fn new(steps: Vec<Step>, clients: usize, directory: &str, settle_ns: u64) -> Rc<RefCell<Self>> {
+    /// `asks_around`: after each step every client asks the server for something, the one that has stepped first. For
+    /// servers that break what only reads without waiting for an answer: what a server has begun before it answered
+    /// the first is on its way before it answers the others.
+    pub fn new(steps: Vec<Step>, clients: usize, directory: &str, asks_around: bool) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self {
             steps,
             next: 0,
             busy: false,
             finished: 0,
-            ready_at_ns: 0,
-            settle_ns,
+            asks_around,
+            asking: VecDeque::new(),
             directory: directory.to_owned(),
             nodes: Vec::new(),
             names: [None; NAMES],
@@ -448,12 +451,13 @@ async fn perform<F: Files>(files: &mut F, stage: &Rc<RefCell<Stage>>, now: fn() 
         stage.busy = true;
         (stage.next, stage.steps[stage.next])
     };
+    let applied = stage.borrow().applies(&step);
     if let Act::Idle { ms } = step.act {
         files
             .idle_until(now() + ms * 1_000_000)
             .await
             .expect("no session ends here");
-    } else if stage.borrow().applies(&step) {
+    } else if applied {
         let bytes = match step.act {
             Act::Write { bytes, .. } => bytes,
             _ => 0,
@@ -480,7 +484,10 @@ async fn perform<F: Files>(files: &mut F, stage: &Rc<RefCell<Stage>>, now: fn() 
     let mut stage = stage.borrow_mut();
     stage.busy = false;
     stage.next += 1;
-    stage.ready_at_ns = now() + stage.settle_ns;
+    if stage.asks_around && applied {
+        let others = (0..stage.slots.len()).filter(|client| *client != step.client);
+        stage.asking = std::iter::once(step.client).chain(others).collect();
+    }
 }
 
 /// Plays one client's steps, each when its turn comes, and obeys the server between them.
@@ -493,21 +500,27 @@ pub async fn play<F: Files>(
 ) -> F {
     files.connect().await.expect("the server is there");
     loop {
-        let (turn, is_over, may_finish) = {
+        let (asks, turn, may_finish) = {
             let stage = stage.borrow();
             let is_over = stage.next >= stage.steps.len() || stage.wrong.is_some();
-            let ready = !stage.busy && now() >= stage.ready_at_ns;
+            let ready = !stage.busy && stage.asking.is_empty();
             let turn = !is_over && ready && stage.steps[stage.next].client == client;
-            (turn, is_over, is_over && !stage.busy && stage.finished == client)
+            let asks = stage.asking.front() == Some(&client);
+            (asks, turn, is_over && ready && stage.finished == client)
         };
-        if turn {
+        if asks {
+            let asked = files
+                .call(&Call::QuerySpace { directory: "" }, &mut |_: &[u8]| {})
+                .await;
+            asked.expect("a volume has space");
+            stage.borrow_mut().asking.pop_front();
+        } else if turn {
             perform(&mut files, &stage, now).await;
         } else if may_finish {
             files.finish().await.expect("nothing was refused");
             stage.borrow_mut().finished += 1;
             return files;
         } else {
-            let _ = is_over;
             files
                 .idle_until(now() + slice_ns)
                 .await

@@ -134,6 +134,7 @@ fn known(operation: Operation) -> Known {
     match operation {
         Operation::OpenAttributes
         | Operation::Close
+        | Operation::QueryTimes
         | Operation::QueryPathFound
         | Operation::QueryPathMissing
         | Operation::Find

@@ -110,6 +110,7 @@ fn operation_of(action: &FileAction) -> Option<Operation> {
         FileAction::Lock { .. } => Operation::Lock,
         FileAction::Unlock { .. } => Operation::Unlock,
         FileAction::QueryFile { .. } => Operation::QueryFile,
+        FileAction::QueryTimes { .. } => Operation::QueryTimes,
         FileAction::SetTimes { .. } => Operation::SetTimes,
         FileAction::QueryPath {
             presence: Presence::NotThere,

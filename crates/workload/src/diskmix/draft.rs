@@ -274,6 +274,11 @@ impl<'a> Draft<'a> {
         self.times(count, FileAction::QueryFile { slot });
     }
 
+    /// Asks for its times, which a client's cache does not keep.
+    pub(super) fn ask_times(&mut self, slot: Slot, count: u32) {
+        self.times(count, FileAction::QueryTimes { slot });
+    }
+
     pub(super) fn set_times(&mut self, slot: Slot, count: u32) {
         self.times(count, FileAction::SetTimes { slot });
     }

@@ -76,7 +76,7 @@ impl DiskMix {
             begins_piece: false,
             piece_disturbed: false,
             pass_disturbed: false,
-            // Mixes of one seed alone begin with the same contents.
+            // Anything but the workspace's own, which is 0.
             generation: random.below(u32::MAX),
             passes: 0,
         }
@@ -206,6 +206,7 @@ fn slot_of(action: &FileAction) -> Option<Slot> {
         | FileAction::Lock { slot, .. }
         | FileAction::Unlock { slot, .. }
         | FileAction::QueryFile { slot }
+        | FileAction::QueryTimes { slot }
         | FileAction::SetEnd { slot, .. }
         | FileAction::SetTimes { slot } => Some(slot),
         _ => None,

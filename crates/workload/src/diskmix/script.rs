@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The seed that scripts are generated from: it is the version of the workload. With another, figures are no longer
 /// comparable.
-const SCRIPT_SEED: u64 = u64::from_le_bytes(*b"diskmix1");
+const SCRIPT_SEED: u64 = u64::from_le_bytes(*b"diskmix2");
 
 /// Numbers of pieces: first the applications.
 pub(super) const SEED_WRITE: usize = APPS.len();
@@ -53,7 +53,7 @@ pub(super) fn class_of(action: &FileAction) -> ClassId {
         FileAction::Delete { .. } | FileAction::RemoveDirectory { .. } => 5,
         FileAction::Rename { .. } => 6,
         FileAction::Find { .. } => 7,
-        FileAction::QueryFile { .. } | FileAction::QueryPath { .. } => 8,
+        FileAction::QueryFile { .. } | FileAction::QueryTimes { .. } | FileAction::QueryPath { .. } => 8,
         FileAction::SetTimes { .. } | FileAction::SetEnd { .. } => 9,
         FileAction::QuerySpace => 10,
         FileAction::Flush { .. } => 11,

@@ -167,7 +167,7 @@ fn class_of(action: &FileAction) -> ClassId {
         FileAction::Delete { .. } | FileAction::RemoveDirectory { .. } => 5,
         FileAction::Rename { .. } => 6,
         FileAction::Find { .. } => 7,
-        FileAction::QueryFile { .. } | FileAction::QueryPath { .. } => 8,
+        FileAction::QueryFile { .. } | FileAction::QueryTimes { .. } | FileAction::QueryPath { .. } => 8,
         FileAction::SetTimes { .. } | FileAction::SetEnd { .. } => 9,
         FileAction::QuerySpace => 10,
         FileAction::Flush { .. } => 11,

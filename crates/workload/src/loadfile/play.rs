@@ -139,6 +139,7 @@ impl LoadFileReplay {
             | FileAction::Lock { slot, .. }
             | FileAction::Unlock { slot, .. }
             | FileAction::QueryFile { slot }
+            | FileAction::QueryTimes { slot }
             | FileAction::SetEnd { slot, .. }
             | FileAction::SetTimes { slot } => self.open.get(usize::from(slot.0)) == Some(&true),
             _ => true,

@@ -8,6 +8,8 @@ use crate::{Intent, PathId};
 /// Pieces of 8 KiB of each drawing, one after the other: 38, seen, the longest run 21.
 const PIECES: [u32; 3] = [21, 9, 8];
 const PIECE_BYTES: u32 = 8192;
+/// What is noted in a drawing before it is saved again, one after the other. Seen.
+const NOTE_BYTES: [u32; 2] = [510, 168];
 /// Opens of each library, for its size alone. Seen.
 const LIBRARY_OPENS: u32 = 3;
 
@@ -66,6 +68,10 @@ fn read_settings(draft: &mut Draft<'_>, settings: PathId) {
 
 fn read_drawing(draft: &mut Draft<'_>, drawing: PathId, pieces: u32) {
     let slot = draft.open(drawing, Intent::Read);
+    if pieces > PIECES[2] {
+        // What kind of drawing it is: something small near its beginning. The shortest is known by its name.
+        draft.read(slot, Place::Seek, None);
+    }
     draft.read(slot, Place::At(0), PIECE_BYTES);
     for _ in 1..pieces {
         draft.read(slot, Place::Next, PIECE_BYTES);
@@ -84,12 +90,13 @@ fn save(draft: &mut Draft<'_>, target: usize, marker: PathId) {
     draft.miss(path);
     draft.try_to_write(path, false);
     fill(draft, path, target * 2);
-    draft.view(path, Intent::Read, 3, Burst::reads(1, 0));
+    draft.view(path, Intent::Read, 3, Burst::reads(1, 1));
     read_again(draft, path);
     draft.stat(path);
     let slot = draft.open(path, Intent::Edit);
-    draft.write(slot, Place::At(0), None);
-    draft.burst(slot, Burst::writes(2, 2).and_asks(1));
+    draft.write(slot, Place::At(0), NOTE_BYTES[0]);
+    draft.write(slot, Place::Next, NOTE_BYTES[1]);
+    draft.burst(slot, Burst::default().and_asks(1));
     draft.close(slot);
     draft.try_to_write(marker, false);
     draft.space(3);

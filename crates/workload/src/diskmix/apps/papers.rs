@@ -3,10 +3,12 @@
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{PAPERS, PAPERS_PRINTED};
-use crate::{Intent, PathId};
+use crate::{Intent, PathId, Slot};
 
 /// The byte that says who has the document: far beyond its end. Seen.
 const LOCK_OFFSET: u64 = 0x7FFF_FF92;
+/// The pieces by which a document is known. Seen.
+const SIGNATURE_BYTES: [u32; 4] = [24, 14, 12, 8];
 /// Saves of the two targets. Derived: three old files are deleted.
 const SAVES: [usize; 2] = [3, 2];
 
@@ -18,8 +20,11 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
         draft.probe(path);
     }
     draft.miss_some("words", 6);
-    draft.view(documents[2], Intent::Read, 3, Burst::reads(2, 1).and_asks(1));
-    draft.view(documents[2], Intent::Edit, 3, Burst::reads(2, 1).and_asks(1));
+    for intent in [Intent::Read, Intent::Edit] {
+        let slot = draft.structured(documents[2], intent, 3);
+        identify(draft, slot, 1);
+        draft.close(slot);
+    }
     let mut number = 0;
     for (target, saves) in SAVES.into_iter().enumerate() {
         page_through(draft, documents[target], target);
@@ -53,13 +58,23 @@ fn page_through(draft: &mut Draft<'_>, document: PathId, target: usize) {
     let slot = draft.open(document, Intent::Edit);
     draft.lock(slot, LOCK_OFFSET, 1);
     draft.burst(slot, Burst::reads(130, 24).and_asks(6));
+    draft.ask_times(slot, 1);
     draft.unlock(slot, LOCK_OFFSET, 1);
     draft.close(slot);
     draft.miss_some(&format!("note{target}"), 2);
     draft.list(1);
     let slot = draft.open(document, Intent::Read);
-    draft.burst(slot, Burst::reads(2, 1));
+    identify(draft, slot, 0);
     draft.close(slot);
+}
+
+/// Finds out what a document is, by some small pieces near its beginning. `asks` parts of the file queries go along.
+fn identify(draft: &mut Draft<'_>, slot: Slot, asks: u32) {
+    draft.read(slot, Place::Seek, SIGNATURE_BYTES[0]);
+    for &bytes in &SIGNATURE_BYTES[1..] {
+        draft.read(slot, Place::Seek, bytes);
+    }
+    draft.burst(slot, Burst::default().and_asks(asks));
 }
 
 fn save(draft: &mut Draft<'_>, target: usize, save: usize, number: usize) {
@@ -75,15 +90,8 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize, number: usize) {
     }
     let slot = draft.make(temporary);
     draft.fill(slot, &PAPERS[number]);
-    let corrections = Burst::writes(10, 0).and_asks(2);
-    // The first save of a text is made durable before it is corrected, the others after.
-    if save == 0 {
-        draft.flush(slot);
-        draft.burst(slot, corrections);
-    } else {
-        draft.burst(slot, corrections);
-        draft.flush(slot);
-    }
+    draft.burst(slot, Burst::writes(10, 1).and_asks(2));
+    draft.flush(slot);
     draft.close(slot);
     if save > 0 {
         draft.delete(path);
@@ -91,6 +99,6 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize, number: usize) {
     draft.rename(temporary, path);
     draft.stat(path);
     let slot = draft.open(path, Intent::Read);
-    draft.burst(slot, Burst::reads(2, 1).and_asks(2));
+    identify(draft, slot, 2);
     draft.close(slot);
 }

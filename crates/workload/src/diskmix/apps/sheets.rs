@@ -26,8 +26,8 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
         draft.burst(slot, Burst::reads(6, 4).and_asks(4));
         draft.close(slot);
         let slot = draft.open(document, Intent::Edit);
-        draft.write(slot, Place::At(0), None);
-        draft.burst(slot, Burst::writes(8, 2));
+        draft.write(slot, Place::At(0), 4096);
+        draft.write(slot, Place::Next, RECORD_BYTES);
         draft.close(slot);
     }
     draft.stat(documents[0]);
@@ -60,6 +60,7 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize) {
     draft.burst(slot, Burst::writes(20, 6).and_asks(4));
     // Not every save is one that the program wants to be sure of.
     if save > 0 {
+        draft.ask_times(slot, 1);
         draft.flush(slot);
     }
     draft.write(slot, Place::At(0), 4096);

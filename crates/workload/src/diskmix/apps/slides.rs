@@ -94,7 +94,7 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize) {
     }
     let slot = draft.make(path);
     draft.fill(slot, &SLIDES[target * 3 + save]);
-    draft.burst(slot, Burst::writes(10, 1));
+    draft.burst(slot, Burst::writes(10, 1).of_large());
     draft.set_times(slot, 3);
     draft.close(slot);
     if save > 0 {
@@ -116,6 +116,9 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize) {
 /// Edits in place: bursts of small writes; now and then the header is made durable by itself.
 fn edit(draft: &mut Draft<'_>, path: PathId, commits: u32) {
     let slot = draft.structured(path, Intent::Edit, 3);
+    if commits > 1 {
+        draft.ask_times(slot, 1);
+    }
     for _ in 0..commits {
         draft.burst(
             slot,

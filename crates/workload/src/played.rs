@@ -1,0 +1,138 @@
+//! What a client's files contain after so many operations: the workload played on files in memory, every byte written
+//! out. For holding a server's files against after a mix. Not for: checking what is read during one; the ledger says that
+//! without keeping any bytes, and is asked here for the numbers of files alone.
+
+use crate::{content_of, FileAction, FileWorkload, Intent, Ledger, Op, Outcome, PathId, MOST_BYTES_AT_ONCE};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+type Bytes = Rc<RefCell<Vec<u8>>>;
+
+/// Files as a server without faults keeps them, beside the books that number them.
+struct InMemory {
+    files: BTreeMap<PathId, Bytes>,
+    open: HashMap<u16, Bytes>,
+    books: Ledger,
+}
+
+/// Plays `workload`, whose client has no files yet, from making the workspace to leaving it, with so many operations
+/// between; gives its files by path. All operations succeed. What is written belongs to `mix`.
+#[must_use]
+pub fn played(
+    workload: &mut impl FileWorkload,
+    client: u32,
+    mix: u32,
+    operations: u64,
+) -> BTreeMap<String, Vec<u8>> {
+    let mut books = Ledger::new(client);
+    books.begin_mix(mix);
+    let mut disk = InMemory {
+        files: BTreeMap::new(),
+        open: HashMap::new(),
+        books,
+    };
+    for action in workload.preparation(false) {
+        disk.act(&action);
+    }
+    let mut last = Outcome::START;
+    for _ in 0..operations {
+        let Op::File(op) = workload.next(&last) else {
+            unreachable!("a workload on files");
+        };
+        last.bytes_read = disk.act(&op.action);
+    }
+    for action in workload.leaving() {
+        disk.act(&action);
+    }
+    let paths = &workload.catalogue().paths;
+    let named = disk
+        .files
+        .iter()
+        .map(|(path, bytes)| (paths[path.0 as usize].clone(), bytes.take()));
+    named.collect()
+}
+
+impl InMemory {
+    /// Does one action; how many bytes it read.
+    fn act(&mut self, action: &FileAction) -> u64 {
+        match *action {
+            FileAction::Open {
+                slot,
+                path,
+                intent,
+                directory: false,
+                ..
+            } => {
+                let opened = self.open(slot.0, path, intent);
+                if !opened {
+                    return 0;
+                }
+            }
+            FileAction::Read { slot, offset, bytes } => {
+                let end = self.open[&slot.0].borrow().len() as u64;
+                return end.saturating_sub(offset).min(u64::from(bytes));
+            }
+            FileAction::Write { .. } => self.write(action),
+            FileAction::SetEnd { slot, bytes } => {
+                let file = &self.open[&slot.0];
+                file.borrow_mut().resize(in_memory(bytes), 0);
+            }
+            FileAction::Close { slot } => {
+                self.open.remove(&slot.0);
+            }
+            FileAction::Rename { from, to } => {
+                let file = self.files.remove(&from).expect("is there");
+                self.files.insert(to, file);
+            }
+            FileAction::Delete { path, .. } => {
+                self.files.remove(&path);
+            }
+            _ => {}
+        }
+        self.books.apply(action);
+        0
+    }
+
+    /// Opens a file; false where it is not there.
+    fn open(&mut self, slot: u16, path: PathId, intent: Intent) -> bool {
+        let makes = matches!(intent, Intent::Make | Intent::MakeOrEdit | Intent::Replace);
+        if !makes && !self.files.contains_key(&path) {
+            return false;
+        }
+        let file = self.files.entry(path).or_default().clone();
+        if intent == Intent::Replace {
+            file.borrow_mut().clear();
+        }
+        self.open.insert(slot, file);
+        true
+    }
+
+    fn write(&mut self, action: &FileAction) {
+        let FileAction::Write {
+            slot,
+            offset,
+            bytes,
+            generation,
+        } = *action
+        else {
+            unreachable!("called with a write");
+        };
+        let writing = self.books.writing(slot, generation).expect("is open");
+        let mut file = self.open[&slot.0].borrow_mut();
+        let mut at = offset;
+        let end = offset + u64::from(bytes);
+        if bytes > 0 && file.len() < in_memory(end) {
+            file.resize(in_memory(end), 0);
+        }
+        while at < end {
+            let piece = content_of(writing, at, in_memory(end - at).min(MOST_BYTES_AT_ONCE));
+            file[in_memory(at)..][..piece.len()].copy_from_slice(piece);
+            at += piece.len() as u64;
+        }
+    }
+}
+
+fn in_memory(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("what is played fits into memory")
+}
