@@ -39,9 +39,8 @@ def begun(
         _native.files_mix(
             _native.Shape(**wanted),
             target=to,
-            workload="diskmix",
             workspaces=workspaces or _native.Workspaces(),
-            **(files or {}),
+            **({"workload": "diskmix"} | dict(files or {})),
         )
     )
 

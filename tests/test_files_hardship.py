@@ -4,6 +4,7 @@ server, a full disk, a wrong password, a hundred clients, and a dissector of pac
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from benches import load_files
 
 from disk_mix import CLIENTS_DIRECTORY, PATIENCE_S, begun, ended, mixed, served, target, whole
-from file_server import needs_root, samba, skip_unless_installed
+from file_server import family, needs_root, samba, skip_unless_installed
 from serverdyno import _native
 from serverdyno.errors import ServerError
 from serverdyno.fleet import local
@@ -65,8 +67,9 @@ def test_a_server_that_is_killed_costs_counted_errors_and_the_mix_ends(cache: st
         load = begun(target(server), files={"cache": cache}, clients=4, length_s=60.0, leave_after_errors=1)
         while load.snapshot()["operations"] == 0:
             assert not load.wait(0.05)
-        for pid in server.pids():
-            psutil.Process(pid).kill()
+        for process in family(server)[1:]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         while load.snapshot()["clients_active"] > 0:
             assert not load.wait(0.05)
         load.stop()
@@ -79,13 +82,33 @@ def test_a_server_that_is_killed_costs_counted_errors_and_the_mix_ends(cache: st
     assert all(each["left_at_s"] is not None for each in result["by_client"])
 
 
+@needs_root
+def test_a_crash_of_the_servers_process_is_told_by_its_log_and_costs_that_client_alone() -> None:
+    with samba() as server:
+        idle = set(server.pids())
+        load = begun(target(server), clients=1, length_s=60.0, leave_after_errors=1)
+        while load.snapshot()["operations"] == 0:
+            assert not load.wait(0.05)
+        for pid in set(server.pids()) - idle:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(pid).send_signal(signal.SIGSEGV)
+        while load.snapshot()["clients_active"] > 0:
+            assert not load.wait(0.05)
+        load.stop()
+        result = ended(load)
+        crashes = server.crashes()
+        server.check()
+    assert [error["side"] for error in result["errors"]] == ["server"]
+    assert "INTERNAL ERROR: Signal 11" in crashes[0]
+
+
 @pytest.mark.parametrize(
     # MS-ERREF: STATUS_LOGON_FAILURE, STATUS_BAD_NETWORK_NAME
     ("wrong", "said"),
     [
-        ({"password": "wrong"}, "c000006d"),
-        ({"user": "nobody-here"}, "c000006d"),
-        ({"shares": ["nothing"]}, "c00000cc"),
+        ({"password": "wrong"}, "STATUS_LOGON_FAILURE"),
+        ({"user": "nobody-here"}, "STATUS_LOGON_FAILURE"),
+        ({"shares": ["nothing"]}, "STATUS_BAD_NETWORK_NAME"),
     ],
     ids=["password", "user", "share"],
 )
@@ -94,7 +117,7 @@ def test_who_is_not_let_in_is_told_before_any_load(wrong: dict[str, object], sai
         task = local.Task(
             suite=SUITE, target=target(server, **wrong), generator=GeneratorPlan(), cpus=(), bounds=None
         )
-        with pytest.raises(ServerError, match="does not serve the workload") as raised:
+        with pytest.raises(ServerError, match="refused") as raised:
             local.preflight(task, mixes(SUITE)[0])
         assert said in str(raised.value)
         assert raised.value.hint
@@ -121,7 +144,25 @@ def test_a_hundred_clients_work_on_one_thread() -> None:
     assert whole(result)
     assert all(client["operations"] > 0 for client in result["by_client"])
     assert result["generator"]["threads"] == 1
-    assert result["generator"]["connections"] == 0  # all were there before it began, and none was lost
+    assert (result["generator"]["connections"], result["generator"]["reconnects"]) == (100, 0)
+
+
+def listen_overflows(server: Samba) -> int:
+    """Connections that the kernel has turned away in the server's network, since its queue of new ones was full."""
+    command = ["nsenter", f"--net={server.access().network_namespace}", "cat", "/proc/net/netstat"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+    names, values = (line.split() for line in said.splitlines() if line.startswith("TcpExt:"))
+    return int(dict(zip(names, values, strict=True))["ListenOverflows"])
+
+
+@needs_root
+def test_clients_log_on_no_faster_than_the_servers_queue_of_connections_bears(tmp_path: Path) -> None:
+    load_file = load_files.office(tmp_path / "office.load")
+    files = {"workload": "loadfile", "load_file": _native.LoadFile.read(str(load_file))}
+    with samba() as server:
+        result = mixed(server, clients=200, files=files, think_time_s=1.0)
+        overflows = listen_overflows(server)
+    assert (result["clients_participating"], result["errors"], overflows) == (200, [], 0)
 
 
 @contextmanager

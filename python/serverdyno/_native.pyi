@@ -96,6 +96,7 @@ class ErrorResult(TypedDict):
     count: int  # from start to end
     in_window: int
     example: str  # the first one in words
+    advice: str | None  # what to try, where a file server gave no session
 
 class GeneratorResult(TypedDict):
     cpu_user_s: float  # of the engine threads, in the window
@@ -103,8 +104,8 @@ class GeneratorResult(TypedDict):
     busiest_cpu_s: float  # of the thread that used most
     threads: int
     loop_lag_hdr: bytes  # HDR V2, nanoseconds from the kernel's readiness report to the end of its batch
-    connections: int  # opened from start to end
-    reconnects: int  # an idle kept-alive connection was closed by the server; the request was sent again
+    connections: int  # opened from start to end; of files from the first log-on to the last leaving
+    reconnects: int  # an idle kept-alive connection was closed, the request sent again; of files: sessions after a loss
     source_addresses: int  # local addresses used
 
 class CallResult(TypedDict):
@@ -206,6 +207,14 @@ class Workspaces:
     """What the clients' files contain, kept from mix to mix so that what an earlier one wrote can be checked."""
 
     def __init__(self) -> None: ...
+    def diskmix_files(
+        self, client: int, *, seed: int, operations: int, workspace_bytes: int = 20971520
+    ) -> dict[str, bytes] | None:
+        """What lies in a client's directory, by path, after one mix from nothing in which so many operations succeeded.
+
+        Played on files in memory: nothing that the mix did comes in but the mark by which contents differ from mix
+        to mix. None: no mix has left a workspace of this client.
+        """
 
 @final
 class LoadFile:
@@ -228,6 +237,9 @@ class AcceptanceLine(TypedDict):
 def diskmix_acceptance() -> list[AcceptanceLine]:
     """The disk mix held against the published counts, sizes and positions."""
 
+class SessionError(Exception):
+    """A file server gave no session. `args`: why, and what to try."""
+
 @final
 class SmbTarget:
     """Shares that load may go to. `open` is the only way to get one."""
@@ -249,11 +261,12 @@ class SmbTarget:
     ) -> SmbTarget:
         """Resolves `smb://host[:port]/[directory]` once, and proves consent where it is not loopback.
 
-        Raises as `Target.open` does.
+        Raises as `Target.open` does, and SessionError where the server gives no session to look for it.
         """
     url: str
     address: str
     loopback: bool
+    shares: list[str]
 
 def start(spec: MixSpec) -> Load: ...
 
@@ -298,6 +311,43 @@ class ReferenceServer:
 
 def reference_faults() -> list[tuple[str, str]]:
     """Names and meanings of the faults that the reference server can commit."""
+
+@final
+class ReferenceSmbServer:
+    """The reference SMB server, on threads of this process. Binds loopback only, unless `bind` says otherwise.
+
+    In its `requests`, each part of a compound counts once, under the name that MS-SMB2 gives its command ("CREATE").
+    """
+
+    @staticmethod
+    def start(
+        *,
+        port: int = 0,
+        bind: str = "127.0.0.1",
+        threads: int = 1,
+        cpus: list[int] | None = None,
+        shares: list[str] | None = None,  # None: one, "volume1"
+        user: str | None = None,  # None: everybody is a guest
+        password: str = "",
+        min_dialect: str = "2.0.2",
+        max_dialect: str = "3.1.1",
+        signing: Literal["auto", "required"] = "auto",
+        encryption: Literal["off", "auto", "required"] = "auto",
+        oplocks: bool = True,
+        leases: bool = True,
+        capacity_bytes: int = 2**30,  # of all files together; beyond it the disk is full
+        break_timeout_s: float = 35.0,
+        files: dict[str, bytes] | None = None,  # in the root of each share
+        fault: str | None = None,  # a name of `reference_smb_faults()`
+    ) -> ReferenceSmbServer: ...
+    def stop(self) -> None: ...
+    def requests(self) -> dict[str, int]:
+        """Requests so far by command."""
+    port: int
+    open_files: int  # now, in all shares
+
+def reference_smb_faults() -> list[tuple[str, str]]:
+    """Names and meanings of the faults that the reference SMB server can commit."""
 
 def build_info() -> dict[str, str]:
     """`version`, `profile` ("release" or "debug"), `target`."""

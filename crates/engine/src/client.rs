@@ -60,8 +60,9 @@ impl Seat {
         }
     }
 
-    /// Performs operations from `due_ns` on, until the mix is over or the client leaves. In a closed loop an operation is due when the one before it has ended
-    /// and the think time is over; response time counts from then, whenever the loop got round to it.
+    /// Performs operations from `due_ns` on, until the mix is over or the client leaves. In a closed loop an operation is
+    /// due when the one before it has ended and the think time is over; response time counts from then, whenever the
+    /// loop got round to it.
     pub(crate) async fn occupy(
         self,
         workload: &mut impl Workload,

@@ -7,16 +7,18 @@ use crate::load::{Bench, LoadError};
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 use crate::tally::FilesTally;
 use dyno_files::{Cache, CacheOptions, Calls, Counted, Through};
-use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
+use dyno_measure::{monotonic_ns, unix_s, Failure, NS_PER_S};
 use dyno_reactor::Dialer;
 use dyno_smb::{Session, SmbTarget};
 use dyno_workload::{
     DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, LoadFile, LoadFileReplay, Op,
     Outcome, Script, Workload,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Below the root of each share; one directory a client in it.
 const DIRECTORY: &str = "serverdyno-clients";
@@ -24,6 +26,9 @@ const DIRECTORY: &str = "serverdyno-clients";
 const LEAVING_NS: u64 = 120 * NS_PER_S;
 /// How often a client that waits for the others looks whether all are there.
 const LOOK_NS: u64 = 2_000_000;
+/// How many clients log on at the same time. A server's queue of new connections is short (Samba's has 50 places), and
+/// whoever finds it full is forgotten by the kernel, which shows as a reset a minute later.
+const LOGGING_ON: usize = 32;
 
 /// What clients do with files.
 #[derive(Debug, Clone)]
@@ -39,6 +44,13 @@ pub enum FilesWorkload {
 pub struct Workspaces(Arc<Mutex<HashMap<usize, Ledger>>>);
 
 impl Workspaces {
+    /// What a client's files should contain after its last mix; None where nobody knows.
+    #[must_use]
+    pub fn kept(&self, client: usize) -> Option<Ledger> {
+        let ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ledgers.get(&client).cloned()
+    }
+
     fn take(&self, client: usize) -> Option<Ledger> {
         let mut ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ledgers.remove(&client)
@@ -99,11 +111,21 @@ impl Workload for AnyWorkload {
     }
 }
 
+/// What the workloads of all clients are made from.
+#[derive(Debug)]
+enum Material {
+    DiskMix(Arc<Script>),
+    LoadFile(Arc<LoadFile>),
+}
+
 /// Files over SMB, with everything made that all clients share.
 #[derive(Debug)]
 pub(crate) struct FilesReady {
     work: FilesWork,
-    script: Option<Arc<Script>>,
+    material: Material,
+    /// Tells what this mix writes from what any other wrote, one of the same seed too: a mix that is measured again, or
+    /// the same mix of another configuration on a server that was not started for it.
+    mark: u32,
     /// Names of the operation classes.
     pub classes: Vec<String>,
 }
@@ -112,10 +134,11 @@ impl FilesReady {
     pub(crate) fn new(work: &FilesWork) -> Self {
         let mut ready = Self {
             work: work.clone(),
-            script: match &work.workload {
-                FilesWorkload::DiskMix(options) => Some(Script::load(options)),
-                FilesWorkload::LoadFile(_) => None,
+            material: match &work.workload {
+                FilesWorkload::DiskMix(options) => Material::DiskMix(Script::load(options)),
+                FilesWorkload::LoadFile(file) => Material::LoadFile(file.clone()),
             },
+            mark: (xxh3_64(&unix_s().to_le_bytes()) >> 32) as u32,
             classes: Vec::new(),
         };
         ready.classes = ready.workload(0, 0).as_files().catalogue().classes.clone();
@@ -129,14 +152,9 @@ impl FilesReady {
 
     fn workload(&self, seed: u64, client: usize) -> AnyWorkload {
         let number = u32::try_from(client).unwrap_or(u32::MAX);
-        match (&self.work.workload, &self.script) {
-            (FilesWorkload::LoadFile(file), _) => {
-                AnyWorkload::LoadFile(LoadFileReplay::new(file.clone(), number))
-            }
-            (FilesWorkload::DiskMix(_), Some(script)) => {
-                AnyWorkload::DiskMix(DiskMix::new(script.clone(), seed, number))
-            }
-            (FilesWorkload::DiskMix(_), None) => unreachable!("made in `new`"),
+        match &self.material {
+            Material::LoadFile(file) => AnyWorkload::LoadFile(LoadFileReplay::new(file.clone(), number)),
+            Material::DiskMix(script) => AnyWorkload::DiskMix(DiskMix::new(script.clone(), seed, number)),
         }
     }
 
@@ -148,19 +166,27 @@ impl FilesReady {
             bench.dialer_number(),
         ));
         bench.dialer.set(dialer.clone()).expect("clients are seated once");
-        for number in bench.clients() {
+        let lives = bench.clients().map(|number| {
             let workload = self.workload(bench.shared.mix.seed, number);
-            let life = Life {
+            Life {
+                bench: bench.clone(),
                 number,
                 client: self.client(bench, &dialer, number, workload.as_files().catalogue()),
                 workload,
                 keep_workspace: self.work.keep_workspace,
                 preparation_ns: self.work.preparation_ns,
                 known: false,
-                whole: false,
-            };
-            let workspaces = self.work.workspaces.clone();
-            bench.executor.spawn(life.live(bench.clone(), workspaces));
+                at_start: None,
+                at_end: None,
+            }
+        });
+        let queue = Rc::new(Queue {
+            waiting: RefCell::new(lives.collect()),
+            workspaces: self.work.workspaces.clone(),
+            mark: self.mark,
+        });
+        for _ in 0..(LOGGING_ON / bench.threads()).max(1) {
+            queue.admit(bench);
         }
     }
 
@@ -172,10 +198,16 @@ impl FilesReady {
         names: &FileCatalogue,
     ) -> FilesClient {
         let mix = &bench.shared.mix;
-        let client = u32::try_from(number).unwrap_or(u32::MAX);
+        let client_number = u32::try_from(number).unwrap_or(u32::MAX);
         let options = Rc::new(self.work.target.options().clone());
-        let share = self.work.target.share_of(client);
-        let session = Session::new(bench.executor.clone(), dialer.clone(), options, client, share);
+        let share = self.work.target.share_of(client_number);
+        let session = Session::new(
+            bench.executor.clone(),
+            dialer.clone(),
+            options,
+            client_number,
+            share,
+        );
         let counted = Counted::new(session);
         let client = match self.work.cache {
             None => Client::Through(Box::new(Through::new(counted))),
@@ -184,7 +216,7 @@ impl FilesReady {
         FilesClient::new(
             client,
             Names::new(names, &format!("{DIRECTORY}/{number}")),
-            Ledger::new(u32::try_from(number).unwrap_or(u32::MAX)),
+            Ledger::new(client_number),
             Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, number, 0)),
             bench.executor.clone(),
             mix.timeout_ns,
@@ -192,8 +224,26 @@ impl FilesReady {
     }
 }
 
+/// The clients of one engine thread that have yet to log on, in the order of their numbers.
+struct Queue {
+    waiting: RefCell<VecDeque<Life>>,
+    workspaces: Workspaces,
+    mark: u32,
+}
+
+impl Queue {
+    /// The next one begins to live.
+    fn admit(self: &Rc<Self>, bench: &Bench) {
+        let next = self.waiting.borrow_mut().pop_front();
+        if let Some(life) = next {
+            bench.executor.spawn(life.live(self.clone()));
+        }
+    }
+}
+
 /// One client from its log-on to its leaving.
 struct Life {
+    bench: Rc<Bench>,
     number: usize,
     client: FilesClient,
     workload: AnyWorkload,
@@ -201,52 +251,55 @@ struct Life {
     preparation_ns: u64,
     /// The contents of a workspace that was found are known from an earlier mix.
     known: bool,
-    /// The workspace has been left as the next mix needs it.
-    whole: bool,
+    /// What it had done when the mix started, and when its part in it was over.
+    at_start: Option<Figures>,
+    at_end: Option<Figures>,
 }
 
 impl Life {
-    async fn live(mut self, bench: Rc<Bench>, workspaces: Workspaces) {
-        self.take_part(&bench, &workspaces).await;
-        let all = FilesTally {
-            protocol_requests: self.client.protocol_requests(),
-            ..FilesTally::default()
-        };
-        bench.tally.borrow_mut().add_files(&all);
-        if self.whole && self.keep_workspace {
-            workspaces.keep(self.number, self.client.into_ledger());
-        }
-    }
-
-    async fn take_part(&mut self, bench: &Rc<Bench>, workspaces: &Workspaces) {
-        if let Some(ledger) = workspaces.take(self.number) {
+    async fn live(mut self, queue: Rc<Queue>) {
+        if let Some(ledger) = queue.workspaces.take(self.number) {
             self.client.set_ledger(ledger);
             self.known = true;
         }
-        bench
-            .executor
-            .set_deadline(monotonic_ns().saturating_add(self.preparation_ns));
-        let prepared = self.prepare().await;
+        self.client.begin_mix(queue.mark);
+        let whole = self.take_part(&queue).await;
+        if whole && self.keep_workspace {
+            queue.workspaces.keep(self.number, self.client.take_ledger());
+        }
+    }
+
+    /// Whether it has left the workspace as the next mix needs it.
+    async fn take_part(&mut self, queue: &Rc<Queue>) -> bool {
+        let bench = self.bench.clone();
+        let prepare_until_ns = monotonic_ns().saturating_add(self.preparation_ns);
+        bench.executor.set_deadline(prepare_until_ns);
+        let connected = self.client.connect().await;
+        queue.admit(&bench);
+        let prepared = match connected {
+            Ok(()) => self.prepare().await,
+            Err(failure) => Err(failure),
+        };
         bench.start.arrive(1);
-        let start_ns = self.wait_for_start(bench).await;
-        let seat = Seat::new(bench, start_ns, self.number, Rc::new(ClientState::default()));
+        let start_ns = self.wait_for_start(&bench).await;
+        let seat = Seat::new(&bench, start_ns, self.number, Rc::new(ClientState::default()));
         if let Err(failure) = prepared {
             // It was in the mix as it was planned, and is out of it before it begins.
-            return seat.absent(failure);
+            seat.absent(failure);
+            return false;
         }
-        let before = self.figures();
+        self.at_start = Some(self.figures());
         let due_ns = start_ns.saturating_add(bench.shared.mix.first_start_ns(self.number, 0));
         seat.occupy(&mut self.workload, &mut self.client, due_ns).await;
-        bench.tally.borrow_mut().add_files(&self.figures().since(&before));
+        self.at_end = Some(self.figures());
         bench
             .executor
             .set_deadline(monotonic_ns().saturating_add(LEAVING_NS));
-        self.whole = self.leave().await.is_ok();
+        self.leave().await.is_ok()
     }
 
     /// Finds the workspace of an earlier mix, or makes it.
     async fn prepare(&mut self) -> Result<(), Failure> {
-        self.client.connect().await?;
         self.client.make_parents().await?;
         let marker = self.workload.as_files().marker();
         // A workspace of another day has contents that nobody knows any more: it is made anew.
@@ -295,6 +348,27 @@ impl Life {
             checked_bytes: self.client.checked_bytes(),
             calls: self.client.calls(),
             requests: self.client.requests(),
+        }
+    }
+}
+
+/// Counts what a client did beside its operations, however its life ends: a mix that is stopped drops its clients
+/// where they wait.
+impl Drop for Life {
+    fn drop(&mut self) {
+        let mut files = FilesTally::default();
+        if let Some(before) = &self.at_start {
+            files = match &self.at_end {
+                Some(after) => after.since(before),
+                None => self.figures().since(before),
+            };
+        }
+        files.protocol_requests = self.client.protocol_requests();
+        // Borrowed only where this thread is panicking.
+        if let Ok(mut tally) = self.bench.tally.try_borrow_mut() {
+            tally.add_files(&files);
+            tally.generator().connections += self.client.connections();
+            tally.generator().reconnects += self.client.reconnects();
         }
     }
 }

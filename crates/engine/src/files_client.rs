@@ -61,6 +61,9 @@ impl Files for Client {
 /// The names of one client's workspace as the server knows them.
 #[derive(Debug)]
 pub(crate) struct Names {
+    /// Of the client. Space is asked for here: the share's root, which all would open, is a place where clients of
+    /// one server wait for each other, and Samba 4.17 now and then crashes.
+    directory: String,
     paths: Vec<String>,
     patterns: Vec<String>,
 }
@@ -73,6 +76,7 @@ impl Names {
             path => format!("{directory}/{path}"),
         };
         Self {
+            directory: directory.to_owned(),
             paths: catalogue.paths.iter().map(below).collect(),
             patterns: catalogue.patterns.clone(),
         }
@@ -100,6 +104,7 @@ pub(crate) struct FilesClient {
     executor: Executor,
     timeout_ns: u64,
     checked_bytes: u64,
+    reconnects: u64,
     /// The session is gone: the next operation makes another.
     lost: bool,
 }
@@ -122,6 +127,7 @@ impl FilesClient {
             executor,
             timeout_ns,
             checked_bytes: 0,
+            reconnects: 0,
             lost: false,
         }
     }
@@ -129,6 +135,11 @@ impl FilesClient {
     /// What the files contain, where it is known from an earlier mix.
     pub(crate) fn set_ledger(&mut self, ledger: Ledger) {
         self.ledger = ledger;
+    }
+
+    /// What is written from here on belongs to the mix that `mark` stands for.
+    pub(crate) fn begin_mix(&mut self, mark: u32) {
+        self.ledger.begin_mix(mark);
     }
 
     /// The files are about to be made anew.
@@ -139,7 +150,7 @@ impl FilesClient {
     /// Connects and logs on.
     pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
         self.client.connect().await?;
-        self.lost = false;
+        self.reconnects += u64::from(std::mem::take(&mut self.lost));
         Ok(())
     }
 
@@ -189,9 +200,9 @@ impl FilesClient {
         self.client.finish().await
     }
 
-    /// What the files should contain, for the next mix.
-    pub(crate) fn into_ledger(self) -> Ledger {
-        self.ledger
+    /// What the files should contain, for the next mix. The client is not used after it.
+    pub(crate) fn take_ledger(&mut self) -> Ledger {
+        std::mem::replace(&mut self.ledger, Ledger::new(0))
     }
 
     pub(crate) fn calls(&self) -> Calls {
@@ -206,6 +217,16 @@ impl FilesClient {
     pub(crate) fn protocol_requests(&self) -> u64 {
         let traffic = self.client.counted().traffic();
         traffic.requests - traffic.refused
+    }
+
+    /// Connections opened, whether a session came of them or not.
+    pub(crate) fn connections(&self) -> u64 {
+        self.client.counted().traffic().connections
+    }
+
+    /// Sessions set up after one that was lost.
+    pub(crate) fn reconnects(&self) -> u64 {
+        self.reconnects
     }
 
     pub(crate) fn checked_bytes(&self) -> u64 {
@@ -412,6 +433,9 @@ impl FilesClient {
             FileAction::QueryFile { slot } => Call::QueryHandle {
                 handle: self.handle(slot)?,
             },
+            FileAction::QueryTimes { slot } => Call::QueryTimes {
+                handle: self.handle(slot)?,
+            },
             FileAction::SetEnd { slot, bytes } => Call::SetEnd {
                 handle: self.handle(slot)?,
                 bytes,
@@ -432,7 +456,10 @@ impl Names {
                 let path = self.path(path);
                 (Call::QueryPath { path }, Some(presence))
             }
-            FileAction::QuerySpace => (Call::QuerySpace, None),
+            FileAction::QuerySpace => {
+                let directory = &self.directory;
+                (Call::QuerySpace { directory }, None)
+            }
             FileAction::Find {
                 directory,
                 pattern,
@@ -508,9 +535,9 @@ impl Protocol for FilesClient {
             .set_deadline(start_ns.saturating_add(self.timeout_ns));
         let before = self.client.counted().traffic();
         let mut moved = Moved::default();
-        let (mut connect_ns, was_lost) = (None, self.lost);
+        let mut connect_ns = None;
         let mut result = Ok(());
-        if was_lost {
+        if self.lost {
             result = self.connect().await;
             connect_ns = Some(monotonic_ns().saturating_sub(start_ns));
         }
@@ -526,9 +553,9 @@ impl Protocol for FilesClient {
             bytes_in: since(after, before, |traffic| traffic.bytes_in),
             bytes_out: since(after, before, |traffic| traffic.bytes_out),
             connect_ns,
-            connections: u32::try_from(since(after, before, |traffic| traffic.connections))
-                .unwrap_or(u32::MAX),
-            reconnected: was_lost && result.is_ok(),
+            // A session begins before the first operation and ends after the last: `files.rs` counts them whole.
+            connections: 0,
+            reconnected: false,
             session_lost: self.lost,
             result,
         }

@@ -122,7 +122,12 @@ pub(crate) struct Bench {
 impl Bench {
     /// The clients whose number leaves ours when divided by the number of engine threads.
     pub(crate) fn clients(&self) -> impl ExactSizeIterator<Item = usize> {
-        (self.number..self.shared.mix.clients).step_by(self.shared.lives.len())
+        (self.number..self.shared.mix.clients).step_by(self.threads())
+    }
+
+    /// How many engine threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.shared.lives.len()
     }
 
     pub(crate) fn dialer_number(&self) -> u8 {

@@ -22,7 +22,7 @@ pub struct Performed {
     pub bytes_out: u64,
     /// From the intended start until the connection stood, where one was made.
     pub connect_ns: Option<u64>,
-    /// Connections made.
+    /// Connections made for it. None where a client keeps a session beyond its operations, and counts it whole.
     pub connections: u32,
     /// Whether an idle connection was found closed and the operation was begun again.
     pub reconnected: bool,

@@ -75,9 +75,9 @@ pub struct GeneratorTally {
     pub busiest_cpu_s: f64,
     /// From the kernel's report of readiness to the end of its batch, in the window, ns.
     pub loop_lag: Histogram,
-    /// Opened from start to end.
+    /// Opened from start to end; of work on files, from the first client's log-on to the last one's leaving.
     pub connections: u64,
-    /// Idle connections that the server had closed.
+    /// Idle connections that the server had closed; of work on files, sessions set up after one that was lost.
     pub reconnects: u64,
     /// Local addresses used.
     pub source_addresses: u32,
@@ -302,10 +302,14 @@ impl Tally {
     }
 
     fn count_failure(&mut self, client: usize, performed: &Performed, measured: bool, failure: Failure) {
+        self.mix.by_class[usize::from(performed.class.0)].errors += u64::from(measured);
+        self.note_failure(client, measured, failure);
+    }
+
+    fn note_failure(&mut self, client: usize, measured: bool, failure: Failure) {
         self.errors_total += 1;
         self.live.errors.store(self.errors_total, Ordering::Relaxed);
         self.mix.by_client[client].errors += 1;
-        self.mix.by_class[usize::from(performed.class.0)].errors += u64::from(measured);
         self.mix.add_fault(&FaultTally {
             fault: failure.fault,
             count: 1,
@@ -314,17 +318,9 @@ impl Tally {
         });
     }
 
-    /// Counts what kept a client out of the mix.
+    /// Counts what kept a client out of the mix: an error before the first second's operations, and of no class.
     pub(crate) fn count_absence(&mut self, client: usize, failure: Failure) {
-        self.errors_total += 1;
-        self.live.errors.store(self.errors_total, Ordering::Relaxed);
-        self.mix.by_client[client].errors += 1;
-        self.mix.add_fault(&FaultTally {
-            fault: failure.fault,
-            count: 1,
-            in_window: 0,
-            example: failure,
-        });
+        self.note_failure(client, false, failure);
         self.mix
             .by_second
             .resize(self.mix.by_second.len().max(1), SecondTally::default());

@@ -1,5 +1,6 @@
 //! Why an operation failed, and whose fault it was. Counted, never compared as text.
 
+use crate::{ntstatus_name, Refusal};
 use std::fmt;
 
 /// Who has to look into it.
@@ -98,6 +99,8 @@ pub enum Detail {
     Status(u16),
     /// The NTSTATUS that came (MS-ERREF, section 2.3).
     NtStatus(u32),
+    /// Why there is no session, and the NTSTATUS that said so; 0 where none did.
+    Refused(Refusal, u32),
     /// The lengths of a body, in bytes.
     Length {
         /// What it should have been.
@@ -136,7 +139,11 @@ impl fmt::Display for Failure {
                 std::io::Error::from_raw_os_error(number)
             ),
             Detail::Status(status) => write!(formatter, "{words}: status {status}"),
-            Detail::NtStatus(status) => write!(formatter, "{words}: NTSTATUS {status:#010x}"),
+            Detail::NtStatus(status) => write!(formatter, "{words}: {}", NtStatus(status)),
+            Detail::Refused(refusal, 0) => write!(formatter, "{}", refusal.words()),
+            Detail::Refused(refusal, status) => {
+                write!(formatter, "{}: {}", refusal.words(), NtStatus(status))
+            }
             Detail::Length { expected, got } => {
                 write!(formatter, "{words}: {got} bytes came, {expected} were expected")
             }
@@ -144,9 +151,45 @@ impl fmt::Display for Failure {
     }
 }
 
+/// A status by its name, where it has one here, and its number.
+struct NtStatus(u32);
+
+impl fmt::Display for NtStatus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match ntstatus_name(self.0) {
+            Some(name) => write!(formatter, "{name} ({:#010x})", self.0),
+            None => write!(formatter, "NTSTATUS {:#010x}", self.0),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn check(detail: Detail, text: &str) {
+        let failure = Failure {
+            fault: Fault::SessionRefused,
+            detail,
+        };
+        assert_eq!(failure.to_string(), text);
+    }
+
+    #[test]
+    fn a_status_is_told_by_its_name_and_number() {
+        check(
+            Detail::Refused(Refusal::LogOn, 0xC000_006D),
+            "the log-on was refused: STATUS_LOGON_FAILURE (0xc000006d)",
+        );
+        check(
+            Detail::Refused(Refusal::SigningWanted, 0),
+            "the server requires signatures, which were turned off",
+        );
+        check(
+            Detail::NtStatus(0xC000_0BAD),
+            "the server refused the protocol, the log-on or the share: NTSTATUS 0xc0000bad",
+        );
+    }
 
     #[test]
     fn every_fault_is_listed_at_its_discriminant_under_a_name_of_its_own() {

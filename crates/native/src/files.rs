@@ -5,9 +5,10 @@ use crate::target::target_error;
 use dyno_engine::{FilesWork, FilesWorkload, Work};
 use dyno_files::{Asking, CacheOptions, Caching, Redirector};
 use dyno_smb::{Dialect, Encryption, Options, Signing};
-use dyno_workload::{DiskMixOptions, LEAST_WORKSPACE_BYTES};
+use dyno_workload::{DiskMix, DiskMixOptions, Script, LEAST_WORKSPACE_BYTES};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +29,33 @@ impl Workspaces {
         Self {
             inner: dyno_engine::Workspaces::default(),
         }
+    }
+
+    #[pyo3(signature = (client, *, seed, operations, workspace_bytes=20 << 20))]
+    fn diskmix_files<'py>(
+        &self,
+        py: Python<'py>,
+        client: u32,
+        seed: u64,
+        operations: u64,
+        workspace_bytes: u64,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(kept) = self.inner.kept(client as usize) else {
+            return Ok(None);
+        };
+        let options = DiskMixOptions {
+            workspace_bytes,
+            ..DiskMixOptions::default()
+        };
+        let files = py.detach(|| {
+            let mut workload = DiskMix::new(Script::load(&options), seed, client);
+            dyno_workload::played(&mut workload, client, kept.mix(), operations)
+        });
+        let contents = PyDict::new(py);
+        for (path, bytes) in files {
+            contents.set_item(path, PyBytes::new(py, &bytes))?;
+        }
+        Ok(Some(contents))
     }
 }
 
@@ -157,6 +185,11 @@ impl SmbTarget {
     fn loopback(&self) -> bool {
         self.inner.is_loopback()
     }
+
+    #[getter]
+    fn shares(&self) -> Vec<String> {
+        self.inner.shares().to_vec()
+    }
 }
 
 /// What a client keeps of its files, by the names of the plan.
@@ -199,7 +232,7 @@ fn cache_options(
     }
 }
 
-/// A mix of work on files: `MixSpec.files`.
+/// A mix of work on files.
 #[pyfunction]
 #[pyo3(signature = (shape, *, target, workload, workspaces, cache="leases", redirector="plain", dormant_files=45,
     dormant_s=10.0, workspace_bytes=20_971_520, legacy_seed_reads=false, true_offsets=false, load_file=None, keep_workspace=true,

@@ -10,6 +10,7 @@ mod histogram;
 mod load;
 mod mix;
 mod reference;
+mod reference_smb;
 mod target;
 mod workload;
 
@@ -26,7 +27,9 @@ mod _native {
     #[pymodule_export]
     use crate::reference::{reference_faults, ReferenceServer};
     #[pymodule_export]
-    use crate::target::{consent_document, Target};
+    use crate::reference_smb::{reference_smb_faults, ReferenceSmbServer};
+    #[pymodule_export]
+    use crate::target::{consent_document, SessionError, Target};
     #[pymodule_export]
     use crate::workload::{diskmix_acceptance, tree_check, tree_facts, tree_write, workload_paths};
 

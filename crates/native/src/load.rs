@@ -218,6 +218,7 @@ fn errors<'py>(py: Python<'py>, tally: &MixTally) -> PyResult<Bound<'py, PyList>
         row.set_item("count", fault.count)?;
         row.set_item("in_window", fault.in_window)?;
         row.set_item("example", fault.example.to_string())?;
+        row.set_item("advice", dyno_smb::advice(&fault.example))?;
         rows.append(row)?;
     }
     Ok(rows)

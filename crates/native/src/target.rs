@@ -1,14 +1,23 @@
 //! Destinations: the consent that `dyno-http` demands, as Python errors.
 
 use dyno_reactor::destination::TargetError;
-use pyo3::exceptions::{PyPermissionError, PyValueError};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
+
+create_exception!(
+    serverdyno._native,
+    SessionError,
+    PyException,
+    "A file server gave no session: why, and what to try."
+);
 
 /// Why there is no target, as Python says such things.
 pub(crate) fn target_error(error: TargetError) -> PyErr {
     match error {
         TargetError::Url(why) => PyValueError::new_err(why),
         TargetError::Io(error) => PyErr::from(error),
+        TargetError::Session { why, advice } => SessionError::new_err((why, advice)),
         TargetError::Consent(how) => PyPermissionError::new_err(how),
     }
 }

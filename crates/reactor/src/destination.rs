@@ -16,6 +16,13 @@ pub enum TargetError {
     Url(String),
     /// The host can't be found or reached.
     Io(io::Error),
+    /// The host was reached and gave no session to ask it for consent in.
+    Session {
+        /// The failure, in words.
+        why: String,
+        /// What to try.
+        advice: &'static str,
+    },
     /// The host has not shown that load is welcome; the text says how it can.
     Consent(String),
 }

@@ -3,6 +3,7 @@
 //!
 //! Not for: SMB 1, mounting, Kerberos, several channels a session. Knows no workload and no cache.
 
+mod advice;
 pub mod auth;
 pub mod crypto;
 pub mod session;
@@ -10,6 +11,7 @@ pub mod status;
 mod target;
 pub mod wire;
 
+pub use advice::advice;
 pub use dyno_reactor::destination::TargetError;
 pub use session::{Agreed, Encryption, Options, Session, Signing};
 pub use target::SmbTarget;

@@ -23,6 +23,13 @@ pub const OBJECT_NAME_COLLISION: u32 = 0xC000_0035;
 /// A part of the path before the last is not there.
 pub const OBJECT_PATH_NOT_FOUND: u32 = 0xC000_003A;
 
+/// The request is unknown to what it was sent to.
+pub const INVALID_DEVICE_REQUEST: u32 = 0xC000_0010;
+/// The request is unknown.
+pub const NOT_SUPPORTED: u32 = 0xC000_00BB;
+/// The handle is none that is open.
+pub const FILE_CLOSED: u32 = 0xC000_0128;
+
 const INVALID_HANDLE: u32 = 0xC000_0008;
 const ACCESS_DENIED: u32 = 0xC000_0022;
 const SHARING_VIOLATION: u32 = 0xC000_0043;
@@ -37,7 +44,6 @@ const NETWORK_NAME_DELETED: u32 = 0xC000_00C9;
 const NETWORK_ACCESS_DENIED: u32 = 0xC000_00CA;
 const CANNOT_DELETE: u32 = 0xC000_0121;
 const FILE_DELETED: u32 = 0xC000_0123;
-const FILE_CLOSED: u32 = 0xC000_0128;
 const USER_SESSION_DELETED: u32 = 0xC000_0203;
 const CONNECTION_DISCONNECTED: u32 = 0xC000_020C;
 const CONNECTION_RESET: u32 = 0xC000_020D;

@@ -16,6 +16,7 @@
 //! target.address = ([10, 0, 0, 1], 445).into();
 //! ```
 
+use crate::advice::advice;
 use crate::session::{Options, Session};
 use dyno_files::{Access, Ask, Call, Disposition, Event, FileClient, Open, Reply};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -213,7 +214,17 @@ impl SmbTarget {
             .run(|| false)
             .map_err(|error| TargetError::Io(error.into()))?;
         let result = fetched.replace(Ok(None));
-        result.map_err(|failure| TargetError::Io(io::Error::other(failure.to_string())))
+        result.map_err(|failure| no_session(share, &failure))
+    }
+}
+
+fn no_session(share: &str, failure: &Failure) -> TargetError {
+    match advice(failure) {
+        Some(advice) => TargetError::Session {
+            why: format!("share {share}: {failure}"),
+            advice,
+        },
+        None => TargetError::Io(io::Error::other(failure.to_string())),
     }
 }
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from serverdyno._native import SmbTarget, Target
+from serverdyno._native import SessionError, SmbTarget, Target
 from serverdyno.errors import ConsentError, ServerError, UserError
 from serverdyno.plan.model import Bounds, Mix, SmbSettings
 from serverdyno.plan.validate import is_loopback
@@ -96,6 +96,9 @@ def _consenting(url: str, opened: Callable[[str | None], TargetT]) -> TargetT:
         ) from error
     except ValueError as error:
         raise UserError(str(error), hint="For example: http://127.0.0.1:8080/") from error
+    except SessionError as error:
+        why, advice = error.args
+        raise ServerError(f"{url} gives no session to ask it for consent: {why}", hint=advice) from error
     except OSError as error:
         raise ServerError(f"{url} can't be reached: {error}", hint="Is the server running?") from error
 

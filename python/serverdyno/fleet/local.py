@@ -73,10 +73,13 @@ def _impossible(mix: Mix, error: Exception) -> UserError:
 
 
 def preflight(task: Task, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.MixResult:
-    """A moment of one client, to see that the target serves what the workload asks for. Raises ServerError."""
+    """A moment of one client, or one for each share, to see that the target serves what the workload asks for.
+
+    Raises ServerError.
+    """
     short = replace(
         mix,
-        clients=1,
+        clients=_preflight_clients(task),
         threads=1,
         length_s=length_s,
         ramp_up_s=0.0,
@@ -87,6 +90,8 @@ def preflight(task: Task, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.Mi
     result = run_mix(short, task, seed=0, on_tick=lambda _: None)
     if result["errors"]:
         worst = max(result["errors"], key=lambda error: error["count"])
+        if worst["advice"] is not None:
+            raise ServerError(f"{task.target.url}: {worst['example']}", hint=worst["advice"])
         hint = PREFLIGHT_HINTS[task.suite.workload]
         raise ServerError(
             f"{task.target.url} does not serve the workload: {worst['example']} "
@@ -94,6 +99,13 @@ def preflight(task: Task, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.Mi
             hint=hint,
         )
     return result
+
+
+def _preflight_clients(task: Task) -> int:
+    if not isinstance(task.target, _native.SmbTarget):
+        return 1
+    most = task.bounds.max_clients if task.bounds else len(task.target.shares)
+    return min(len(task.target.shares), most)
 
 
 def _until_next_look(elapsed_s: float, mix: Mix) -> float:

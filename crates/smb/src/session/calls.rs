@@ -8,11 +8,11 @@
 //! | `Write` | WRITE | |
 //! | `Flush` | FLUSH | |
 //! | `Lock`, `Unlock` | LOCK | exclusive, failing at once |
-//! | `QueryHandle` | QUERY_INFO | FileNetworkOpenInformation |
+//! | `QueryHandle`, `QueryTimes` | QUERY_INFO | FileNetworkOpenInformation |
 //! | `SetEnd` | SET_INFO | FileEndOfFileInformation |
 //! | `SetTimes` | SET_INFO | FileBasicInformation, the time of the last write |
 //! | `QueryPath` | CREATE + QUERY_INFO + CLOSE | one compound |
-//! | `QuerySpace` | CREATE + QUERY_INFO + CLOSE | one compound, of the share's root: FileFsFullSizeInformation |
+//! | `QuerySpace` | CREATE + QUERY_INFO + CLOSE | one compound: FileFsFullSizeInformation |
 //! | `Find` | CREATE + QUERY_DIRECTORY + QUERY_DIRECTORY, then QUERY_DIRECTORY until there is no more, then CLOSE | a compound, then one by one; 64 KiB each |
 //! | `Rename` | CREATE + SET_INFO + CLOSE | one compound, FileRenameInformation without replacing |
 //! | `Delete`, `RemoveDirectory` | CREATE + SET_INFO + CLOSE | one compound, FileDispositionInformation |
@@ -135,12 +135,12 @@ impl Writer<'_> {
             Call::SetTimes { handle } => self.on_file(handle, |message, file| {
                 message.set_write_time(file, filetime_now())
             }),
-            Call::QueryHandle { handle } => {
+            Call::QueryHandle { handle } | Call::QueryTimes { handle } => {
                 self.on_file(handle, Message::query_file_info)?;
                 Ok(Kind::HandleInfo)
             }
             Call::QueryPath { .. }
-            | Call::QuerySpace
+            | Call::QuerySpace { .. }
             | Call::Find { .. }
             | Call::Rename { .. }
             | Call::Delete { .. }
@@ -157,15 +157,13 @@ impl Writer<'_> {
                 self.message.query_file_info(SAME);
                 Kind::PathInfo
             }
-            Call::QuerySpace => {
-                let root = request(
-                    "",
-                    "",
+            Call::QuerySpace { directory } => {
+                self.open_path(
+                    directory,
                     access::ATTRIBUTES,
                     DISPOSITION_OPEN,
                     create_options::DIRECTORY,
-                );
-                self.message.create(&root);
+                )?;
                 self.message.query_space(SAME);
                 Kind::Space
             }

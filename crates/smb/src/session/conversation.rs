@@ -163,6 +163,20 @@ impl Conversation {
         &self.message
     }
 
+    /// What messages take of memory.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let waiting = self.waiting.iter().map(|(message, _)| message);
+        let all = [&self.message].into_iter().chain(&self.spare).chain(waiting);
+        all.map(Message::held_bytes).sum()
+    }
+
+    /// Gives the memory of messages back that have been sent; those that wait stay.
+    pub fn release(&mut self) {
+        self.message = Message::default();
+        self.spare = Vec::new();
+    }
+
     /// What outstanding requests may bring, in bytes.
     #[must_use]
     pub fn expected_bytes(&self) -> usize {

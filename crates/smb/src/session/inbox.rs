@@ -44,6 +44,20 @@ impl Inbox {
         (self.start, self.end, self.message_end) = (0, 0, None);
     }
 
+    /// What the buffer takes of memory.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Gives the buffer's memory back, where nothing in it waits to be taken: for a session that idles.
+    pub fn release(&mut self) {
+        if self.start == self.end && self.message_end.is_none() {
+            self.clear();
+            self.buffer = Vec::new();
+        }
+    }
+
     /// Everything; ranges that were given out count in it.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -189,6 +203,31 @@ mod tests {
         let bytes: Vec<u8> = sizes.iter().flat_map(|size| message(*size)).collect();
         for piece_bytes in [1, 3, 64, 4096, 8192, 70_000, bytes.len()] {
             assert_eq!(lengths(&bytes, piece_bytes), Ok(sizes.to_vec()), "{piece_bytes}");
+        }
+    }
+
+    #[test]
+    fn memory_is_given_back_only_where_nothing_waits_and_grows_anew() {
+        let mut inbox = Inbox::new(100_000);
+        let receive = |inbox: &mut Inbox, bytes: &[u8]| {
+            let mut bytes = bytes;
+            while !bytes.is_empty() {
+                let room = inbox.room();
+                let count = room.len().min(bytes.len());
+                room[..count].copy_from_slice(&bytes[..count]);
+                inbox.filled(count);
+                bytes = &bytes[count..];
+            }
+        };
+        for _ in 0..2 {
+            receive(&mut inbox, &message(100_000));
+            inbox.release();
+            assert_eq!(inbox.next_message().map_err(|failure| failure.fault), Ok(true));
+            inbox.release();
+            assert_eq!(inbox.rest().map(|rest| rest.len()), Some(100_000));
+            inbox.advance(100_000);
+            inbox.release();
+            assert_eq!(inbox.bytes().len(), 0);
         }
     }
 

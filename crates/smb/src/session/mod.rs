@@ -1,9 +1,13 @@
 //! One client's session with an SMB server: a connection, a log-on and one share, used as a [`FileClient`].
 //!
-//! `options.rs` says what a session shall be and what was agreed; `setup.rs` makes and ends it; `calls.rs` writes file
-//! calls as requests (with the table of which); `conversation.rs` keeps credits and what is outstanding; `answers.rs`
-//! reads what comes back; `protection.rs` signs and encrypts; `inbox.rs` cuts the stream into messages; this file
-//! carries bytes between them and the socket.
+//! `options.rs` says what a session shall be and what was agreed; `setup.rs` makes and ends it, and `validate.rs` proves
+//! how it was negotiated; `calls.rs` writes file calls as requests (with the table of which); `conversation.rs` keeps
+//! credits and what is outstanding; `answers.rs` reads what comes back; `protection.rs` signs and encrypts; `inbox.rs`
+//! cuts the stream into messages; this file carries bytes between them and the socket.
+//!
+//! A session that is lost takes everything with it: handles, calls that run, what was kept. Whoever uses it learns so
+//! from the method that failed, and may `connect` again; when, and how often, is that caller's affair. A session that
+//! idles gives its buffers back.
 //!
 //! Oplocks and leases: an `Ask::Lease` becomes a lease where the server gives leases to the dialect (SMB 2.1 on), and
 //! else the oplock nearest to it; breaks of that then come as `Whom::Handle`. A break of what is closed, or being
@@ -17,6 +21,7 @@ mod inbox;
 mod options;
 mod protection;
 mod setup;
+mod validate;
 
 pub use conversation::{Conversation, Counts, Told};
 pub use inbox::Inbox;
@@ -43,6 +48,8 @@ const MAX_SETUP_MESSAGE_BYTES: usize = 65_536 + 1024;
 const MAX_COMPOUND_BYTES: usize = 2 * calls::LISTING_BYTES as usize;
 /// Headers, fixed parts and contexts around the data of a message.
 const AROUND_DATA_BYTES: usize = 4096;
+/// A session without a call for so long gives its buffers back: growing them anew costs less than a thousandth of that.
+const IDLE_NS: u64 = 100_000_000;
 /// How long the end of a session may take: its outcome is of no use to anybody.
 const DISCONNECT_NS: u64 = 2_000_000_000;
 
@@ -72,6 +79,8 @@ pub struct Session {
     /// The socket may have more than the last call took.
     more_is_there: bool,
     receives: u32,
+    /// How long breaks alone have been waited for, since the last call, or will have been.
+    idle_ns: u64,
 }
 
 impl Session {
@@ -98,6 +107,7 @@ impl Session {
             traffic: Traffic::default(),
             more_is_there: false,
             receives: 0,
+            idle_ns: 0,
         }
     }
 
@@ -105,6 +115,12 @@ impl Session {
     #[must_use]
     pub fn agreed(&self) -> Option<&Agreed> {
         self.conversation.agreed.as_ref()
+    }
+
+    /// What its buffers take of memory: as much as its largest message, or nothing once it idles.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.inbox.held_bytes() + self.conversation.held_bytes() + self.kept_data.capacity()
     }
 
     /// What failed on the connection has ended it.
@@ -218,7 +234,18 @@ impl Session {
         }
     }
 
+    /// Many sessions that do nothing must be small, whatever each has once read or written.
+    fn release_if_idle(&mut self) {
+        if self.idle_ns >= IDLE_NS && self.conversation.is_quiet() && self.kept.is_empty() {
+            self.inbox.release();
+            self.conversation.release();
+            self.kept_data = Vec::new();
+        }
+    }
+
     async fn next_break(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
+        self.idle_ns = self.idle_ns.saturating_add(due_ns.saturating_sub(monotonic_ns()));
+        self.release_if_idle();
         // Only to have the task called when it is due, which ends a wait for the socket, too.
         let executor = self.executor.clone();
         let mut alarm = pin!(executor.sleep_until(due_ns));
@@ -233,7 +260,11 @@ impl Session {
                     data: self.inbox.bytes()[data].to_vec(),
                 }),
                 Some(Told::Answer(..)) => {}
-                None if monotonic_ns() >= due_ns => return Ok(None),
+                None if monotonic_ns() >= due_ns => {
+                    // Looking for what came has taken a little again.
+                    self.release_if_idle();
+                    return Ok(None);
+                }
                 None if self.conversation.is_stuck() => return Err(Fault::NoCredit.into()),
                 None => self.wait().await?,
             }
@@ -244,6 +275,7 @@ impl Session {
         if self.socket.is_none() {
             return Err(Fault::SessionLost.into());
         }
+        self.idle_ns = 0;
         let (id, now) = self.conversation.begin(call)?;
         if now {
             let tail = match call {

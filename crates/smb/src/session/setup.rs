@@ -10,7 +10,7 @@ use crate::wire::{
     Cipher, Command, Dialect, Header, Link, Malformed, NegotiateRequest, NegotiateResponse, SessionSetup,
     SigningAlgorithm,
 };
-use dyno_measure::{Failure, Fault};
+use dyno_measure::{Detail, Failure, Fault, Refusal};
 use rustix::rand::{getrandom, GetRandomFlags};
 use sha2::{Digest, Sha256};
 
@@ -18,11 +18,11 @@ use sha2::{Digest, Sha256};
 const CREDIT_BYTES: u32 = 65_536;
 
 /// What NEGOTIATE came to.
-struct Negotiated {
-    response: NegotiateResponse,
+pub(super) struct Negotiated {
+    pub(super) response: NegotiateResponse,
     signing_algorithm: SigningAlgorithm,
     sign_all: bool,
-    cipher: Option<Cipher>,
+    pub(super) cipher: Option<Cipher>,
     preauth: Preauth,
 }
 
@@ -34,6 +34,8 @@ impl Session {
         let encrypts = negotiated.cipher.is_some();
         let must_sign = negotiated.response.dialect == Dialect::Smb311 && !guest;
         let link = self.connect_tree(session_id, must_sign, encrypts).await?;
+        self.conversation.link = link;
+        self.validate_negotiation(&negotiated, guest).await?;
         let agreed = self.limits(&negotiated, guest)?;
         let longest = MAX_COMPOUND_BYTES.max(agreed.max_read_bytes as usize);
         self.inbox
@@ -43,18 +45,10 @@ impl Session {
     }
 
     async fn negotiate(&mut self) -> Result<Negotiated, Failure> {
-        let offered = dialects(&self.options);
+        let asked = Asked::of(&self.options, self.client);
         let request = NegotiateRequest {
-            dialects: &offered,
-            security_mode: security_mode(self.options.signing),
-            capabilities: capabilities_of(&self.options),
-            client_guid: client_guid(self.options.guid_seed, self.client),
             salt: random()?,
-            ciphers: match self.options.encryption {
-                Encryption::Off => &[],
-                Encryption::Required => &self.options.ciphers,
-            },
-            signing_algorithms: &self.options.signing_algorithms,
+            ..asked.request(&self.options)
         };
         self.conversation
             .begin_own(false, |message| write_negotiate(message, &request))?;
@@ -67,14 +61,14 @@ impl Session {
         self.socket = Some(socket);
         self.traffic.connections += 1;
         self.traffic.bytes_out += self.conversation.message().sent_bytes() as u64;
-        let (status, _, range) = self.answer().await?;
+        let (status, _, range) = self.answer().await.map_err(not_smb)?;
         if status != status::SUCCESS {
-            return Err(status::with(Fault::SessionRefused, status));
+            return Err(refused(Refusal::Dialect, status));
         }
         let part = &self.inbox.bytes()[range];
         preauth.update(part);
-        let response = NegotiateResponse::parse(part)?;
-        if !offered.contains(&response.dialect) {
+        let response = NegotiateResponse::parse(part).map_err(|_| not_smb(Malformed.into()))?;
+        if !asked.dialects.contains(&response.dialect) {
             return Err(Malformed.into());
         }
         choose(&self.options, response, preauth)
@@ -89,7 +83,7 @@ impl Session {
         preauth.update(self.conversation.message().plain());
         let (status, link, range) = self.exchange().await?;
         if status != status::MORE_PROCESSING_REQUIRED {
-            return Err(status::with(Fault::SessionRefused, status));
+            return Err(refused(Refusal::LogOn, status));
         }
         let part = &self.inbox.bytes()[range];
         preauth.update(part);
@@ -107,7 +101,7 @@ impl Session {
         preauth.update(self.conversation.message().plain());
         let (status, link, range) = self.exchange().await?;
         if status != status::SUCCESS {
-            return Err(status::with(Fault::SessionRefused, status));
+            return Err(refused(Refusal::LogOn, status));
         }
         let part = &self.inbox.bytes()[range];
         let setup = parse_session_setup(part)?;
@@ -149,14 +143,17 @@ impl Session {
             .begin_own(must_sign, |message| message.tree_connect(server, share))?;
         let (status, link, range) = self.exchange().await?;
         if status != status::SUCCESS {
-            return Err(status::with(Fault::SessionRefused, status));
+            return Err(refused(Refusal::Share, status));
         }
         let tree = parse_tree_connect(&self.inbox.bytes()[range])?;
         if link.session_id != session_id {
             return Err(Malformed.into());
         }
-        if !tree.disk || (tree.encrypt && !encrypts) {
-            return Err(Fault::SessionRefused.into());
+        if !tree.disk {
+            return Err(refused(Refusal::NoFiles, 0));
+        }
+        if tree.encrypt && !encrypts {
+            return Err(refused(Refusal::ShareEncryption, 0));
         }
         Ok(link)
     }
@@ -199,6 +196,56 @@ impl Session {
     }
 }
 
+/// What is offered: the same in NEGOTIATE and in what proves it.
+pub(super) struct Asked {
+    dialects: Vec<Dialect>,
+    client_guid: [u8; 16],
+}
+
+impl Asked {
+    pub(super) fn of(options: &Options, client: u32) -> Self {
+        Self {
+            dialects: dialects(options),
+            client_guid: client_guid(options.guid_seed, client),
+        }
+    }
+
+    /// Without a salt, which only NEGOTIATE has.
+    pub(super) fn request<'a>(&'a self, options: &'a Options) -> NegotiateRequest<'a> {
+        NegotiateRequest {
+            dialects: &self.dialects,
+            security_mode: security_mode(options.signing),
+            capabilities: capabilities_of(options),
+            client_guid: self.client_guid,
+            salt: Default::default(),
+            ciphers: match options.encryption {
+                Encryption::Off => &[],
+                Encryption::Required => &options.ciphers,
+            },
+            signing_algorithms: &options.signing_algorithms,
+        }
+    }
+}
+
+/// That there is no session, over what, and the status that said so; 0 for none.
+pub(super) fn refused(refusal: Refusal, status: u32) -> Failure {
+    Failure {
+        fault: Fault::SessionRefused,
+        detail: Detail::Refused(refusal, status),
+    }
+}
+
+/// A server that ends the connection at the first message, or answers with something else, doesn't know the protocol.
+fn not_smb(failure: Failure) -> Failure {
+    match failure.fault {
+        Fault::MalformedMessage | Fault::ClosedEarly | Fault::ConnectionReset => Failure {
+            detail: Detail::Refused(Refusal::NotSmb, 0),
+            ..failure
+        },
+        _ => failure,
+    }
+}
+
 /// What follows from the server's response and from what was asked.
 fn choose(options: &Options, response: NegotiateResponse, preauth: Preauth) -> Result<Negotiated, Failure> {
     let signing_algorithm = match response.dialect {
@@ -216,11 +263,11 @@ fn choose(options: &Options, response: NegotiateResponse, preauth: Preauth) -> R
     };
     let cipher = match options.encryption {
         Encryption::Off => None,
-        Encryption::Required => Some(offered.ok_or(Fault::SessionRefused)?),
+        Encryption::Required => Some(offered.ok_or(refused(Refusal::NoEncryption, 0))?),
     };
     let server_requires = response.security_mode & security::SIGNING_REQUIRED != 0;
     if server_requires && options.signing == Signing::Off && cipher.is_none() {
-        return Err(Fault::SessionRefused.into());
+        return Err(refused(Refusal::SigningWanted, 0));
     }
     Ok(Negotiated {
         response,
@@ -239,11 +286,13 @@ fn check_admission(
 ) -> Result<bool, Failure> {
     let guest = setup.guest || setup.anonymous;
     let needs_keys = options.signing == Signing::Required || negotiated.cipher.is_some();
-    let refused = (guest && (!options.guest || needs_keys)) || (setup.encrypt && negotiated.cipher.is_none());
-    if refused {
-        return Err(Fault::SessionRefused.into());
-    }
-    Ok(guest)
+    let why = match (guest, setup.encrypt && negotiated.cipher.is_none()) {
+        (true, _) if !options.guest => Refusal::Guest,
+        (true, _) if needs_keys => Refusal::GuestUnprotected,
+        (_, true) => Refusal::EncryptionWanted,
+        _ => return Ok(guest),
+    };
+    Err(refused(why, 0))
 }
 
 /// From SMB 3.1.1 on, the last response of a log-on proves that nobody changed the negotiation (MS-SMB2 3.2.5.3.1).

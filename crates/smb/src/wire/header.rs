@@ -51,6 +51,7 @@ commands! {
     Read 8 "READ"
     Write 9 "WRITE"
     Lock 10 "LOCK"
+    Ioctl 11 "IOCTL"
     QueryDirectory 14 "QUERY_DIRECTORY"
     QueryInfo 16 "QUERY_INFO"
     SetInfo 17 "SET_INFO"

@@ -165,6 +165,12 @@ impl Message {
         self.bytes.len() + self.tail_bytes
     }
 
+    /// What its buffer takes of memory.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Credits that all parts cost.
     #[must_use]
     pub fn charge(&self) -> u32 {

@@ -17,8 +17,8 @@ pub use directory::count_entries;
 pub use header::{flags, Command, Header, HEADER_BYTES, PROTOCOL_ID, TRANSFORM_ID};
 pub use message::{Link, Message, Part, FRAME_BYTES, MAX_PARTS};
 pub use negotiate::{
-    capabilities, security, write_negotiate, Cipher, Dialect, NegotiateRequest, NegotiateResponse,
-    SigningAlgorithm,
+    capabilities, parse_negotiated_again, security, write_negotiate, Cipher, Dialect, NegotiateRequest,
+    NegotiateResponse, NegotiatedAgain, SigningAlgorithm,
 };
 pub use request::{access, create_options, CreateRequest, LeaseRequest};
 pub use response::{

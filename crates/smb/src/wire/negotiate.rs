@@ -1,6 +1,6 @@
 //! NEGOTIATE: dialects, capabilities and, from SMB 3.1.1 on, contexts (MS-SMB2 2.2.3, 2.2.4).
 
-use super::bytes::{pad_to_8, put, range, size_at, u16_at, u32_at, Malformed, Parsed};
+use super::bytes::{array, pad_to_8, put, range, size_at, u16_at, u32_at, Malformed, Parsed};
 use super::header::{Command, HEADER_BYTES};
 use super::message::Message;
 use super::response::parse_structure;
@@ -15,6 +15,10 @@ const CONTEXT_ENCRYPTION: u16 = 2;
 const CONTEXT_SIGNING: u16 = 8;
 const SHA_512: u16 = 1;
 const MAX_RESPONSE: u32 = 65536;
+const FSCTL_VALIDATE_NEGOTIATE_INFO: u32 = 0x0014_0204;
+const IS_FSCTL: u32 = 1;
+/// VALIDATE_NEGOTIATE_INFO, the response (2.2.32.6).
+const NEGOTIATED_AGAIN_BYTES: u32 = 24;
 
 /// Capabilities that both sides announce (2.2.3).
 pub mod capabilities {
@@ -153,24 +157,99 @@ pub struct NegotiateRequest<'a> {
     pub signing_algorithms: &'a [SigningAlgorithm],
 }
 
+impl NegotiateRequest<'_> {
+    fn capabilities_sent(&self) -> u32 {
+        if self.dialects.last() >= Some(&Dialect::Smb300) {
+            self.capabilities
+        } else {
+            0
+        }
+    }
+
+    fn guid_sent(&self) -> [u8; 16] {
+        if self.dialects.last() > Some(&Dialect::Smb202) {
+            self.client_guid
+        } else {
+            [0; 16]
+        }
+    }
+}
+
+impl Message {
+    /// IOCTL with FSCTL_VALIDATE_NEGOTIATE_INFO (2.2.31, 2.2.31.4): says again what `request` said.
+    pub fn validate_negotiation(&mut self, request: &NegotiateRequest<'_>) {
+        self.part(Command::Ioctl, 1, MAX_RESPONSE);
+        let input_bytes = 24 + 2 * request.dialects.len();
+        let mut fixed = [0; 56];
+        put(&mut fixed, 0, 57u16.to_le_bytes());
+        put(&mut fixed, 4, FSCTL_VALIDATE_NEGOTIATE_INFO.to_le_bytes());
+        put(&mut fixed, 8, [0xff; 16]);
+        put(&mut fixed, 24, (HEADER_BYTES as u32 + 56).to_le_bytes());
+        put(
+            &mut fixed,
+            28,
+            u32::try_from(input_bytes).unwrap_or(0).to_le_bytes(),
+        );
+        put(&mut fixed, 44, NEGOTIATED_AGAIN_BYTES.to_le_bytes());
+        put(&mut fixed, 48, IS_FSCTL.to_le_bytes());
+        let body = self.body();
+        body.extend_from_slice(&fixed);
+        body.extend_from_slice(&request.capabilities_sent().to_le_bytes());
+        body.extend_from_slice(&request.guid_sent());
+        body.extend_from_slice(&u16::from(request.security_mode).to_le_bytes());
+        body.extend_from_slice(&count(request.dialects));
+        for dialect in request.dialects {
+            body.extend_from_slice(&(*dialect as u16).to_le_bytes());
+        }
+    }
+}
+
+/// What a server says again of the negotiation (2.2.32.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NegotiatedAgain {
+    /// Of `capabilities`.
+    pub capabilities: u32,
+    /// Names the server.
+    pub server_guid: [u8; 16],
+    /// Of `security`.
+    pub security_mode: u8,
+    /// The number of the version.
+    pub dialect: u16,
+}
+
+/// Reads the response to `Message::validate_negotiation`.
+///
+/// # Errors
+/// Where it is malformed.
+pub fn parse_negotiated_again(message: &[u8]) -> Parsed<NegotiatedAgain> {
+    parse_structure(message, 49)?;
+    if u32_at(message, BODY + 4)? != FSCTL_VALIDATE_NEGOTIATE_INFO {
+        return Err(Malformed);
+    }
+    let (offset, length) = (size_at(message, BODY + 32)?, size_at(message, BODY + 36)?);
+    if length != NEGOTIATED_AGAIN_BYTES as usize {
+        return Err(Malformed);
+    }
+    let output = &message[range(message, offset, length, BODY + 48)?];
+    Ok(NegotiatedAgain {
+        capabilities: u32_at(output, 0)?,
+        server_guid: array(output, 4)?,
+        security_mode: (u16_at(output, 20)? & 3) as u8,
+        dialect: u16_at(output, 22)?,
+    })
+}
+
 /// Writes a NEGOTIATE.
 pub fn write_negotiate(message: &mut Message, request: &NegotiateRequest<'_>) {
     message.part(Command::Negotiate, 1, MAX_RESPONSE);
     let part_start = message.part_start();
     let newest = request.dialects.last().copied();
-    let capabilities = if newest >= Some(Dialect::Smb300) {
-        request.capabilities
-    } else {
-        0
-    };
     let mut fixed = [0; 36];
     put(&mut fixed, 0, 36u16.to_le_bytes());
     put(&mut fixed, 2, count(request.dialects));
     fixed[4] = request.security_mode;
-    put(&mut fixed, 8, capabilities.to_le_bytes());
-    if newest > Some(Dialect::Smb202) {
-        put(&mut fixed, 12, request.client_guid);
-    }
+    put(&mut fixed, 8, request.capabilities_sent().to_le_bytes());
+    put(&mut fixed, 12, request.guid_sent());
     let body = message.body();
     let body_start = body.len();
     body.extend_from_slice(&fixed);
@@ -239,6 +318,8 @@ pub struct NegotiateResponse {
     pub dialect: Dialect,
     /// Of `security`.
     pub security_mode: u8,
+    /// Names the server.
+    pub server_guid: [u8; 16],
     /// Of `capabilities`.
     pub capabilities: u32,
     /// The most that a listing or information may have.
@@ -267,6 +348,7 @@ impl NegotiateResponse {
         let mut response = Self {
             dialect,
             security_mode: (u16_at(message, BODY + 2)? & 3) as u8,
+            server_guid: array(message, BODY + 8)?,
             capabilities: u32_at(message, BODY + 24)?,
             max_transact_bytes: u32_at(message, BODY + 28)?,
             max_read_bytes: u32_at(message, BODY + 32)?,

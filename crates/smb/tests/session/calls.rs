@@ -283,7 +283,7 @@ fn space_is_that_of_the_file_system() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
-        let Ok(Reply::Space(space)) = client.call(&Call::QuerySpace).await else {
+        let Ok(Reply::Space(space)) = client.call(&Call::QuerySpace { directory: "" }).await else {
             panic!("no answer");
         };
         let file_system = rustix::fs::statvfs(samba.share()).expect("a file system");
@@ -377,10 +377,14 @@ fn requests_are_counted_by_name_and_a_session_can_be_made_again() {
         client.write_file(&path, b"twelve bytes").await;
         assert_eq!(client.call(&Call::Delete { path: &path }).await, Ok(Reply::Done));
         client.session.disconnect().await;
-        assert!(client.session.begin(&Call::QuerySpace).await.is_err());
+        assert!(client
+            .session
+            .begin(&Call::QuerySpace { directory: "" })
+            .await
+            .is_err());
         client.session.connect().await.expect("another session");
         assert!(matches!(
-            client.call(&Call::QuerySpace).await,
+            client.call(&Call::QuerySpace { directory: "" }).await,
             Ok(Reply::Space(_))
         ));
         let counts: std::collections::BTreeMap<_, _> =

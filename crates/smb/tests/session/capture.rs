@@ -74,7 +74,7 @@ async fn do_everything(client: &mut Client) {
     let calls = [
         Call::QueryPath { path: &path },
         Call::QueryPath { path: "no such/file" },
-        Call::QuerySpace,
+        Call::QuerySpace { directory: "" },
         Call::Find {
             directory: "",
             pattern: "*",
@@ -252,7 +252,7 @@ fn loopback_of_another_namespace_needs_no_consent_and_is_entered() {
             let mut client = Client::new(&executor, target.address(), options, target.share_of(0));
             executor.set_deadline(monotonic_ns() + 20_000_000_000);
             client.session.connect().await.expect("a session");
-            assert!(client.call(&Call::QuerySpace).await.is_ok());
+            assert!(client.call(&Call::QuerySpace { directory: "" }).await.is_ok());
         });
     });
     working.join().expect("the work was done");

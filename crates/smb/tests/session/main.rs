@@ -5,9 +5,17 @@ mod breaks;
 mod calls;
 mod capture;
 mod client;
+mod coherence;
 mod hostile;
+mod idle;
+mod negotiated;
 mod network;
 mod protection;
+mod refusals;
 mod samba;
 mod scripted;
 mod sizes;
+/// What is asked of every cache, whatever the server. The one in memory has histories of its own.
+#[allow(dead_code)]
+#[path = "../../../files/tests/cache/stage.rs"]
+mod stage;

@@ -96,6 +96,23 @@ impl Samba {
         self.directory.join("share")
     }
 
+    /// Changes the account that logs on, by `pdbedit`'s letters: `D` is disabled, `L` locked, none is neither.
+    pub fn flag_account(&self, letters: &str) {
+        let status = Command::new("pdbedit")
+            .arg(format!(
+                "--configfile={}",
+                self.directory.join("smb.conf").display()
+            ))
+            .args(["-u", USER, "-c", &format!("[{letters}]")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        assert!(
+            status.expect("pdbedit starts").success(),
+            "the account was changed"
+        );
+    }
+
     fn wait_until_it_accepts(&self, namespace: Option<&Path>) {
         if let Some(file) = namespace {
             crate::network::enter(file);

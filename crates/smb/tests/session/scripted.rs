@@ -1,7 +1,8 @@
 //! A server of a few lines that says whatever it is told to: SMB 2.1 as far as a log-on and a handful of requests need
 //! it, one connection, and a script that may change each of its answers.
 
-use dyno_smb::auth::{last_token, Acceptor, Challenged};
+use crate::samba::{PASSWORD, USER};
+use dyno_smb::auth::{last_token, Acceptor, Challenged, Identity};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
@@ -22,6 +23,7 @@ pub const CLOSE: u16 = 6;
 pub const FLUSH: u16 = 7;
 pub const READ: u16 = 8;
 pub const WRITE: u16 = 9;
+pub const IOCTL: u16 = 11;
 pub const QUERY_DIRECTORY: u16 = 14;
 pub const OPLOCK_BREAK: u16 = 18;
 
@@ -59,6 +61,13 @@ pub struct Scripted {
 impl Scripted {
     /// Serves one connection. `script` gets each request and the honest answer to it.
     pub fn start(script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static) -> Self {
+        Self::start_with_key(move |request, honest, _| script(request, honest))
+    }
+
+    /// As `start`; the script also gets the key of the session, once the client has proven to be the user of the tests.
+    pub fn start_with_key(
+        script: impl Fn(&Request, Vec<u8>, Option<[u8; 16]>) -> Answer + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let thread = std::thread::spawn(move || {
@@ -84,12 +93,15 @@ impl Drop for Scripted {
     }
 }
 
-fn serve(mut stream: TcpStream, script: &impl Fn(&Request, Vec<u8>) -> Answer) -> std::io::Result<()> {
+fn serve(
+    mut stream: TcpStream,
+    script: &impl Fn(&Request, Vec<u8>, Option<[u8; 16]>) -> Answer,
+) -> std::io::Result<()> {
     // Only so that a test that fails doesn't hang.
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     stream.set_nodelay(true)?;
     let mut counts = [0; 32];
-    let mut challenged = None;
+    let mut log_on = LogOn::default();
     loop {
         let message = read_frame(&mut stream)?;
         let mut start = 0;
@@ -102,8 +114,8 @@ fn serve(mut stream: TcpStream, script: &impl Fn(&Request, Vec<u8>) -> Answer) -
                 number: counts[usize::from(command)],
             };
             counts[usize::from(command)] += 1;
-            let honest = honest(&request, part, &mut challenged);
-            if !answer(&mut stream, script(&request, honest))? {
+            let honest = honest(&request, part, &mut log_on);
+            if !answer(&mut stream, script(&request, honest, log_on.key))? {
                 return Ok(());
             }
             match u32::from_le_bytes(part[20..24].try_into().expect("four bytes")) as usize {
@@ -211,7 +223,7 @@ pub fn break_notice(file: [u8; 16], level: u8) -> Vec<u8> {
     message
 }
 
-fn honest(request: &Request, message: &[u8], challenged: &mut Option<Challenged>) -> Vec<u8> {
+fn honest(request: &Request, message: &[u8], log_on: &mut LogOn) -> Vec<u8> {
     let respond = |body: &[u8]| response(request.command, request.message_id, 0, body);
     match request.command {
         NEGOTIATE => {
@@ -222,7 +234,7 @@ fn honest(request: &Request, message: &[u8], challenged: &mut Option<Challenged>
             }
             respond(&body)
         }
-        SESSION_SETUP => log_on(request, message, challenged),
+        SESSION_SETUP => log_on.answer(request, message),
         TREE_CONNECT => respond(&[16, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 1, 0x1f, 0]),
         CREATE => {
             let mut body = zeros(88, &[(0, 89), (2, message[64 + 3].min(9)), (4, 1)]);
@@ -263,20 +275,37 @@ fn zeros(length: usize, but: &[(usize, u8)]) -> Vec<u8> {
 }
 
 /// Lets everybody in, as a guest.
-fn log_on(request: &Request, message: &[u8], challenged: &mut Option<Challenged>) -> Vec<u8> {
-    let offset = usize::from(u16::from_le_bytes([message[64 + 12], message[64 + 13]]));
-    let (status, guest, token) = match challenged {
-        None => {
-            let name = "SCRIPTED".to_owned();
-            let answered = Acceptor { name }.challenge(&message[offset..], [3; 8], 0);
-            let (token, asked) = answered.expect("a token of ours");
-            *challenged = Some(asked);
-            (MORE_PROCESSING_REQUIRED, 0, token)
-        }
-        Some(_) => (0, 1, last_token()),
-    };
-    let length = u16::try_from(token.len()).expect("short").to_le_bytes();
-    let mut body = vec![9, 0, guest, 0, 72, 0, length[0], length[1]];
-    body.extend(token);
-    response(request.command, request.message_id, status, &body)
+#[derive(Default)]
+struct LogOn {
+    challenged: Option<Challenged>,
+    key: Option<[u8; 16]>,
+}
+
+impl LogOn {
+    fn answer(&mut self, request: &Request, message: &[u8]) -> Vec<u8> {
+        let offset = usize::from(u16::from_le_bytes([message[64 + 12], message[64 + 13]]));
+        let (status, guest, token) = match &self.challenged {
+            None => {
+                let name = "SCRIPTED".to_owned();
+                let answered = Acceptor { name }.challenge(&message[offset..], [3; 8], 0);
+                let (token, asked) = answered.expect("a token of ours");
+                self.challenged = Some(asked);
+                (MORE_PROCESSING_REQUIRED, 0, token)
+            }
+            Some(challenged) => match challenged.identify(&message[offset..], USER, PASSWORD) {
+                Ok(Identity::User {
+                    session_key,
+                    last_token,
+                }) => {
+                    self.key = Some(session_key);
+                    (0, 1, last_token)
+                }
+                _ => (0, 1, last_token()),
+            },
+        };
+        let length = u16::try_from(token.len()).expect("short").to_le_bytes();
+        let mut body = vec![9, 0, guest, 0, 72, 0, length[0], length[1]];
+        body.extend(token);
+        response(request.command, request.message_id, status, &body)
+    }
 }

@@ -1,0 +1,66 @@
+//! FSCTL_VALIDATE_NEGOTIATE_INFO (MS-SMB2 3.2.5.5): the proof that nobody changed the negotiation, where it is not yet in
+//! the keys. NEGOTIATE is not signed; so client and server say again, signed, what they understood of it.
+//!
+//! SMB 3.0 and 3.0.2 alone: 3.1.1 derives its keys from the negotiation, and 2.x servers don't know the question. A
+//! guest has no key to sign it with.
+
+use super::setup::{refused, Asked, Negotiated};
+use super::Session;
+use crate::status;
+use crate::wire::{flags, parse_negotiated_again, Dialect, Header, NegotiatedAgain};
+use dyno_measure::{Failure, Fault, Refusal};
+
+/// What a server says that does not know the question, signed as everything; MS-SMB2 asks 3.x servers to know it, and
+/// some don't.
+const UNKNOWN_TO_IT: [u32; 3] = [
+    status::NOT_SUPPORTED,
+    status::INVALID_DEVICE_REQUEST,
+    status::FILE_CLOSED,
+];
+
+impl Session {
+    /// Asks, where that is due, and holds the answer against what NEGOTIATE brought.
+    ///
+    /// # Errors
+    /// Where it differs or is not protected; the session must not be used then.
+    pub(super) async fn validate_negotiation(
+        &mut self,
+        negotiated: &Negotiated,
+        guest: bool,
+    ) -> Result<(), Failure> {
+        let response = &negotiated.response;
+        if guest || !matches!(response.dialect, Dialect::Smb300 | Dialect::Smb302) {
+            return Ok(());
+        }
+        let asked = Asked::of(&self.options, self.client);
+        self.conversation.begin_own(true, |message| {
+            message.validate_negotiation(&asked.request(&self.options))
+        })?;
+        let (status, _, range) = self.exchange().await?;
+        let part = &self.inbox.bytes()[range];
+        let is_protected = negotiated.cipher.is_some() || Header::parse(part)?.has(flags::SIGNED);
+        if !is_protected {
+            return Err(Fault::WrongSignature.into());
+        }
+        if UNKNOWN_TO_IT.contains(&status) {
+            return Ok(());
+        }
+        if status != status::SUCCESS {
+            return Err(refused(Refusal::Changed, status));
+        }
+        let understood = NegotiatedAgain {
+            capabilities: response.capabilities,
+            server_guid: response.server_guid,
+            security_mode: response.security_mode,
+            dialect: response.dialect as u16,
+        };
+        if parse_negotiated_again(part)? == understood {
+            Ok(())
+        } else {
+            Err(Failure {
+                fault: Fault::WrongSignature,
+                ..refused(Refusal::Changed, 0)
+            })
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Two and three clients, each with the cache above a session of its own, on the same few files of a real server: none
+//! ever reads stale data. Any histories of opens, reads, writes, truncations, renames and deletes, one step at a time,
+//! are held against one plain file system; in the end the server's own directory is, too. PROPTEST_CASES makes the run
+//! longer, PROPTEST_RNG_SEED makes it another. Not for: calls that are under way at the same moment.
+
+use crate::client::{fresh_number, options, run};
+use crate::samba::Samba;
+use crate::stage::{act, inspect, play, Act, Stage, Step, NAMES, SLOTS};
+use dyno_files::{
+    Access, Asking, Cache, CacheCounts, CacheOptions, Caching, Call, Disposition, Files, Redirector, Reply,
+    Through,
+};
+use dyno_measure::{monotonic_ns, Failure};
+use dyno_reactor::{Dialer, Executor};
+use dyno_smb::Session;
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::rc::Rc;
+
+const PATIENCE_NS: u64 = 20_000_000_000;
+/// How often a client looks whether it is its turn.
+const SLICE_NS: u64 = 200_000;
+/// The longest that a history idles at once; closes are put off for less or for more.
+const MOST_IDLE_MS: u64 = 30;
+const LONG_NS: u64 = 10_000 * MS;
+const MS: u64 = 1_000_000;
+/// Where clients meet in a file, and how much they want of it: some pages, in part and whole.
+const HOT_BYTES: u64 = 9_000;
+const MOST_HOT_BYTES: u32 = 10_000;
+
+/// A few histories, the same in each run; as many as PROPTEST_CASES says where that is set.
+fn some_histories(cases: u32) -> ProptestConfig {
+    let any = ProptestConfig::default();
+    let set = |name| std::env::var_os(name).is_some();
+    ProptestConfig {
+        cases: if set("PROPTEST_CASES") { any.cases } else { cases },
+        rng_seed: if set("PROPTEST_RNG_SEED") {
+            any.rng_seed
+        } else {
+            RngSeed::Fixed(2004)
+        },
+        failure_persistence: None,
+        max_shrink_time: 120_000,
+        max_shrink_iters: 4096,
+        ..any
+    }
+}
+
+/// A client with a cache or without one, that waits for nothing for ever.
+struct Workstation {
+    files: Either,
+    executor: Executor,
+}
+
+enum Either {
+    Cached(Box<Cache<Session>>),
+    Through(Box<Through<Session>>),
+}
+
+impl Workstation {
+    fn new(executor: &Executor, samba: &Samba, cache: Option<CacheOptions>) -> Self {
+        let dialer = Rc::new(Dialer::new(executor.clone(), samba.address, 0));
+        let session = Session::new(
+            executor.clone(),
+            dialer,
+            Rc::new(options()),
+            fresh_number(),
+            "share",
+        );
+        let files = match cache {
+            Some(options) => Either::Cached(Box::new(Cache::new(session, options))),
+            None => Either::Through(Box::new(Through::new(session))),
+        };
+        Self {
+            files,
+            executor: executor.clone(),
+        }
+    }
+
+    fn be_patient(&self) {
+        self.executor.set_deadline(monotonic_ns() + PATIENCE_NS);
+    }
+
+    fn counts(&self) -> CacheCounts {
+        match &self.files {
+            Either::Cached(files) => files.counts(),
+            Either::Through(_) => CacheCounts::default(),
+        }
+    }
+}
+
+impl Files for Workstation {
+    async fn connect(&mut self) -> Result<(), Failure> {
+        self.be_patient();
+        match &mut self.files {
+            Either::Cached(files) => files.connect().await,
+            Either::Through(files) => files.connect().await,
+        }
+    }
+
+    async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
+        self.be_patient();
+        match &mut self.files {
+            Either::Cached(files) => files.call(call, data).await,
+            Either::Through(files) => files.call(call, data).await,
+        }
+    }
+
+    async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
+        self.be_patient();
+        match &mut self.files {
+            Either::Cached(files) => files.idle_until(due_ns).await,
+            Either::Through(files) => files.idle_until(due_ns).await,
+        }
+    }
+
+    async fn finish(&mut self) -> Result<(), Failure> {
+        self.be_patient();
+        match &mut self.files {
+            Either::Cached(files) => files.finish().await,
+            Either::Through(files) => files.finish().await,
+        }
+    }
+}
+
+/// What the histories of a property have come to, so that a run in which nothing was ever kept or broken is seen.
+#[derive(Debug, Default)]
+struct Seen {
+    histories: Cell<u64>,
+    breaks: Cell<u64>,
+    kept: Cell<u64>,
+    hits: Cell<u64>,
+}
+
+impl Seen {
+    fn add(&self, counts: CacheCounts) {
+        self.breaks.set(self.breaks.get() + counts.breaks);
+        self.kept.set(self.kept.get() + counts.writes_kept);
+        self.hits.set(self.hits.get() + counts.reads_hit);
+    }
+
+    fn assert_caches_were_used(&self) {
+        println!("{self:?}");
+        let least = self.histories.get();
+        for (figure, name) in [
+            (&self.breaks, "breaks"),
+            (&self.kept, "writes kept"),
+            (&self.hits, "reads hit"),
+        ] {
+            assert!(figure.get() > least, "{name}: {self:?}");
+        }
+    }
+}
+
+/// Samba looks at locks where an oplock or lease was granted only if it is told to ("strict locking" in smb.conf(5)).
+fn server(settings: &str) -> Option<Samba> {
+    Samba::start("coherence", &format!("  strict locking = yes\n  {settings}"))
+}
+
+/// Where histories are played.
+struct Scene {
+    samba: Samba,
+    /// All look for breaks after each step, because the server takes some back without waiting.
+    asks_around: bool,
+    seen: Seen,
+}
+
+/// A directory of its own for each history, which the server's user may write.
+fn fresh_directory(samba: &Samba) -> String {
+    let name = format!("history{}", fresh_number());
+    let path = samba.share().join(&name);
+    fs::create_dir(&path).expect("a directory");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("allowed");
+    name
+}
+
+/// Plays a history, each client with its cache or without one; gives what was wrong.
+fn played(scene: &Scene, steps: Vec<Step>, caches: &[Option<CacheOptions>]) -> Result<(), String> {
+    let Scene {
+        samba,
+        asks_around,
+        seen,
+    } = scene;
+    let directory = fresh_directory(samba);
+    let place = samba.share().join(&directory);
+    let stage = Stage::new(steps, caches.len(), &format!("{directory}/"), *asks_around);
+    let counts: Rc<RefCell<Vec<CacheCounts>>> = Rc::default();
+    run(|executor| {
+        for (client, cache) in caches.iter().enumerate() {
+            let files = Workstation::new(&executor, samba, *cache);
+            let (stage, counts) = (stage.clone(), counts.clone());
+            executor.spawn(async move {
+                let files = play(files, client, stage, monotonic_ns, SLICE_NS).await;
+                counts.borrow_mut().push(files.counts());
+            });
+        }
+        async {}
+    });
+    for counts in counts.borrow().iter() {
+        seen.add(*counts);
+    }
+    seen.histories.set(seen.histories.get() + 1);
+    if let Some(wrong) = stage.borrow_mut().wrong.take() {
+        return Err(wrong);
+    }
+    in_the_end(samba, &stage)?;
+    let there = contents(&place);
+    let stage = stage.borrow();
+    let expected = (0..NAMES).filter_map(|name| Some((format!("file{name}"), stage.content(name)?.to_vec())));
+    if there != expected.collect() {
+        let sizes: Vec<_> = there.iter().map(|(name, data)| (name, data.len())).collect();
+        return Err(format!(
+            "the server's directory has other files or contents: {sizes:?}"
+        ));
+    }
+    fs::remove_dir_all(&place).map_err(|error| error.to_string())
+}
+
+/// What a client that comes afterwards reads.
+fn in_the_end(samba: &Samba, stage: &Rc<RefCell<Stage>>) -> Result<(), String> {
+    let result = Rc::new(RefCell::new(Ok(())));
+    run(|executor| {
+        let inspector = Workstation::new(&executor, samba, None);
+        let (result, stage) = (result.clone(), stage.clone());
+        async move {
+            let inspected = inspect(inspector, &stage).await;
+            *result.borrow_mut() = inspected;
+        }
+    });
+    let result = result.borrow().clone();
+    result
+}
+
+/// Files by name, from the server's own side.
+fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(directory).expect("the directory").map(|file| {
+        let file = file.expect("readable");
+        let name = file.file_name().into_string().expect("a name of ours");
+        (name, fs::read(file.path()).expect("readable"))
+    });
+    files.collect()
+}
+
+/// One that a real clock can follow. A narrow one goes to one place of a client, to one file and to its first pages,
+/// where clients meet; and locks nothing, because nobody keeps anything of a file that is locked.
+fn met(act: Act, narrow: bool) -> Act {
+    match act {
+        Act::Idle { ms } => Act::Idle {
+            ms: ms.min(MOST_IDLE_MS),
+        },
+        Act::Read { offset, bytes, .. } if narrow => Act::Read {
+            slot: 0,
+            offset: offset % HOT_BYTES,
+            bytes: bytes.min(MOST_HOT_BYTES),
+        },
+        Act::Write { offset, bytes, .. } if narrow => Act::Write {
+            slot: 0,
+            offset: offset % HOT_BYTES,
+            bytes: bytes.min(MOST_HOT_BYTES),
+        },
+        Act::Lock { .. } if narrow => Act::Query { slot: 0 },
+        Act::Close { .. } if narrow => Act::Close { slot: 0 },
+        other => other,
+    }
+}
+
+/// What one client does in a row. It has a file open that the others have, too, or, in a third of all turns, for itself
+/// alone, so that the server lets it keep data until the next comes.
+fn turn(clients: usize) -> impl Strategy<Value = Vec<Step>> {
+    let act = (act(), 0..4_u32).prop_map(|(act, wide)| met(act, wide > 0));
+    let acts = proptest::collection::vec(act, 1..12);
+    (0..clients, 0..3_u32, acts).prop_map(move |(client, shared, acts)| {
+        let own = acts.into_iter().map(|act| Step { client, act });
+        let all_close = if shared == 0 {
+            all_close(clients)
+        } else {
+            Vec::new()
+        };
+        let open = Act::Open {
+            slot: 0,
+            name: 0,
+            access: Access::ReadWrite,
+            disposition: Disposition::OpenIf,
+        };
+        let begin = Step { client, act: open };
+        all_close.into_iter().chain([begin]).chain(own).collect()
+    })
+}
+
+fn all_close(clients: usize) -> Vec<Step> {
+    let close = |client, slot| Step {
+        client,
+        act: Act::Close { slot },
+    };
+    (0..clients)
+        .flat_map(|client| (0..SLOTS).map(move |slot| close(client, slot)))
+        .collect()
+}
+
+fn history(clients: usize) -> impl Strategy<Value = Vec<Step>> {
+    proptest::collection::vec(turn(clients), 1..30).prop_map(|turns| turns.concat())
+}
+
+/// Samba (seen with 4.17) takes no handle lease back when another client deletes the file, nor when one renames it that
+/// has no lease on it itself (`delay_rename_for_lease_break` in its smb2_setinfo.c): whoever keeps a closed handle under
+/// a lease goes on opening what is elsewhere by then, and can't know. So where there are leases, either no name changes,
+/// or all have given back before what they keep.
+fn renaming(steps: Vec<Step>, kept_long: bool) -> Vec<Step> {
+    let with_idling = |step: Step| {
+        let changes = matches!(step.act, Act::Delete { .. } | Act::Rename { .. });
+        let act = Act::Idle { ms: MOST_IDLE_MS };
+        let idle = (changes && !kept_long).then_some(Step { act, ..step });
+        idle.into_iter().chain((!changes || !kept_long).then_some(step))
+    };
+    steps.into_iter().flat_map(with_idling).collect()
+}
+
+fn oplock() -> impl Strategy<Value = Asking> {
+    prop_oneof![
+        4 => Just(Asking::Oplock(Caching::ALL)),
+        1 => Just(Asking::Oplock(Caching::READ_WRITE)),
+        1 => Just(Asking::Oplock(Caching::READ)),
+    ]
+}
+
+fn lease() -> impl Strategy<Value = Asking> {
+    prop_oneof![
+        4 => Just(Asking::Lease(Caching::ALL)),
+        1 => Just(Asking::Lease(Caching::READ_WRITE)),
+        2 => Just(Asking::Lease(Caching::READ_HANDLE)),
+        1 => Just(Asking::Lease(Caching::READ)),
+    ]
+}
+
+fn cache(asking: impl Strategy<Value = Asking>) -> impl Strategy<Value = CacheOptions> {
+    let redirector = prop_oneof![Just(Redirector::Xp), Just(Redirector::Plain)];
+    let runs = prop_oneof![
+        Just((61_440, 65_536)),
+        Just((4_096, 4_096)),
+        Just((1 << 20, 1 << 20))
+    ];
+    let read_ahead = prop_oneof![Just(0), Just(32 << 10)];
+    let deferred = prop_oneof![1 => Just(0), 1 => Just(1), 3 => Just(45)];
+    (asking, redirector, runs, read_ahead, deferred).prop_map(
+        |(asking, redirector, (read_run_bytes, write_run_bytes), read_ahead_bytes, most_deferred)| {
+            CacheOptions {
+                asking,
+                redirector,
+                read_run_bytes,
+                write_run_bytes,
+                read_ahead_bytes,
+                most_deferred,
+                ..CacheOptions::default()
+            }
+        },
+    )
+}
+
+/// Plays histories of clients whose caches are drawn, with closed handles kept for long or not.
+fn check(cases: u32, scene: &Scene, caches: Vec<BoxedStrategy<Option<CacheOptions>>>) {
+    let mut runner = TestRunner::new(some_histories(cases));
+    let drawn = (history(caches.len()), caches, any::<bool>());
+    let result = runner.run(&drawn, |(steps, mut caches, kept_long)| {
+        let leases = |cache: &CacheOptions| matches!(cache.asking, Asking::Lease(_));
+        let steps = match caches.iter().flatten().any(leases) {
+            true => renaming(steps, kept_long),
+            false => steps,
+        };
+        for cache in caches.iter_mut().flatten() {
+            cache.deferred_age_ns = if kept_long { LONG_NS } else { MOST_IDLE_MS * MS / 2 };
+        }
+        prop_assert_eq!(played(scene, steps, &caches), Ok(()));
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// The same on a server as it is without further settings; caches must have had something to do.
+fn check_caches(cases: u32, caches: Vec<BoxedStrategy<Option<CacheOptions>>>) {
+    let Some(samba) = server("") else { return };
+    let scene = Scene {
+        samba,
+        asks_around: true,
+        seen: Seen::default(),
+    };
+    check(cases, &scene, caches);
+    scene.seen.assert_caches_were_used();
+}
+
+fn with(asking: impl Strategy<Value = Asking> + 'static) -> BoxedStrategy<Option<CacheOptions>> {
+    cache(asking).prop_map(Some).boxed()
+}
+
+fn without() -> BoxedStrategy<Option<CacheOptions>> {
+    Just(None).boxed()
+}
+
+#[test]
+fn without_a_cache_the_server_agrees_with_a_plain_file_system() {
+    let Some(samba) = server("") else { return };
+    let scene = Scene {
+        samba,
+        asks_around: false,
+        seen: Seen::default(),
+    };
+    check(10, &scene, vec![without(), without(), without()]);
+}
+
+#[test]
+fn two_clients_with_oplocks_see_the_last_write_of_either() {
+    check_caches(16, vec![with(oplock()), with(oplock())]);
+}
+
+#[test]
+fn two_clients_with_leases_see_the_last_write_of_either() {
+    check_caches(16, vec![with(lease()), with(lease())]);
+}
+
+#[test]
+fn three_clients_with_leases_and_oplocks_see_the_last_write_of_any() {
+    let any = || with(prop_oneof![oplock(), lease()]);
+    check_caches(16, vec![any(), any(), any()]);
+}
+
+#[test]
+fn a_client_with_a_cache_and_one_without_agree() {
+    check_caches(32, vec![with(prop_oneof![oplock(), lease()]), without()]);
+}
+
+#[test]
+fn where_every_break_is_waited_for_the_next_step_may_come_at_once() {
+    let Some(samba) = server("level2 oplocks = no") else {
+        return;
+    };
+    let scene = Scene {
+        samba,
+        asks_around: false,
+        seen: Seen::default(),
+    };
+    check(16, &scene, vec![with(oplock()), with(oplock()), without()]);
+    scene.seen.assert_caches_were_used();
+}

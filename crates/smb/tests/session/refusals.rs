@@ -1,0 +1,232 @@
+//! Sessions that don't come about: each is told with its reason, by whose side it is, and with what to try.
+
+use crate::client::{options, run, Client};
+use crate::network::Namespace;
+use crate::samba::Samba;
+use dyno_measure::{Detail, Failure, Fault, Refusal};
+use dyno_reactor::Executor;
+use dyno_smb::{advice, Dialect, Encryption, Options, Signing, SmbTarget, TargetError};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+const ACCESS_DENIED: u32 = 0xC000_0022;
+/// Of a network that is for examples (RFC 5737).
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 78);
+const PORT: u16 = 4450;
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+fn with(change: impl FnOnce(&mut Options)) -> Options {
+    let mut asked = options();
+    change(&mut asked);
+    asked
+}
+
+async fn refusal(executor: &Executor, address: SocketAddr, asked: Options, share: &str) -> Failure {
+    let mut client = Client::new(executor, address, asked, share);
+    executor.set_deadline(dyno_measure::monotonic_ns() + 20_000_000_000);
+    let connected = dyno_files::FileClient::connect(&mut client.session).await;
+    connected.expect_err("it is refused")
+}
+
+/// That a session is refused over `expected`, with words and advice that hold all of `texts`.
+async fn check(
+    executor: &Executor,
+    samba: &Samba,
+    (asked, share): (Options, &str),
+    expected: (Refusal, u32),
+    texts: &[&str],
+) {
+    let failure = refusal(executor, samba.address, asked, share).await;
+    let said = format!("{failure}. {}", advice(&failure).unwrap_or_default());
+    assert_eq!(failure.fault, Fault::SessionRefused, "{said}");
+    assert_eq!(failure.detail, Detail::Refused(expected.0, expected.1), "{said}");
+    for text in texts {
+        assert!(said.contains(text), "{said:?} says {text:?}");
+    }
+}
+
+#[test]
+fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
+    let denied = "[denied]\n  path = /\n  valid users = root\n";
+    let Some(samba) = Samba::start("refusing", denied) else {
+        return;
+    };
+    let cases = [
+        (
+            (with(|asked| asked.password = "wrong".to_owned()), "share"),
+            (Refusal::LogOn, 0xC000_006D),
+            ["STATUS_LOGON_FAILURE", "password is wrong"],
+        ),
+        (
+            (options(), "nowhere"),
+            (Refusal::Share, 0xC000_00CC),
+            ["STATUS_BAD_NETWORK_NAME", "no share of this name"],
+        ),
+        (
+            (options(), "denied"),
+            (Refusal::Share, ACCESS_DENIED),
+            ["STATUS_ACCESS_DENIED", "denies this user"],
+        ),
+        (
+            (options(), "secret"),
+            (Refusal::Share, ACCESS_DENIED),
+            ["STATUS_ACCESS_DENIED", "encryption = \"required\""],
+        ),
+        (
+            (options(), "IPC$"),
+            (Refusal::NoFiles, 0),
+            ["printer or pipes", "name a share of files"],
+        ),
+        (
+            (
+                with(|asked| (asked.guest, asked.signing) = (true, Signing::Required)),
+                "share",
+            ),
+            (Refusal::GuestUnprotected, 0),
+            ["guest", "name a user"],
+        ),
+        (
+            (with(|asked| asked.user = "somebody else".to_owned()), "share"),
+            (Refusal::Guest, 0),
+            ["no such user", "spelling of user"],
+        ),
+        (
+            (
+                with(|asked| {
+                    (asked.max_dialect, asked.encryption) = (Dialect::Smb210, Encryption::Required);
+                }),
+                "share",
+            ),
+            (Refusal::NoEncryption, 0),
+            ["encryption was asked for", "raise max_dialect"],
+        ),
+    ];
+    run(|executor| async move {
+        for (session, expected, texts) in cases {
+            check(&executor, &samba, session, expected, &texts).await;
+        }
+    });
+}
+
+#[test]
+fn an_account_that_may_not_log_on_is_told_with_the_way_out() {
+    let Some(samba) = Samba::start("accounts", "") else {
+        return;
+    };
+    run(|executor| async move {
+        for (letters, status, texts) in [
+            ("D", 0xC000_0072, ["STATUS_ACCOUNT_DISABLED", "have it enabled"]),
+            (
+                "L",
+                0xC000_0234,
+                ["STATUS_ACCOUNT_LOCKED_OUT", "have it unlocked"],
+            ),
+        ] {
+            samba.flag_account(letters);
+            let expected = (Refusal::LogOn, status);
+            check(&executor, &samba, (options(), "share"), expected, &texts).await;
+        }
+        samba.flag_account("");
+        Client::connect(&executor, &samba).await;
+    });
+}
+
+#[test]
+fn a_server_that_requires_more_than_the_plan_allows_is_told() {
+    let cases = [
+        (
+            "signed",
+            "  server signing = mandatory",
+            with(|asked| asked.signing = Signing::Off),
+            (Refusal::SigningWanted, 0),
+            ["requires signatures", "signing = \"auto\""],
+        ),
+        (
+            "encrypted",
+            "  server smb encrypt = required",
+            options(),
+            (Refusal::LogOn, ACCESS_DENIED),
+            ["STATUS_ACCESS_DENIED", "encryption = \"required\""],
+        ),
+        (
+            "newest",
+            "  server min protocol = SMB3_11",
+            with(|asked| asked.max_dialect = Dialect::Smb302),
+            (Refusal::Dialect, 0xC000_00BB),
+            ["none of the versions", "max_dialect"],
+        ),
+    ];
+    for (name, settings, asked, expected, texts) in cases {
+        let Some(samba) = Samba::start(name, settings) else {
+            return;
+        };
+        run(move |executor| async move {
+            check(&executor, &samba, (asked, "share"), expected, &texts).await;
+        });
+    }
+}
+
+#[test]
+fn what_is_no_file_server_and_what_does_not_listen_are_told_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let thread = std::thread::spawn(move || {
+        for answer in ["HTTP/1.1 400 Bad Request\r\n\r\n", ""] {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    run(move |executor| async move {
+        for fault in [Fault::MalformedMessage, Fault::ClosedEarly] {
+            let failure = refusal(&executor, address, options(), "share").await;
+            assert_eq!(failure.detail, Detail::Refused(Refusal::NotSmb, 0), "{failure}");
+            assert_eq!(failure.fault, fault);
+            assert!(advice(&failure).is_some_and(|text| text.contains("another kind of server")));
+        }
+        thread.join().expect("it answered");
+        let failure = refusal(&executor, address, options(), "share").await;
+        assert_eq!(failure.fault, Fault::ConnectionRefused);
+        assert!(advice(&failure).is_some_and(|text| text.contains("nothing listens there")));
+    });
+}
+
+#[test]
+fn the_question_for_consent_tells_why_it_could_not_be_asked() {
+    let Some(namespace) = Namespace::make(ELSEWHERE) else {
+        return;
+    };
+    let address = SocketAddr::from((ELSEWHERE, PORT));
+    let Some(_samba) = Samba::start_at("questioned", "", address, Some(&namespace)) else {
+        return;
+    };
+    let wrong = || with(|asked| asked.password = "wrong".to_owned());
+    let cases = [
+        (
+            "share",
+            PORT,
+            wrong(),
+            "STATUS_LOGON_FAILURE",
+            "password is wrong",
+        ),
+        (
+            "nowhere",
+            PORT,
+            options(),
+            "STATUS_BAD_NETWORK_NAME",
+            "check shares",
+        ),
+        ("share", 4451, options(), "nothing accepted", "Start the server"),
+    ];
+    for (share, port, asked, words, hint) in cases {
+        let url = format!("smb://{ELSEWHERE}:{port}/{share}");
+        let opened = SmbTarget::open(&url, vec![], asked, Some(&namespace.file()), Some(TOKEN));
+        match opened {
+            Err(TargetError::Session { why, advice }) => {
+                assert!(why.contains(words) && why.contains(share), "{why}");
+                assert!(advice.contains(hint), "{advice}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

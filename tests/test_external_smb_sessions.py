@@ -1,0 +1,223 @@
+"""Sessions with a file server of the user: those that don't come about are told before any load, with what to try;
+those that are lost in the middle of a mix are counted and made anew.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from disk_mix import begun, ended
+from dyno_process import Home
+from file_server import needs_root
+from serverdyno import _native
+from serverdyno.errors import DynoError
+from serverdyno.fleet import local
+from serverdyno.fleet.consent import Shares, open_shares
+from serverdyno.plan.expand import mixes
+from serverdyno.plan.model import GeneratorPlan, SmbSettings, Suite
+from serverdyno.servers.proof import free_port
+from serverdyno.servers.registry import create
+from users_smbd import PASSWORD, USER, UsersSmbd, started
+
+OPERATIONS = 300
+PAUSE_STEP_S, LONGEST_PAUSE_S = 0.01, 1.0  # after each failure in a row, docs/methods.md
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
+    """One that no test changes."""
+    running = started(tmp_path_factory.mktemp("users"))
+    yield running
+    running.kill()
+
+
+def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, password: str) -> DynoError:
+    """What a run says before its first mix, which must be nothing good."""
+    suite = Suite(
+        name="tiny",
+        title="Tiny",
+        source="a test",
+        workload="diskmix",
+        clients=[1],
+        length_s=1.0,
+        smb=SmbSettings(**smb),
+    )
+    driver = create(
+        "external-smb",
+        {"shares": list(shares), "user": user},
+        documents=Path(os.devnull),
+        url=url,
+    )
+    with pytest.MonkeyPatch.context() as environment, pytest.raises(DynoError) as raised:
+        environment.setenv("DYNO_SMB_PASSWORD", password)
+        driver.ready()
+        access = driver.access()
+        target = open_shares(Shares(access.url, access.shares, access.user, access.password), suite.smb)
+        task = local.Task(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
+        local.preflight(task, mixes(suite)[0])
+    return raised.value
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("asked", "said", "hint"),
+    [
+        ({"password": "wrong"}, "STATUS_LOGON_FAILURE (0xc000006d)", "name or password is wrong"),
+        ({"user": "nobody-here"}, "STATUS_LOGON_FAILURE (0xc000006d)", "name or password is wrong"),
+        ({"shares": ("nothing",)}, "STATUS_BAD_NETWORK_NAME (0xc00000cc)", "check shares"),
+        ({"shares": ("data", "nothing")}, "STATUS_BAD_NETWORK_NAME (0xc00000cc)", "check shares"),
+        ({"shares": ("denied",)}, "STATUS_ACCESS_DENIED (0xc0000022)", "give the user access"),
+        ({"shares": ("sealed",)}, "STATUS_ACCESS_DENIED (0xc0000022)", 'encryption = "required"'),
+        ({"shares": ("IPC$",)}, "printer or pipes", "name a share of files"),
+        ({"smb": {"max_dialect": "2.1", "encryption": "required"}}, "encryption was asked", "max_dialect"),
+    ],
+    ids=["password", "user", "share", "second-share", "denied", "sealed", "pipes", "cipher"],
+)
+def test_a_session_that_is_refused_is_told_before_any_load(
+    server: UsersSmbd, asked: dict[str, Any], said: str, hint: str
+) -> None:
+    wanted = {"shares": ("data",), "smb": {}, "user": USER, "password": PASSWORD} | asked
+    error = refusal(server.url, **wanted)
+    assert said in str(error)
+    assert hint in (error.hint or "")
+    assert "wrong" not in str(error)  # no password in it
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("settings", "smb", "said", "hint"),
+    [
+        ("server signing = mandatory", {"signing": "off"}, "requires signatures", 'signing = "auto"'),
+        ("server smb encrypt = required", {}, "STATUS_ACCESS_DENIED", 'encryption = "required"'),
+        ("server min protocol = SMB3_11", {"max_dialect": "3.0.2"}, "none of the versions", "max_dialect"),
+    ],
+    ids=["signing", "encryption", "dialect"],
+)
+def test_a_server_that_requires_what_the_plan_has_off_is_told(
+    tmp_path: Path, settings: str, smb: dict[str, Any], said: str, hint: str
+) -> None:
+    demanding = started(tmp_path, settings)
+    try:
+        error = refusal(demanding.url, ("data",), smb, USER, PASSWORD)
+    finally:
+        demanding.kill()
+    assert said in str(error)
+    assert hint in (error.hint or "")
+
+
+def test_nobody_listening_is_told() -> None:
+    error = refusal(f"smb://127.0.0.1:{free_port()}/", ("data",), {}, USER, PASSWORD)
+    assert "nothing answers SMB" in str(error)
+    assert error.hint
+
+
+PLAN = """
+name = "refused"
+title = "Refused"
+suite = "quick-files"
+repetitions = 1
+
+[[servers]]
+server = "external-smb"
+url = "{url}"
+[servers.settings]
+shares = ["data"]
+user = "{user}"
+"""
+
+
+@needs_root
+def test_a_run_with_a_wrong_password_ends_with_one_sentence_and_a_hint(
+    server: UsersSmbd, home: Home, tmp_path: Path
+) -> None:
+    plan = tmp_path / "refused.toml"
+    plan.write_text(PLAN.format(url=server.url, user=USER))
+    done = home.dyno("run", plan, "--into", tmp_path / "e", DYNO_SMB_PASSWORD="wrong-one")
+    words = " ".join(done.stderr.split())
+    assert done.returncode == 1, words
+    assert "the log-on was refused: STATUS_LOGON_FAILURE (0xc000006d)" in words
+    assert "name or password is wrong" in words
+    assert "Traceback" not in words and "wrong-one" not in words
+
+
+def to(server: UsersSmbd) -> _native.SmbTarget:
+    return _native.SmbTarget.open(server.url, shares=["data"], user=USER, password=PASSWORD)
+
+
+def until(load: _native.Load, operations: int) -> None:
+    while load.snapshot()["operations"] < operations:
+        assert not load.wait(0.02)
+
+
+def faults(result: _native.MixResult) -> dict[str, int]:
+    """Of the server's side or the way to it; nothing wrong was read, and nothing missed that should be there."""
+    assert {each["side"] for each in result["errors"]} <= {"server", "network"}, result["errors"]
+    return {each["fault"]: each["count"] for each in result["errors"]}
+
+
+@needs_root
+@pytest.mark.parametrize("cache", ["none", "leases"])
+def test_a_server_that_is_killed_and_started_again_is_used_on(
+    tmp_path_factory: pytest.TempPathFactory, cache: str
+) -> None:
+    """What was under way is an error and its outcome unknown, so that whatever is found later is not called wrong."""
+    clients = 2
+    server = started(tmp_path_factory.mktemp("users"))
+    try:
+        load = begun(
+            to(server), files={"cache": cache}, clients=clients, length_s=600.0, leave_after_errors=None
+        )
+        until(load, OPERATIONS)
+        server.kill()
+        killed = time.monotonic()
+        while load.snapshot()["errors"] < 5 * clients:
+            assert not load.wait(0.02)
+        server.start()
+        until(load, load.snapshot()["operations"] + OPERATIONS)
+        away_s = time.monotonic() - killed
+        load.stop()
+        result = ended(load)
+    finally:
+        server.kill()
+    found = faults(result)
+    assert found["connection_refused"] >= clients
+    # The n-th failure in a row costs a pause of n steps: nobody asks a dead server as fast as it can.
+    pauses = math.sqrt(2 * away_s / PAUSE_STEP_S) + away_s / LONGEST_PAUSE_S
+    assert sum(found.values()) <= clients * (pauses + 5)
+    assert result["clients_participating"] == clients
+    assert result["generator"]["reconnects"] == clients
+    # Some are accepted by processes that are being killed.
+    assert result["generator"]["connections"] >= 2 * clients
+    checked = result["bytes_checked"]
+    assert checked is not None and checked > 0
+
+
+@needs_root
+@pytest.mark.parametrize("cache", ["none", "leases"])
+def test_a_share_that_is_taken_away_and_comes_back_costs_its_users_a_session(
+    tmp_path_factory: pytest.TempPathFactory, cache: str
+) -> None:
+    clients = 2
+    server = started(tmp_path_factory.mktemp("users"))
+    try:
+        load = begun(
+            to(server), files={"cache": cache}, clients=clients, length_s=600.0, leave_after_errors=None
+        )
+        until(load, OPERATIONS)
+        server.close_share("data")
+        while load.snapshot()["errors"] < clients:
+            assert not load.wait(0.02)
+        until(load, load.snapshot()["operations"] + OPERATIONS)
+        load.stop()
+        result = ended(load)
+    finally:
+        server.kill()
+    assert faults(result)["session_lost"] >= clients
+    assert result["generator"]["reconnects"] == clients

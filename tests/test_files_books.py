@@ -1,0 +1,143 @@
+"""What a mix of work on files counts, however it ends; and that a write that was lost between two mixes is found."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from disk_mix import CLIENTS_DIRECTORY, PATIENCE_S, begun, contents, ended, mixed, target, whole
+from file_server import samba
+from serverdyno import _native
+from serverdyno.servers.samba import Samba
+
+OPERATIONS = 500
+"""Among so many of the disk mix are reads."""
+
+# A file that is made before the mix, and read and written anew by every pass.
+ONE_FILE = r"""
+NTCreateX "\clients\client1\kept.dat" 0x40 0x2 1 NT_STATUS_OK
+WriteX 1 0 4096 4096 NT_STATUS_OK
+Close 1 NT_STATUS_OK
+NTCreateX "\clients\client1\kept.dat" 0x40 0x1 2 NT_STATUS_OK
+ReadX 2 0 4096 4096 NT_STATUS_OK
+WriteX 2 0 4096 4096 NT_STATUS_OK
+Close 2 NT_STATUS_OK
+"""
+
+
+@pytest.mark.parametrize("cache", ["none", "leases"])
+def test_a_mix_that_is_stopped_keeps_what_it_has_counted(cache: str) -> None:
+    with samba() as server:
+        load = begun(target(server), files={"cache": cache}, length_s=600.0)
+        while load.snapshot()["operations"] < OPERATIONS:
+            assert not load.wait(0.05)
+        load.stop()
+        result = ended(load)
+    assert result["stopped"]
+    assert result["operations_total"] >= OPERATIONS
+    assert result["passes"] is not None
+    checked, requests = result["bytes_checked"], result["protocol_requests"]
+    assert checked is not None and checked > 0
+    in_mix = sum(each["count"] for each in result["requests"])
+    # Those that logged on and made the workspaces stand in no other figure.
+    assert requests is not None and 0 < in_mix < requests
+    assert sum(each["done"] + each["not_there"] for each in result["calls"]) > 0
+    assert result["generator"]["connections"] == 2
+
+
+def test_a_mix_that_is_stopped_before_its_start_has_done_nothing() -> None:
+    with samba() as server:
+        load = begun(target(server))
+        load.stop()
+        result = ended(load)
+    assert result["stopped"]
+    assert (result["operations_total"], result["passes"], result["bytes_checked"]) == (0, 0, 0)
+    assert result["protocol_requests"] is not None
+
+
+def processes_of_sessions(server: Samba) -> set[int]:
+    """smbd has one for each connection."""
+    access = server.access()
+    inside = ["nsenter", f"--net={access.network_namespace}"] if access.network_namespace else []
+    listed = subprocess.run(
+        [*inside, "ss", "-Htnp", "state", "established", f"sport = :{server.port}"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    return {int(pid) for pid in re.findall(r"pid=(\d+)", listed.stdout)}
+
+
+def test_connections_and_sessions_that_were_set_up_again_are_counted() -> None:
+    with samba() as server:
+        calm = mixed(server)
+        load = begun(target(server), length_s=600.0)
+        while load.snapshot()["operations"] == 0:
+            assert not load.wait(0.05)
+        sessions = processes_of_sessions(server)
+        assert len(sessions) == 2
+        for pid in sessions:
+            psutil.Process(pid).kill()
+        # Each loses its session in the one operation, and has another in the next.
+        while load.snapshot()["errors"] < 2 or len(processes_of_sessions(server) - sessions) < 2:
+            assert not load.wait(0.05)
+        before = load.snapshot()["operations"]
+        while load.snapshot()["operations"] < before + OPERATIONS:
+            assert not load.wait(0.05)
+        load.stop()
+        disturbed = ended(load)
+    assert whole(calm)
+    assert (calm["generator"]["connections"], calm["generator"]["reconnects"]) == (2, 0)
+    assert (disturbed["generator"]["connections"], disturbed["generator"]["reconnects"]) == (4, 2)
+
+
+def test_a_workspace_that_is_made_anew_has_other_contents_than_the_one_before_it() -> None:
+    with samba() as server:
+        directory = server.data_directories()[0] / CLIENTS_DIRECTORY / "0"
+        found = []
+        for _ in range(2):
+            # The books of a former mix are lost with it, and the seed is the same.
+            assert whole(mixed(server, clients=1, seed=7))
+            found.append(contents(directory))
+    former, present = found
+    assert former.keys() == present.keys()
+    assert [name for name, content in present.items() if content == former[name]] == []
+
+
+def test_a_write_that_is_lost_between_two_mixes_of_one_seed_is_wrong_content(tmp_path: Path) -> None:
+    path = tmp_path / "one-file.load"
+    path.write_text(ONE_FILE)
+    load_file, workspaces = _native.LoadFile.read(str(path)), _native.Workspaces()
+
+    def one_pass(server: Samba) -> _native.MixResult:
+        # What a client thinks of between two passes lasts longer than the mix.
+        shape = _native.Shape(clients=1, threads=1, length_s=0.5, think_time_s=60.0, seed=7)
+        load = _native.start(
+            _native.files_mix(
+                shape,
+                target=target(server),
+                workload="loadfile",
+                load_file=load_file,
+                workspaces=workspaces,
+                cache="none",
+            )
+        )
+        assert load.wait(PATIENCE_S)
+        return load.result()
+
+    with samba() as server:
+        file = server.data_directories()[0] / CLIENTS_DIRECTORY / "0" / "KEPT.DAT"
+        assert one_pass(server)["errors"] == []
+        former = file.read_bytes()
+        second = one_pass(server)
+        assert (second["errors"], second["passes"], second["bytes_checked"]) == ([], 1, 4096)
+        file.write_bytes(former)
+        third = one_pass(server)
+    assert [(each["side"], each["fault"], each["count"]) for each in third["errors"]] == [
+        ("check", "wrong_content", 1)
+    ]

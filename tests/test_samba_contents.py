@@ -1,0 +1,129 @@
+"""What clients have left at a real server when their mix ended, byte by byte: as the workload says, in the server's own
+directory, and through an independent client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from disk_mix import CLIENTS_DIRECTORY, FILES, begun, contents, ended, target, whole
+from file_server import samba, smbclient
+from serverdyno import _native
+from serverdyno.servers.samba import Samba
+
+SEED = 2004
+CLIENTS = 6
+VOLUMES = 2
+# The clock cuts each client off somewhere in its pass; in one place of eight a file of its workspace is open, with data
+# that a client with a cache has not sent.
+LENGTHS_S = (0.5, 1.1)
+
+
+def differences(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> list[str]:
+    """Each file that is not as it should be, in words: without 20 MiB of contents."""
+    told = [f"{path} is missing" for path in sorted(expected.keys() - found.keys())]
+    told += [f"{path} should not be there" for path in sorted(found.keys() - expected.keys())]
+    for path in sorted(found.keys() & expected.keys()):
+        one, other = found[path], expected[path]
+        if len(one) != len(other):
+            told.append(f"{path} has {len(one)} bytes for {len(other)}")
+        elif one != other:
+            place = next(place for place, byte in enumerate(one) if byte != other[place])
+            told.append(f"{path} differs from byte {place} on")
+    return told
+
+
+def read_by_another(server: Samba, share: str, client: int, into: Path) -> dict[str, bytes]:
+    """A client's workspace, as smbclient gets it."""
+    into.mkdir()
+    commands = f"cd {CLIENTS_DIRECTORY}/{client}; lcd {into}; prompt off; recurse on; mget *"
+    smbclient(server, commands, share=share)
+    return contents(into)
+
+
+def as_the_workload_says(
+    workspaces: _native.Workspaces, result: _native.MixResult, client: int
+) -> list[dict[str, bytes]]:
+    """What a client should have left. Its last operation may have ended after the window, which counts until then: so
+    this is one of two."""
+    counted = next(each["operations"] for each in result["by_client"] if each["client"] == client)
+    candidates = [counted, counted + 1] if result["operations_total"] > result["operations"] else [counted]
+    expected = [
+        workspaces.diskmix_files(client, seed=SEED, operations=operations) for operations in candidates
+    ]
+    assert None not in expected, "the mix has left no workspace that it knows"
+    return [files for files in expected if files is not None]
+
+
+def mixed(
+    server: Samba, clients: int, length_s: float, files: Mapping[str, Any]
+) -> tuple[_native.Workspaces, _native.MixResult]:
+    """A mix from nothing that ends by the clock, and what is known of its workspaces."""
+    workspaces = _native.Workspaces()
+    load = begun(
+        target(server),
+        workspaces=workspaces,
+        files={"keep_workspace": True} | dict(files),
+        clients=clients,
+        length_s=length_s,
+        seed=SEED,
+    )
+    return workspaces, ended(load)
+
+
+@pytest.mark.parametrize("cache", ["none", "oplocks", "leases"])
+@pytest.mark.parametrize("length_s", LENGTHS_S)
+def test_the_server_has_what_the_workload_wrote_and_nothing_else(
+    cache: str, length_s: float, tmp_path: Path
+) -> None:
+    with samba({"volumes": VOLUMES}) as server:
+        workspaces, result = mixed(server, CLIENTS, length_s, {"cache": cache})
+        assert whole(result)
+        shares, directories = server.access().shares, server.data_directories()
+        # Clients are spread over the volumes in their order.
+        for volume, directory in enumerate(directories):
+            there = {each.name for each in (directory / CLIENTS_DIRECTORY).iterdir()}
+            assert there == {str(client) for client in range(volume, CLIENTS, VOLUMES)}
+        for client in range(CLIENTS):
+            on_disk = contents(directories[client % VOLUMES] / CLIENTS_DIRECTORY / str(client))
+            assert len(on_disk) == FILES
+            read = read_by_another(server, shares[client % VOLUMES], client, tmp_path / str(client))
+            assert differences(read, on_disk) == []
+            expected = as_the_workload_says(workspaces, result, client)
+            found = [differences(on_disk, files) for files in expected]
+            assert [] in found, found
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"cache": "oplocks", "redirector": "xp"},
+        {"cache": "leases", "dormant_files": 2},
+        {"cache": "leases", "workspace_bytes": 16 << 20},
+    ],
+)
+def test_every_operation_is_in_what_a_single_client_leaves(files: dict[str, Any]) -> None:
+    with samba() as server:
+        workspaces, result = mixed(server, 1, 0.7, files)
+        assert whole(result)
+        on_disk = contents(server.data_directories()[0] / CLIENTS_DIRECTORY / "0")
+    size = {name: value for name, value in files.items() if name == "workspace_bytes"}
+
+    def after(operations: int) -> dict[str, bytes]:
+        played = workspaces.diskmix_files(0, seed=SEED, operations=operations, **size)
+        assert played is not None
+        return played
+
+    assert differences(on_disk, after(result["operations_total"])) == []
+    # Something had been written by then: the workspace isn't as it was made.
+    assert differences(on_disk, after(0))
+
+
+def test_a_mix_that_keeps_no_workspace_leaves_none_that_is_known() -> None:
+    with samba() as server:
+        workspaces, result = mixed(server, 1, 0.3, {"keep_workspace": False})
+    assert whole(result)
+    assert workspaces.diskmix_files(0, seed=SEED, operations=0) is None

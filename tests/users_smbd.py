@@ -1,0 +1,123 @@
+"""An smbd as a user of ours runs one: started, killed and started again behind the tool's back, on one address.
+
+Not for experiments of ours: those have the driver, `serverdyno.servers.samba`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from file_server import PATIENCE_S, skip_unless_installed
+from serverdyno.servers.proof import free_port
+from serverdyno.servers.smb_negotiate import negotiate
+
+USER, PASSWORD = "nobody", "correct horse"
+SHARES = {
+    "data": "",
+    "more": "",
+    "denied": "valid users = root",
+    "sealed": "smb encrypt = required",
+}
+CONFIGURATION = """[global]
+  server role = standalone server
+  workgroup = BENCH
+  netbios name = USERS
+  disable netbios = yes
+  smb ports = {port}
+  interfaces = 127.0.0.1/32
+  bind interfaces only = yes
+  private dir = {at}/private
+  lock directory = {at}/lock
+  state directory = {at}/state
+  cache directory = {at}/cache
+  pid directory = {at}/pid
+  ncalrpc dir = {at}/ncalrpc
+  usershare path =
+  passdb backend = tdbsam:{at}/private/passdb.tdb
+  log file = {at}/log
+  load printers = no
+  printing = bsd
+  printcap name = /dev/null
+  disable spoolss = yes
+  case sensitive = yes
+  kernel oplocks = no
+  idmap config * : backend = tdb
+  idmap config * : range = 3000-7999
+  {settings}
+"""
+
+
+class UsersSmbd:
+    """Its directory is `at`, which others must be able to enter: users work there. Needs root."""
+
+    def __init__(self, at: Path, settings: str = "") -> None:
+        skip_unless_installed("smbd", "smbpasswd", "smbcontrol")
+        self.at, self.port = at, free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        for name in ("private", "lock", "state", "cache", "pid", "ncalrpc", *SHARES):
+            (at / name).mkdir(parents=True)
+        text = CONFIGURATION.format(port=self.port, at=at, settings=settings)
+        for name, line in SHARES.items():
+            (at / name).chmod(0o777)
+            text += f"[{name}]\n  path = {at / name}\n  read only = no\n  {line}\n"
+        (at / "smb.conf").write_text(text)
+        added = f"{PASSWORD}\n{PASSWORD}\n"
+        command = ["smbpasswd", "-c", str(at / "smb.conf"), "-s", "-a", USER]
+        subprocess.run(command, input=added, text=True, check=True, capture_output=True, timeout=PATIENCE_S)
+
+    @property
+    def url(self) -> str:
+        return f"smb://127.0.0.1:{self.port}/"
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        command = ["smbd", "--foreground", "--no-process-group", "--configfile", str(self.at / "smb.conf")]
+        # It ends, with its process group, when its input does: also where the tests are killed.
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                negotiate("127.0.0.1", self.port)
+                return
+            except OSError:
+                assert time.monotonic() < deadline, "smbd does not answer"
+                time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Every process of it, at once and without a warning."""
+        if self._process is None:
+            return
+        first = psutil.Process(self._process.pid)
+        for process in [first, *first.children(recursive=True)]:
+            process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process = None
+
+    def close_share(self, name: str) -> None:
+        """Ends the use of a share for everybody who uses it now, as an administrator can."""
+        command = ["smbcontrol", "-s", str(self.at / "smb.conf"), "smbd", "close-share", name]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+
+
+def started(at: Path, settings: str = "") -> UsersSmbd:
+    """One that runs; the caller kills it."""
+    for directory in (at, *at.parents):
+        if directory == Path(tempfile.gettempdir()):
+            break
+        directory.chmod(0o755)
+    server = UsersSmbd(at / "users-smbd", settings)
+    server.start()
+    return server
