@@ -13,6 +13,8 @@ from serverdyno.store.records import CeilingRecord
 # 20,000 operations in 2 s for 1 CPU second.
 PROBE = CeilingRecord(1, 10, 1, 0.0, 2.0, 20_000, 0, 0, 0.2, 0.8)
 
+CONFIGURATION = "c"
+
 
 def mix(clients: int, threads: int = 1) -> Mix:
     return Mix(1, "m", clients, threads, 2.0, 0.0, 0.0, 0.0, 0.0)
@@ -31,10 +33,20 @@ def test_what_was_reached_counts_where_it_is_more() -> None:
 def test_between_two_probes_the_ceiling_lies_on_a_line_and_beyond_them_it_stays() -> None:
     few = replace(PROBE, clients=10)
     many = replace(PROBE, clients=20, operations=40_000)
-    found = [ceiling_operations_s([many, few], mix(clients), 1) for clients in (1, 10, 15, 20, 99)]
+    found = [
+        ceiling_operations_s([many, few], CONFIGURATION, mix(clients), 1) for clients in (1, 10, 15, 20, 99)
+    ]
     assert found == [20_000, 20_000, 30_000, 40_000, 40_000]
-    assert ceiling_operations_s([few, many], mix(5, threads=3), 1) == pytest.approx(30_000)
+    assert ceiling_operations_s([few, many], CONFIGURATION, mix(5, threads=3), 1) == pytest.approx(30_000)
 
 
 def test_without_probes_there_is_no_ceiling() -> None:
-    assert ceiling_operations_s([], mix(1), 1) is None
+    assert ceiling_operations_s([], CONFIGURATION, mix(1), 1) is None
+
+
+def test_a_ceiling_counts_for_the_configurations_that_it_was_measured_for() -> None:
+    plain = replace(PROBE, configurations=["plain"])
+    signed = replace(PROBE, operations=10_000, configurations=["signed", "signed too"])
+    ceilings = [plain, signed]
+    found = [ceiling_operations_s(ceilings, name, mix(10), 1) for name in ("plain", "signed too", "other")]
+    assert found == [20_000, 10_000, None]

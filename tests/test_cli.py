@@ -288,6 +288,7 @@ def test_a_report_of_nothing_is_refused(home: Home, tmp_path: Path) -> None:
     done = home.dyno("report", folder)
     assert done.returncode == 2
     assert "has no finished mix yet" in done.stderr
+    assert f"dyno resume {folder}" in done.stderr
 
 
 def test_load_without_keep_alive_opens_a_connection_a_request(home: Home, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_the_record_and_the_report_say_what_a_flush_cost(home: Home, tmp_path: P
     assert syncs["off"] == 0 and flushes["off"] > 0
     for note in opened.run_notes().values():
         assert note["requests_by_server_count"] == note["requests_answered"] > 0
+        assert note["requests_failed"] is None
     report = (folder / "report" / "report.html").read_text()
     assert f"({flushes['on']} flushes, {syncs['on']} syncs)" in report
     assert f"flushes answered without any sync ({flushes['off']} flushes, 0 syncs)" in report

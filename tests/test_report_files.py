@@ -101,6 +101,31 @@ def test_calls_below_the_cache_are_counted_by_operation_at_the_peak(report: Repo
     assert column(table(report, "cache"), "Requests")[1] == f"{requests:,}"
 
 
+def test_sessions_that_were_lost_and_set_up_again_stand_beside_the_connections() -> None:
+    source = experiment({"samba": FileShape(120)}, repetitions=2)
+    report = report_of(source, lambda row: replace(row, connections=row.clients + 1, reconnects=1))
+    shown = table(report, "connections")
+    assert column(shown, "Connections") == [f"{2 * (int(text) + 1)}" for text in column(shown, "Clients")]
+    assert set(column(shown, "Reconnects")) == {"2"}
+    assert any("sessions set up after one" in note for note in shown.notes)
+    assert not any("keep" in note or "kept" in note for note in shown.notes)
+
+
+def test_a_run_of_a_file_server_is_counted_in_requests_of_the_protocol_and_none_of_them_fails() -> None:
+    source = experiment({"samba": FileShape(120)}, repetitions=1)
+    note = {
+        "state": "done",
+        "requests_answered": 10_000,
+        "requests_failed": None,
+        "requests_by_server_count": 10_000,
+    }
+    report = report_of(replace(source, run_notes={1: note}))
+    shown = table(report, "runs")
+    assert [head.unit for head in shown.columns[-3:]] == ["requests"] * 3
+    assert [cell.text for cell in shown.rows[0][-3:]] == ["10,000", "–", "10,000"]  # noqa: RUF001
+    assert not any("the generator counted" in said for said in report.warnings)
+
+
 def test_flushes_and_syncs_are_disclosed_run_by_run(report: Report) -> None:
     shown = table(report, "durability")
     assert column(shown, "What became of a flush") == [

@@ -361,11 +361,14 @@ def test_a_failed_run_and_a_count_that_the_server_does_not_share_are_warnings() 
             "requests_answered": 10_000,
             "requests_failed": 0,
             "requests_by_server_count": 9_000,
+            "crashes": ["[core:notice] child pid 7 exit signal Aborted (6)", "and another"],
         },
     }
     report = build_from(replace(experiment(TWO), run_notes=notes))
     assert report.warnings[1:] == (
         "Run 1, apache, failed: apache2 ended with status 1.",
+        "Run 3, nginx: the server's log tells of 2 crashes of its processes; the first: [core:notice] child pid 7 exit "
+        "signal Aborted (6)",
         "Run 3, nginx: the generator counted 10,000 answers, the server 9,000 requests.",
     )
     assert texts(table(report, "runs"))[1][4:] == ["done", "10,000", "20", "10,025"]

@@ -16,12 +16,16 @@ from dyno_process import INSTALLED, NO_LIMIT, PATIENCE_S, Home, experiment, wait
 from serverdyno import _native, report
 from serverdyno.analysis.trust import Mark
 from serverdyno.errors import DynoError, ServerError, UserError
+from serverdyno.fleet import local
 from serverdyno.fleet.placement import place
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.probes.window import UNKNOWN
 from serverdyno.runner.calibrate import calibration_mixes, document_bytes
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.experiment import carry_out
+from serverdyno.runner.record import Surroundings, mix_record
+from serverdyno.runner.under_test import under_test
 from serverdyno.servers.proof import free_port
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import MixRecord
@@ -313,6 +317,30 @@ def test_a_document_that_is_not_there_is_said_before_anything_is_measured(tmp_pa
             document_bytes(created.head)
     finally:
         server.stop()
+
+
+def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None:
+    server = _native.ReferenceServer.start(fault="status-500")
+    try:
+        with tiny_load(tmp_path / "e", f"http://127.0.0.1:{server.port}/") as created:
+            head = created.head
+            with under_test(head, head.configurations[0], head.mixes) as (_, task):
+                result = local.run_mix(head.mixes[0], task, seed=1, on_tick=lambda _: None)
+            created.write_mix(
+                mix_record(head.order[0], head.mixes[0], result, Surroundings(UNKNOWN, None, None))
+            )
+            [kept] = created.mixes()
+    finally:
+        server.stop()
+    [told] = result["errors"]
+    [error] = kept.errors
+    assert (error.side, error.fault, error.count, error.example) == (
+        "server",
+        "status",
+        told["count"],
+        told["example"],
+    )
+    assert error.count > 0
 
 
 def test_a_disk_that_takes_no_more_ends_the_experiment_at_once(tmp_path: Path) -> None:

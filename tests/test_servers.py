@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -506,3 +507,17 @@ def test_a_document_cache_that_is_not_ours_is_refused(
     (tmp_path / f"serverdyno-{os.geteuid()}").symlink_to(elsewhere)
     with pytest.raises(ServerError, match="belongs to another user"):
         documents_module.document_root()
+
+
+@pytest.mark.parametrize("name", ["apache", "nginx"])
+def test_the_crash_of_one_of_its_processes_is_told_by_the_servers_log(name: str, documents: Path) -> None:
+    with started(name, {}, documents) as server:
+        assert server.crashes() == []
+        _keeper, first, *others = processes_of(server)
+        for worker in [each for each in others if each.ppid() == first.pid]:
+            worker.send_signal(signal.SIGSEGV)
+        deadline = time.monotonic() + PATIENCE_S
+        while not server.crashes():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        server.check()  # it goes on

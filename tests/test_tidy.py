@@ -59,7 +59,7 @@ CRATE_ARROWS = {
     "files": {"measure"},
     "smb": {"measure", "reactor", "files"},
     "engine": {"measure", "reactor", "http", "files", "smb", "workload"},
-    "reference": {"measure", "reactor", "workload"},
+    "reference": {"measure", "reactor", "smb", "workload"},
     "native": {"measure", "reactor", "http", "files", "smb", "workload", "engine", "reference"},
 }
 

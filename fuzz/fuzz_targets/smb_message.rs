@@ -12,7 +12,8 @@ use dyno_measure::Fault;
 use dyno_smb::auth::Logon;
 use dyno_smb::session::{Conversation, Inbox, Told};
 use dyno_smb::wire::{
-    parse_session_setup, parse_tree_connect, Command, Link, NegotiateResponse, FRAME_BYTES, HEADER_BYTES,
+    parse_negotiated_again, parse_session_setup, parse_tree_connect, Command, Link, NegotiateResponse,
+    FRAME_BYTES, HEADER_BYTES,
 };
 use dyno_smb::{Agreed, Dialect};
 use libfuzzer_sys::fuzz_target;
@@ -284,6 +285,7 @@ fn frames(mut stream: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn read_log_on(bytes: &[u8]) {
     let _ = NegotiateResponse::parse(bytes);
     let _ = parse_tree_connect(bytes);
+    let _ = parse_negotiated_again(bytes);
     if let Ok(setup) = parse_session_setup(bytes) {
         let _ = Logon::default().second_token(&bytes[setup.token], [1; 8], [2; 16], 3);
     }

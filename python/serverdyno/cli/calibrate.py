@@ -25,24 +25,22 @@ def calibrate(
     from serverdyno import suites  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.cli.progress import progress_for  # noqa: PLC0415
-    from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.fleet.placement import place  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.model import GeneratorPlan  # noqa: PLC0415
-    from serverdyno.runner.calibrate import Calibration, capacity_s  # noqa: PLC0415
+    from serverdyno.report.terms import terms_of  # noqa: PLC0415
+    from serverdyno.runner.calibrate import FILES, WEB, Calibration, Ruler, capacity_s  # noqa: PLC0415
     from serverdyno.units import format_count  # noqa: PLC0415
 
     chosen, generator = suites.load(suite), GeneratorPlan(threads=threads)
-    if chosen.protocol != "http":
-        raise UserError(
-            f"{suite} loads file servers, and there is no reference file server to measure the generator against yet",
-            hint="Its mixes say how busy the generator was, and are marked S where its CPU was used up.",
-        )
+    terms = terms_of(chosen.protocol)
+    ruler = Ruler(WEB if chosen.protocol == "http" else FILES)
     placement = place(generator)
     with progress_for(Console(stderr=True)) as progress:
-        ceilings = Calibration(chosen, mixes(chosen), generator, placement).measure(progress)
+        ceilings = Calibration(chosen, mixes(chosen), generator, placement).measure([ruler], progress)
     table = Table(
-        *("clients", "threads", "requests/s", "CPU us/request", "CPU share", "ceiling requests/s"),
+        *("clients", "threads", f"{terms.operations}/s", f"CPU us/{terms.operation}", "CPU share"),
+        f"ceiling {terms.operations}/s",
         box=None,
         header_style="bold",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -42,4 +43,5 @@ def report(
     asked = {"report.pdf": pdf, "report.md": markdown, "report.json": as_json}
     views = [name for name, wanted in asked.items() if wanted]
     if not carry_out.show_and_write(Experiment.open(experiment), views, beside):
-        raise UserError(f"{experiment} has no finished mix yet", hint="`dyno resume` goes on with it.")
+        again = f"dyno resume {shlex.quote(str(experiment))}"
+        raise UserError(f"{experiment} has no finished mix yet", hint=f"To go on with it: {again}")

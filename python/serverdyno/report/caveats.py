@@ -53,10 +53,15 @@ def _run_warnings(source: Source) -> list[str]:
         name = f"Run {key.number}, {key.configuration}"
         if note.get("state") == "failed":
             found.append(f"{name}, failed: {note.get('reason', 'no reason was noted')}.")
+        if crashes := note.get("crashes"):
+            count = wording.plural(len(crashes), "crash", "crashes")
+            found.append(
+                f"{name}: the server's log tells of {count} of its processes; the first: {crashes[0]}"
+            )
         served, answered = note.get("requests_by_server_count"), note.get("requests_answered")
         if served is None or answered is None:
             continue
-        most = answered + note.get("requests_failed", 0)
+        most = answered + (note.get("requests_failed") or 0)
         tolerance = COUNT_TOLERANCE * most
         if not answered - tolerance <= served <= most + tolerance:
             found.append(

@@ -11,6 +11,7 @@ from serverdyno.report import wording
 from serverdyno.report.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.results import ConfigurationResult, MixResult, OperationResult, Results
+from serverdyno.report.terms import WEB
 
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
 NAME, CLIENTS = Column("Configuration", numeric=False), Column("Clients")
@@ -126,10 +127,13 @@ def connections(results: Results, basis: str) -> Table:
         Column("Connect times"),
         *TIMES[1:],
     )
+    if results.terms is WEB:
+        counted = "Reconnects: made again, because the server had closed a kept-alive connection meanwhile."
+    else:
+        counted = "Clients log on before the mix, and are counted. Reconnects: sessions set up after one that was lost."
     notes = (
-        "Connections and reconnects: all repetitions together, ramps included. Reconnects: made again, because the "
-        "server had closed a kept-alive connection meanwhile. Connect times: from the moment the "
-        f"{results.terms.operation} was due until its connection stood, of those that ended in the windows.",
+        f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: from the "
+        f"moment the {results.terms.operation} was due until its connection stood, of those that ended in the windows.",
         TOO_FEW_SAMPLES,
     )
     return Table("connections", 0, "Connections", basis, columns, rows, notes, key_columns=2)

@@ -223,7 +223,7 @@ def _errors(results: Results) -> RawTable:
 
 def _ceilings(source: Source) -> RawTable:
     columns = tuple(field.name for field in fields(CeilingRecord))
-    rows = tuple(astuple(ceiling) for ceiling in source.ceilings)
+    rows = tuple((*astuple(ceiling)[:-1], " ".join(ceiling.configurations)) for ceiling in source.ceilings)
     return RawTable("ceilings", "One row a mix: the generator against the reference server", columns, rows)
 
 

@@ -50,7 +50,8 @@ class Cost:
 class Connections:
     """How a mix was connected, its repetitions together, ramps included; `connect`: those in the windows.
 
-    `reconnects`: connections that the server had closed meanwhile and that were made again.
+    `reconnects`: connections that the server had closed meanwhile and that were made again; of file servers,
+    sessions that were set up after one that was lost.
     """
 
     made: int

@@ -147,15 +147,16 @@ def _times(source: Source, results: Results, under: Lines) -> list[Section]:
 
 
 def _clients(source: Source, results: Results, line: str) -> list[Section]:
-    """Of web servers how clients connected, of file servers how each fared: there a client has one session."""
+    """How clients connected, and of file servers how each of them fared: there a client has one session."""
+    connections = Section("connections", "Connections", tables=(operations.connections(results, line),))
     if source.head.suite.protocol == "http":
-        return [Section("connections", "Connections", tables=(operations.connections(results, line),))]
+        return [connections]
     of_files = (
         clients.per_client_table(results, line),
         clients.saved_table(results, line),
         clients.calls_table(results, line),
     )
-    return [Section("clients", "Client by client", tables=of_files)]
+    return [Section("clients", "Client by client", tables=of_files), connections]
 
 
 def _trust(source: Source, results: Results, under: Lines) -> list[Section]:

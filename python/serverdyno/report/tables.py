@@ -401,14 +401,21 @@ def runs(source: Source, results: Results, basis: str) -> Table:
         Column("Repetition"),
         Column("Mixes finished"),
         Column("State", numeric=False),
-        Column("Answered", results.terms.operations),
-        Column("Failed", results.terms.operations),
-        Column("The server's count", results.terms.operations),
+        Column("Answered", "requests"),
+        Column("Failed", "requests"),
+        Column("The server's count", "requests"),
     )
-    notes = (
-        "Answered and failed: as the generator counted, ramps included. The server's count: from its access "
-        f"log or status page; {wording.NOTHING} where it keeps none.",
-    )
+    if results.terms is WEB:
+        notes = (
+            "Answered and failed: as the generator counted, ramps included. The server's count: from its access "
+            f"log or status page; {wording.NOTHING} where it keeps none.",
+        )
+    else:
+        notes = (
+            "Requests of the protocol, those of ramps and for workspaces included; what fails is an operation, not a "
+            "request, and stands under errors. The server's count: from its own counters; "
+            f"{wording.NOTHING} where it keeps none.",
+        )
     return Table("runs", 0, "Order of the runs", basis, columns, rows, notes)
 
 

@@ -7,54 +7,108 @@ machine is busy with something else, the generator's CPU time for an operation t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import psutil
 
 from serverdyno.errors import ServerError
 from serverdyno.fleet import local
-from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.placement import Placement
 from serverdyno.plan.model import GeneratorPlan, Mix, Suite
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import ceiling_record
-from serverdyno.runner.under_test import under_test
+from serverdyno.runner.under_test import load_file, opened, under_test
+from serverdyno.servers.reference import Reference
+from serverdyno.servers.reference_smb import ReferenceSmb, ReferenceSmbSettings
 from serverdyno.servers.running import running
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import CeilingRecord
 
 LENGTH_S, RAMP_S = 2.0, 0.4
 POINTS = 4
+WEB, FILES = Reference.name, ReferenceSmb.name
 MOST_THREADS, MOST_BODY_BYTES = 256, 2**30  # of the reference server
+MEMORY_SHARE = 0.5  # of what is free, for the workspaces that the reference server keeps
 # A slow page must be looked at for longer, a fast one need not be.
 DOCUMENT_LOOKS_S = (local.PREFLIGHT_S, 1.0, 5.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
+class Ruler:
+    """The reference server as the load of some configurations needs it: its settings, and theirs that it has, too.
+
+    `configurations`: whose ceiling it measures; none: everybody's.
+    """
+
+    server: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    configurations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
-    """What is measured against. `document_bytes`: the size of the one document of a `url` workload."""
+    """The load that is made, and on which CPUs."""
 
     suite: Suite
     mixes: Sequence[Mix]
     generator: GeneratorPlan
     placement: Placement
-    document_bytes: int | None = None
 
-    def measure(self, progress: Progress) -> list[CeilingRecord]:
-        """Two seconds at each of a few mixes, the largest among them. Raises ServerError."""
-        settings = {"threads": min(len(self.placement.server), MOST_THREADS)}
-        if self.document_bytes is not None:
-            settings["body_bytes"] = self.document_bytes
-        with running("reference", settings, cpus=self.placement.server) as reference:
-            target = open_target(reference.url)
-            task = local.Task(self.suite, target, self.generator, self.placement.generator, None)
-            return [self._point(mix, task, progress) for mix in calibration_mixes(self.mixes)]
+    def measure(self, rulers: Sequence[Ruler], progress: Progress) -> list[CeilingRecord]:
+        """Two seconds at each of a few mixes, the largest among them, against every ruler. Raises DynoError."""
+        return [record for ruler in rulers for record in self._against(ruler, progress)]
 
-    def _point(self, mix: Mix, task: local.Task, progress: Progress) -> CeilingRecord:
+    def _against(self, ruler: Ruler, progress: Progress) -> list[CeilingRecord]:
+        settings = ruler.settings | {"threads": min(len(self.placement.server), MOST_THREADS)}
+        with running(ruler.server, settings, cpus=self.placement.server) as reference:
+            target = opened(reference.access(), self.suite, None, ())
+            task = local.Task(
+                self.suite,
+                target,
+                self.generator,
+                self.placement.generator,
+                None,
+                load_file=load_file(self.suite),
+            )
+            return [self._point(mix, task, ruler, progress) for mix in calibration_mixes(self._bearable())]
+
+    def _bearable(self) -> Sequence[Mix]:
+        """The mixes for whose workspaces this machine has memory, where the reference server keeps them."""
+        if self.suite.protocol == "http":
+            return self.mixes
+        most = psutil.virtual_memory().available * MEMORY_SHARE / self.suite.files.workspace_bytes
+        return [mix for mix in self.mixes if mix.clients * mix.threads <= most] or self.mixes[:1]
+
+    def _point(self, mix: Mix, task: local.Task, ruler: Ruler, progress: Progress) -> CeilingRecord:
         progress.stage(
             f"generator's ceiling, {mix.clients} x {mix.threads} connections to the reference server"
         )
-        return ceiling_record(mix, local.run_mix(mix, task, seed=0, on_tick=lambda _: None))
+        result = local.run_mix(mix, task, seed=0, on_tick=lambda _: None)
+        return ceiling_record(mix, result, ruler.configurations)
+
+
+def rulers(head: ExperimentHead) -> list[Ruler]:
+    """What the configurations of an experiment are held against. Raises DynoError where one can't be asked.
+
+    Of web servers all meet the same; a `url` workload asks for one document, and the reference server has one of that
+    size. A file server decides what its clients have to do: whether they may cache, must sign or encrypt. So there is
+    a ruler for each set of those settings which the reference server has, too.
+    """
+    if head.suite.protocol == "http":
+        body_bytes = document_bytes(head)
+        return [Ruler(WEB, {} if body_bytes is None else {"body_bytes": body_bytes})]
+    alike: dict[str, Ruler] = {}
+    for configuration in head.configurations:
+        settings = {
+            name: value
+            for name, value in sorted(configuration.settings.items())
+            if name in ReferenceSmbSettings.model_fields
+        }
+        ruler = alike.setdefault(repr(settings), Ruler(FILES, settings))
+        alike[repr(settings)] = replace(ruler, configurations=(*ruler.configurations, configuration.name))
+    return list(alike.values())
 
 
 def document_bytes(head: ExperimentHead) -> int | None:
@@ -92,12 +146,19 @@ def calibration_mixes(mixes: Sequence[Mix]) -> list[Mix]:
     ]
 
 
-def ceiling_operations_s(ceilings: Sequence[CeilingRecord], mix: Mix, engine_threads: int) -> float | None:
+def ceiling_operations_s(
+    ceilings: Sequence[CeilingRecord], configuration: str, mix: Mix, engine_threads: int
+) -> float | None:
     """What the generator can make with the connections of `mix`, operations a second; None without ceilings.
 
-    Between two calibrated numbers of connections by straight line, beyond them as at the nearest.
+    Of those that stand for the configuration: between two calibrated numbers of connections by straight line, beyond
+    them as at the nearest.
     """
-    points = sorted((point.clients * point.threads, capacity_s(point, engine_threads)) for point in ceilings)
+    points = sorted(
+        (point.clients * point.threads, capacity_s(point, engine_threads))
+        for point in ceilings
+        if not point.configurations or configuration in point.configurations
+    )
     if not points:
         return None
     connections, capacities = zip(*points, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from serverdyno.errors import DynoError
 from serverdyno.fleet.placement import place
 from serverdyno.plan.model import Mix, RunKey
-from serverdyno.runner.calibrate import Calibration, document_bytes
+from serverdyno.runner.calibrate import Calibration, rulers
 from serverdyno.runner.disclose import disclose_host
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.run import Run
@@ -44,18 +44,12 @@ def disclose(experiment: Experiment, progress: Progress) -> None:
 
 
 def calibrate(experiment: Experiment, progress: Progress) -> None:
-    """Measures the generator's ceiling, unless an earlier part of the experiment has.
-
-    There is no reference file server yet: of file suites the ceiling stays unknown, every mix is marked so, and what
-    remains is the mark of a generator whose CPU time is used up.
-    """
-    head = experiment.head
-    if experiment.ceilings() or head.suite.protocol != "http":
+    """Measures the generator's ceiling, unless an earlier part of the experiment has."""
+    if experiment.ceilings():
         return
-    calibration = Calibration(
-        head.suite, head.mixes, head.plan.generator, place(head.plan.generator), document_bytes(head)
-    )
-    experiment.write_ceilings(calibration.measure(progress))
+    head = experiment.head
+    calibration = Calibration(head.suite, head.mixes, head.plan.generator, place(head.plan.generator))
+    experiment.write_ceilings(calibration.measure(rulers(head), progress))
 
 
 def run_all(experiment: Experiment, progress: Progress) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,7 +82,10 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: Surroundings) -> 
         by_operation=[OperationRow(**row) for row in result["by_operation"]],
         by_client=[ClientRow(**row) for row in result["by_client"]],
         by_second=[SecondRow(**row) for row in result["by_second"]],
-        errors=[ErrorRow(**row) for row in result["errors"]],
+        errors=[
+            ErrorRow(row["side"], row["fault"], row["count"], row["in_window"], row["example"])
+            for row in result["errors"]
+        ],
         calls=[CallRow(**row) for row in result["calls"]],
         requests=[RequestRow(**row) for row in result["requests"]],
         syncs_known=seen.syncs is not None,
@@ -90,8 +93,8 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: Surroundings) -> 
     )
 
 
-def ceiling_record(mix: Mix, result: MixResult) -> CeilingRecord:
-    """What the generator did against the reference server."""
+def ceiling_record(mix: Mix, result: MixResult, configurations: Sequence[str] = ()) -> CeilingRecord:
+    """What the generator did against the reference server, for those configurations (none: for all)."""
     return CeilingRecord(
         mix=mix.index,
         clients=mix.clients,
@@ -103,4 +106,5 @@ def ceiling_record(mix: Mix, result: MixResult) -> CeilingRecord:
         errors=sum(error["count"] for error in result["errors"]),
         generator_cpu_user_s=result["generator"]["cpu_user_s"],
         generator_cpu_system_s=result["generator"]["cpu_system_s"],
+        configurations=list(configurations),
     )

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Requests:
-    """Requests that were made, to be held against the server's own count."""
+    """Requests that were made, to be held against the server's own count. `failed`: None of file servers, where what
+    fails is an operation, and the requests that it came to are among those that were answered.
+    """
 
     answered: int = 0
-    failed: int = 0
+    failed: int | None = 0
 
     def add(self, result: MixResult) -> None:
         """Counts all of one mix, ramps included; a request that was sent again on a new connection once.
@@ -36,9 +38,10 @@ class Requests:
         """
         if result["protocol_requests"] is not None:
             self.answered += result["protocol_requests"]
+            self.failed = None
             return
         self.answered += result["operations_total"]
-        self.failed += sum(error["count"] for error in result["errors"])
+        self.failed = (self.failed or 0) + sum(error["count"] for error in result["errors"])
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ class Run:
 
     def _ceiling(self, mix: Mix) -> float | None:
         threads = self.experiment.head.plan.generator.threads
-        return ceiling_operations_s(self.experiment.ceilings(), mix, threads)
+        return ceiling_operations_s(self.experiment.ceilings(), self.key.configuration, mix, threads)
 
     def _note(self, server: ServerDriver, served_before: int | None, durability: Durability) -> None:
         """The counts are of one start of the server: after a resume, of the mixes from `from_mix` on."""
@@ -106,6 +109,7 @@ class Run:
                 "requests_answered": self.requests.answered,
                 "requests_failed": self.requests.failed,
                 "requests_by_server_count": counted,
+                "crashes": server.crashes(),
                 **durability.note(),
             },
         )

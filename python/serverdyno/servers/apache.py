@@ -7,6 +7,7 @@ ended for being idle, so that no mix pays for forks.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -88,6 +89,7 @@ class Apache(WebServer[ApacheSettings]):
     summary: ClassVar[str] = "Apache httpd 2.4 (prefork, worker or event)"
     debian_package: ClassVar[str | None] = "apache2"
     settings_type: ClassVar[type[Settings]] = ApacheSettings
+    crash_words: ClassVar[re.Pattern[str] | None] = re.compile("exit signal")
 
     @staticmethod
     def installed() -> Installed | None:

@@ -92,6 +92,11 @@ class ServerDriver(Protocol):
     def check(self) -> None:
         """Raises ServerError where it has ended since `ready`. A server that the user runs is not known to end."""
 
+    def crashes(self) -> list[str]:
+        """What its own log says of processes of it that crashed since its start, a line each; none where there is
+        no log to look at.
+        """
+
     def describe(self) -> Description:
         """After `prepare`."""
 

@@ -129,6 +129,10 @@ class External:
         """Not known."""
         return []
 
+    def crashes(self) -> list[str]:
+        """Its log is not ours to look at."""
+        return []
+
     def requests_served(self) -> int | None:
         """Not known."""
         return None

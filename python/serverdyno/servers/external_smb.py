@@ -152,6 +152,10 @@ class ExternalSmb:
         """Not known."""
         return []
 
+    def crashes(self) -> list[str]:
+        """Its log is not ours to look at."""
+        return []
+
     def requests_served(self) -> int | None:
         """Not known."""
         return None

@@ -23,7 +23,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers.base import Access, Description, Installed, Settings
-from serverdyno.servers.process import ServerProcess
+from serverdyno.servers.process import LOG_NAME, ServerProcess
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.surroundings import Surroundings
 
@@ -98,6 +98,7 @@ class LocalServer(ABC, Generic[SettingsT]):
     summary: ClassVar[str]
     debian_package: ClassVar[str | None]
     settings_type: ClassVar[type[Settings]]
+    crash_words: ClassVar[re.Pattern[str] | None] = None  # of its log, where one of its processes crashed
 
     def __init__(
         self,
@@ -278,6 +279,15 @@ class LocalServer(ABC, Generic[SettingsT]):
                 f"{self.name} ended under load.\n{process.failure(self.directory / ERROR_LOG)}",
                 hint="The message above is the server's own; `dyno resume` tries the run again.",
             )
+
+    def crashes(self) -> list[str]:
+        """See `base.ServerDriver`."""
+        found: list[str] = []
+        for path in (self.directory / ERROR_LOG, self.directory / LOG_NAME):
+            if self.crash_words is not None and path.exists():
+                with path.open(errors="replace") as log:
+                    found += (line.strip() for line in log if self.crash_words.search(line))
+        return found
 
     def _require_process(self) -> ServerProcess:
         if self.process is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from pydantic import Field
@@ -60,6 +61,7 @@ class Nginx(WebServer[NginxSettings]):
     summary: ClassVar[str] = "nginx"
     debian_package: ClassVar[str | None] = "nginx-light"
     settings_type: ClassVar[type[Settings]] = NginxSettings
+    crash_words: ClassVar[re.Pattern[str] | None] = re.compile("exited on signal")
 
     @staticmethod
     def installed() -> Installed | None:

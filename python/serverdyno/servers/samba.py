@@ -54,6 +54,7 @@ class Samba(LocalServer[SambaSettings]):
     summary: ClassVar[str] = "Samba smbd: SMB 2 and 3 file server"
     debian_package: ClassVar[str | None] = "samba"
     settings_type: ClassVar[type[Settings]] = SambaSettings
+    crash_words: ClassVar[re.Pattern[str] | None] = re.compile("INTERNAL ERROR:")
 
     def __init__(
         self,

@@ -136,7 +136,10 @@ class MixRecord:
 
 @dataclass(frozen=True, slots=True)
 class CeilingRecord:
-    """What the generator could do on this machine with the load of one mix, against the reference server."""
+    """What the generator could do on this machine with the load of one mix, against the reference server.
+
+    `configurations`: for which of the experiment's; none: for all.
+    """
 
     mix: int
     clients: int
@@ -148,3 +151,4 @@ class CeilingRecord:
     errors: int
     generator_cpu_user_s: float
     generator_cpu_system_s: float
+    configurations: list[str] = field(default_factory=list)
