@@ -336,7 +336,7 @@ def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None
     [error] = kept.errors
     assert (error.side, error.fault, error.count, error.example) == (
         "server",
-        "status",
+        "error_status",
         told["count"],
         told["example"],
     )
