@@ -7,9 +7,8 @@ use crate::start::Start;
 use crate::tally::{Live, MixTally, Tally};
 use crate::web::WebReady;
 use dyno_measure::{monotonic_ns, thread_cpu, NS_PER_S};
-use dyno_reactor::{Dialer, Executor};
+use dyno_reactor::{pin_to, Dialer, Executor};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
-use rustix::thread::{sched_setaffinity, CpuSet};
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -314,9 +313,7 @@ fn pin(shared: &Shared, number: usize) -> Result<(), LoadError> {
     if cpus.is_empty() {
         return Ok(());
     }
-    let mut set = CpuSet::new();
-    set.set(cpus[number % cpus.len()]);
-    Ok(sched_setaffinity(None, &set)?)
+    Ok(pin_to(cpus[number % cpus.len()])?)
 }
 
 /// From the first client's preparation to the last one's leaving.

@@ -1,6 +1,6 @@
 //! The reference server on threads of this process.
 
-use dyno_reference::{Documents, Options, Server};
+use dyno_reference::http::{Documents, Options, Server};
 use dyno_workload::Tree;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -47,7 +47,7 @@ impl ReferenceServer {
         let fault = fault
             .map(str::parse)
             .transpose()
-            .map_err(|error: dyno_reference::UnknownFault| PyValueError::new_err(error.to_string()))?;
+            .map_err(|error: dyno_reference::http::UnknownFault| PyValueError::new_err(error.to_string()))?;
         let options = Options {
             bind: SocketAddr::new(bind, port),
             threads,
@@ -82,5 +82,5 @@ impl ReferenceServer {
 /// Names and meanings of the faults that the reference server can commit.
 #[pyfunction]
 pub fn reference_faults() -> Vec<(&'static str, &'static str)> {
-    dyno_reference::faults().to_vec()
+    dyno_reference::http::faults().to_vec()
 }

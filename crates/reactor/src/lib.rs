@@ -10,6 +10,8 @@
 pub mod destination;
 mod executor;
 mod socket;
+mod thread;
 
 pub use executor::Executor;
 pub use socket::{Dialer, Idle, Listener, Socket};
+pub use thread::pin_to;

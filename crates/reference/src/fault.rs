@@ -1,11 +1,10 @@
-//! The names of what the server can be told to do wrong, and what each means.
+//! Names for what a server can be told to do wrong: a list of them becomes a type that is parsed from its name.
 //!
-//! Not for: doing it (`misbehaviour.rs`). A fault strikes every GET of a document; HEAD, extra documents and the count
-//! of requests are answered as ever.
+//! Not for: the lists (`http/fault.rs`, `smb/fault.rs`), and doing it.
 
-use std::str::FromStr;
-
-macro_rules! kinds {
+/// Makes `Kind`, `Fault`, `UnknownFault` and `faults()` of `Variant "name" "what it means"` for each fault. A number in a
+/// name is an example: another can be put in its place.
+macro_rules! faults {
     ($($variant:ident $name:literal $words:literal)*) => {
         /// What goes wrong.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,66 +12,44 @@ macro_rules! kinds {
 
         const KINDS: &[Kind] = &[$(Kind::$variant),*];
         const FAULTS: &[(&str, &str)] = &[$(($name, $words)),*];
+
+        /// Names and meanings of all faults; each name can be parsed as it stands, and another number put in its place.
+        #[must_use]
+        pub fn faults() -> &'static [(&'static str, &'static str)] {
+            FAULTS
+        }
+
+        /// Something that the server does wrong, or at least in an unusual way.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct Fault {
+            pub(crate) kind: Kind,
+            /// The number in the name; 1 where the name has none.
+            pub(crate) value: u32,
+        }
+
+        /// A name that stands for no fault.
+        #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+        #[error("there is no fault {0:?}; there are: {names}", names = names())]
+        pub struct UnknownFault(String);
+
+        fn names() -> String {
+            FAULTS.iter().map(|fault| fault.0).collect::<Vec<_>>().join(" ")
+        }
+
+        impl std::str::FromStr for Fault {
+            type Err = UnknownFault;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let named = FAULTS.iter().zip(KINDS).find_map(|((example, _), kind)| {
+                    let value = crate::fault::value_in(text, example)?;
+                    Some(Self { kind: *kind, value })
+                });
+                named.ok_or_else(|| UnknownFault(text.to_owned()))
+            }
+        }
     };
 }
-
-kinds! {
-    Delay "delay=5ms" "waits so long before each answer"
-    Stall "stall" "reads the request and never answers"
-    EndlessHead "endless-head" "header fields without end"
-    HugeHead "huge-head" "a head of a mebibyte, otherwise right"
-    ShortBody "short-body" "declares one byte more than it sends, and closes"
-    LongBody "long-body" "sends more than it declares"
-    BadChunk "bad-chunk" "a chunk size in the middle of the body that is no number"
-    EndlessChunks "endless-chunks" "chunks without end"
-    EarlyClose "early-close" "closes in the middle of the head"
-    CloseAtOnce "close-at-once" "closes each connection once accepted; a reset where the request was there already"
-    Reset "reset" "resets the connection instead of answering"
-    Garbage "garbage" "random bytes instead of an answer, then closes"
-    WrongContent "wrong-content" "one byte of the body differs"
-    WrongLength "wrong-length" "a body that is one byte longer than the document, rightly declared"
-    Status500 "status-500" "an internal server error"
-    CloseIdle "close-idle=2" "closes a kept-alive connection after so many answers without having said so"
-    Chunked "chunked" "right, in the chunked coding (until close for HTTP/1.0)"
-    CloseDelimited "close-delimited" "right, but of undeclared length: the body ends where the connection does"
-    SlowDrip "slow-drip=100" "right, but so many bytes at a time, with a millisecond between them"
-    Interim "interim" "right, after a 103 Early Hints (for HTTP/1.1)"
-}
-
-/// Names and meanings of all faults; each name can be parsed as it stands, and another number put in its place.
-#[must_use]
-pub fn faults() -> &'static [(&'static str, &'static str)] {
-    FAULTS
-}
-
-/// Something that the server does wrong, or at least in an unusual way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
-    pub(crate) kind: Kind,
-    /// The number in the name; 1 where the name has none.
-    pub(crate) value: u32,
-}
-
-/// A name that stands for no fault.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no fault {0:?}; there are: {names}", names = names())]
-pub struct UnknownFault(String);
-
-fn names() -> String {
-    FAULTS.iter().map(|fault| fault.0).collect::<Vec<_>>().join(" ")
-}
-
-impl FromStr for Fault {
-    type Err = UnknownFault;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = FAULTS.iter().zip(KINDS).find_map(|((example, _), kind)| {
-            let value = value_in(text, example)?;
-            Some(Self { kind: *kind, value })
-        });
-        named.ok_or_else(|| UnknownFault(text.to_owned()))
-    }
-}
+pub(crate) use faults;
 
 /// The number in `text`, if but for it `text` is `example`; zero is none.
 pub(crate) fn value_in(text: &str, example: &str) -> Option<u32> {
@@ -82,44 +59,4 @@ pub(crate) fn value_in(text: &str, example: &str) -> Option<u32> {
     let unit = example_value.trim_start_matches(|character: char| character.is_ascii_digit());
     let value = text.strip_prefix(name)?.strip_prefix('=')?.strip_suffix(unit)?;
     value.parse().ok().filter(|value| *value > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_listed_name_stands_for_its_own_fault() {
-        for ((name, _), kind) in FAULTS.iter().zip(KINDS) {
-            assert_eq!(name.parse::<Fault>().expect("a listed name").kind, *kind);
-        }
-    }
-
-    #[test]
-    fn a_number_can_be_chosen_where_the_listed_name_has_one() {
-        let value = |text: &str| text.parse::<Fault>().ok().map(|fault| (fault.kind, fault.value));
-        assert_eq!(value("delay=250ms"), Some((Kind::Delay, 250)));
-        assert_eq!(value("close-idle=7"), Some((Kind::CloseIdle, 7)));
-        for wrong in [
-            "delay",
-            "delay=5",
-            "delay=ms",
-            "delay=0ms",
-            "slow-drip=0",
-            "stall=1",
-            "slow-drip=-1",
-            "",
-        ] {
-            assert_eq!(value(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_name_is_answered_with_all_that_there_are() {
-        let error = "sulk".parse::<Fault>().expect_err("no such fault").to_string();
-        assert!(
-            error.contains("sulk") && error.contains("endless-chunks"),
-            "{error}"
-        );
-    }
 }

@@ -1,23 +1,9 @@
-//! The reference HTTP/1.0 and 1.1 server: the ruler against which the generator's own ceiling is measured, and the
-//! web server where no other is installed. The reference file server is in `smb`.
+//! Servers of our own, in memory: one for HTTP and one for SMB. Each is the ruler against which the generator's own ceiling
+//! is measured, the server where no other is installed, and a source of named misbehaviour for tests.
 //!
-//! It answers GET and HEAD from memory. Each thread has a listener, an event loop and a counter of its own. A request
-//! on a kept-alive connection costs one `recv`, one `sendmsg`, no allocation and no change to the epoll set. On
-//! request it commits a named fault, so that a generator's accounting of errors can be put to the test.
-//!
-//! Not for: files on disk (it opens none, so no path can lead out of a root), request bodies, TLS, conditional and
-//! range requests, or serving anybody but a load generator and its tests.
+//! Not for: serving anybody but a load generator and its tests.
 
-mod connection;
-mod documents;
+mod common;
 mod fault;
-mod misbehaviour;
-mod opening;
-mod request;
-mod server;
+pub mod http;
 pub mod smb;
-mod worker;
-
-pub use documents::{Documents, REQUEST_COUNT_PATH};
-pub use fault::{faults, Fault, UnknownFault};
-pub use server::{Options, Server};

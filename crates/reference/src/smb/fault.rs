@@ -3,20 +3,9 @@
 //! Not for: doing it (`misbehaviour.rs`). Unless it says otherwise, a fault strikes every answer to a request about
 //! files, from CREATE on; log-on and share are as ever, so that a client gets there.
 
-use std::str::FromStr;
+use crate::fault::faults;
 
-macro_rules! kinds {
-    ($($variant:ident $name:literal $words:literal)*) => {
-        /// What goes wrong.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Kind { $(#[doc = $words] $variant),* }
-
-        const KINDS: &[Kind] = &[$(Kind::$variant),*];
-        const FAULTS: &[(&str, &str)] = &[$(($name, $words)),*];
-    };
-}
-
-kinds! {
+faults! {
     Delay "delay=5ms" "waits so long before each message that it sends"
     Stall "stall" "takes requests and never answers"
     Pending "pending" "says once that the request goes on, and never more"
@@ -36,41 +25,6 @@ kinds! {
     WrongContent "wrong-content" "one bit of what was read differs"
     LostWrites "lost-writes" "takes what is written and keeps none of it (the file's end is right)"
     NoBreaks "no-breaks" "never takes back an oplock or a lease: others open and write behind the holder's back"
-}
-
-/// Names and meanings of all faults; each name can be parsed as it stands, and another number put in its place.
-#[must_use]
-pub fn faults() -> &'static [(&'static str, &'static str)] {
-    FAULTS
-}
-
-/// Something that the server does wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
-    pub(crate) kind: Kind,
-    /// The number in the name, ms; 1 where the name has none.
-    pub(crate) value: u32,
-}
-
-/// A name that stands for no fault.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no fault {0:?}; there are: {names}", names = names())]
-pub struct UnknownFault(String);
-
-fn names() -> String {
-    FAULTS.iter().map(|fault| fault.0).collect::<Vec<_>>().join(" ")
-}
-
-impl FromStr for Fault {
-    type Err = UnknownFault;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = FAULTS.iter().zip(KINDS).find_map(|((example, _), kind)| {
-            let value = crate::fault::value_in(text, example)?;
-            Some(Self { kind: *kind, value })
-        });
-        named.ok_or_else(|| UnknownFault(text.to_owned()))
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use super::bytes::{length, Put};
 use super::fault::{Fault, Kind};
 use super::message::{flag, FRAME_BYTES, HEADER_BYTES};
-use crate::documents::incompressible;
+use crate::common::incompressible;
 
 const PENDINGS: usize = 100;
 const GARBAGE_BYTES: usize = 1024;

@@ -3,7 +3,7 @@
 use super::host::Host;
 use super::options::Options;
 use super::worker::Worker;
-use crate::server::pin_to;
+use dyno_reactor::pin_to;
 use rustix::fd::OwnedFd;
 use rustix::net::{bind, getsockname, listen, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
 use std::io;

@@ -2,7 +2,7 @@
 //!
 //! Not for: what is at the path (`documents.rs`). Percent-encoding is not decoded: no document has such a path.
 
-use crate::opening::{Persistence, Status};
+use super::opening::{Persistence, Status};
 use httparse::{Error, Header};
 use std::mem::MaybeUninit;
 

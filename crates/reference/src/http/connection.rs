@@ -2,12 +2,12 @@
 //!
 //! Not for: wrong answers (`misbehaviour.rs`).
 
-use crate::documents::{Document, Resource};
-use crate::fault::Kind;
-use crate::misbehaviour::misbehave;
-use crate::opening::{Persistence, Status};
-use crate::request::{parse, Ask, Parsed};
-use crate::worker::Worker;
+use super::documents::{Document, Resource};
+use super::fault::Kind;
+use super::misbehaviour::misbehave;
+use super::opening::{Persistence, Status};
+use super::request::{parse, Ask, Parsed};
+use super::worker::Worker;
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use dyno_reactor::Socket;
 use std::cell::Cell;

@@ -1,10 +1,10 @@
 //! What one thread of the server keeps for all its connections, and its two standing tasks: accept, keep time.
 
-use crate::connection::serve;
-use crate::documents::Site;
-use crate::fault::Fault;
-use crate::opening::{Openings, Persistence, Status};
-use crate::request::MAX_HEAD_BYTES;
+use super::connection::serve;
+use super::documents::Site;
+use super::fault::Fault;
+use super::opening::{Openings, Persistence, Status};
+use super::request::MAX_HEAD_BYTES;
 use dyno_measure::{monotonic_ns, NS_PER_S};
 use dyno_reactor::{Executor, Listener};
 use std::cell::{Cell, RefCell};

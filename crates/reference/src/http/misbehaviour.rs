@@ -2,11 +2,12 @@
 //!
 //! Not for speed: these answers are put together when they are asked for.
 
-use crate::connection::Connection;
-use crate::documents::{incompressible, Document};
-use crate::fault::{Fault, Kind};
-use crate::opening::{Persistence, Status};
-use crate::request::Ask;
+use super::connection::Connection;
+use super::documents::Document;
+use super::fault::{Fault, Kind};
+use super::opening::{Persistence, Status};
+use super::request::Ask;
+use crate::common::incompressible;
 use dyno_measure::{monotonic_ns, Failure, Fault as Outcome};
 
 const ENDLESS_BYTES: usize = 64 << 20;

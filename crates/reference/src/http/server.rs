@@ -1,10 +1,9 @@
 //! Starting and stopping: one thread a CPU, each with a listener and an event loop of its own.
 
-use crate::documents::{Documents, Site};
-use crate::fault::Fault;
-use crate::worker::{accept_connections, keep_time, Shared, Worker};
-use dyno_reactor::{Executor, Listener};
-use rustix::thread::{sched_setaffinity, CpuSet};
+use super::documents::{Documents, Site};
+use super::fault::Fault;
+use super::worker::{accept_connections, keep_time, Shared, Worker};
+use dyno_reactor::{pin_to, Executor, Listener};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -173,16 +172,4 @@ impl Thread {
         let ended = executor.run(|| shared.stopping.load(Ordering::Relaxed));
         ended.expect("waiting on a valid epoll instance does not fail");
     }
-}
-
-pub(crate) fn pin_to(cpu: usize) -> io::Result<()> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("there is no CPU {cpu}"),
-        ));
-    }
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu);
-    Ok(sched_setaffinity(None, &cpus)?)
 }

@@ -2,10 +2,9 @@
 //!
 //! Not for: the beginning of a head, which depends on the second and on the connection (`opening.rs`).
 
-use crate::opening::Status;
+use super::opening::Status;
+use crate::common::incompressible;
 use dyno_workload::Tree;
-use rand_xoshiro::rand_core::{RngCore, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -141,11 +140,4 @@ fn content_type(path: &str) -> &'static str {
         Some((_, "htm" | "html")) => HTML,
         _ => BYTES,
     }
-}
-
-/// The same bytes for the same length, on every machine.
-pub(crate) fn incompressible(length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    Xoshiro256PlusPlus::seed_from_u64(0).fill_bytes(&mut bytes);
-    bytes
 }

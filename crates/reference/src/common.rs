@@ -1,0 +1,11 @@
+//! What both servers have, and is neither's protocol.
+
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// The same bytes for the same length, on every machine.
+pub(crate) fn incompressible(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    Xoshiro256PlusPlus::seed_from_u64(0).fill_bytes(&mut bytes);
+    bytes
+}
