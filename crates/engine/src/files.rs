@@ -364,6 +364,7 @@ impl Drop for Life {
             };
         }
         files.protocol_requests = self.client.protocol_requests();
+        files.sessions = self.client.sessions().iter().map(|kind| (*kind, 1)).collect();
         // Borrowed only where this thread is panicking.
         if let Ok(mut tally) = self.bench.tally.try_borrow_mut() {
             tally.add_files(&files);
@@ -394,9 +395,9 @@ impl Figures {
         FilesTally {
             passes: self.passes - before.passes,
             bytes_checked: self.checked_bytes - before.checked_bytes,
-            protocol_requests: 0,
             calls,
             requests: requests.collect(),
+            ..FilesTally::default()
         }
     }
 }

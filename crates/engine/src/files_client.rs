@@ -3,6 +3,7 @@
 
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
+use crate::tally::SessionKind;
 use dyno_files::{
     Access, Ask, Cache, Call, Calls, Counted, Disposition, FileClient, Files, Handle, Open, Reply, Traffic,
 };
@@ -11,6 +12,9 @@ use dyno_reactor::Executor;
 use dyno_smb::Session;
 use dyno_workload::{content_of, FileAction, FileCatalogue, Intent, Ledger, Op, PathId, Presence, Slot};
 use std::collections::BTreeMap;
+
+/// Kinds of session that are told of one client: a server that agrees to something else each time has no end of them.
+const MOST_KINDS: usize = 8;
 
 /// A session with or without the client cache.
 #[derive(Debug)]
@@ -105,6 +109,8 @@ pub(crate) struct FilesClient {
     timeout_ns: u64,
     checked_bytes: u64,
     reconnects: u64,
+    /// What its sessions came to.
+    sessions: Vec<SessionKind>,
     /// The session is gone: the next operation makes another.
     lost: bool,
 }
@@ -128,6 +134,7 @@ impl FilesClient {
             timeout_ns,
             checked_bytes: 0,
             reconnects: 0,
+            sessions: Vec::new(),
             lost: false,
         }
     }
@@ -151,6 +158,12 @@ impl FilesClient {
     pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
         self.client.connect().await?;
         self.reconnects += u64::from(std::mem::take(&mut self.lost));
+        if let Some(agreed) = self.client.counted().inner().agreed() {
+            let kind = SessionKind::from(agreed);
+            if self.sessions.len() < MOST_KINDS && !self.sessions.contains(&kind) {
+                self.sessions.push(kind);
+            }
+        }
         Ok(())
     }
 
@@ -227,6 +240,11 @@ impl FilesClient {
     /// Sessions set up after one that was lost.
     pub(crate) fn reconnects(&self) -> u64 {
         self.reconnects
+    }
+
+    /// What its sessions came to, also where they are over.
+    pub(crate) fn sessions(&self) -> &[SessionKind] {
+        &self.sessions
     }
 
     pub(crate) fn checked_bytes(&self) -> u64 {

@@ -20,5 +20,7 @@ pub use files::{FilesWork, FilesWorkload, Workspaces};
 pub use load::{Load, LoadError, Snapshot};
 pub use mix::{Mix, Work};
 pub use protocol::{Performed, Protocol};
-pub use tally::{ClassTally, ClientTally, FaultTally, FilesTally, GeneratorTally, MixTally, SecondTally};
+pub use tally::{
+    ClassTally, ClientTally, FaultTally, FilesTally, GeneratorTally, MixTally, SecondTally, SessionKind,
+};
 pub use web::{WebWork, WebWorkload};

@@ -6,6 +6,7 @@
 use crate::protocol::Performed;
 use dyno_files::Calls;
 use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
+use dyno_smb::{Agreed, Cipher, SigningAlgorithm};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -83,6 +84,39 @@ pub struct GeneratorTally {
     pub source_addresses: u32,
 }
 
+/// What a session came to, as far as it decides what its figures mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SessionKind {
+    /// "3.1.1".
+    pub dialect: &'static str,
+    /// How every message is signed; None where they aren't, also because they are encrypted instead.
+    pub signing: Option<&'static str>,
+    /// How every message is encrypted.
+    pub encryption: Option<&'static str>,
+    /// Of a guest or nobody.
+    pub guest: bool,
+    /// The most that one read has.
+    pub max_read_bytes: u32,
+    /// The most that one write has.
+    pub max_write_bytes: u32,
+    /// The server gives leases.
+    pub leases: bool,
+}
+
+impl From<&Agreed> for SessionKind {
+    fn from(agreed: &Agreed) -> Self {
+        Self {
+            dialect: agreed.dialect.name(),
+            signing: agreed.signing.map(SigningAlgorithm::name),
+            encryption: agreed.cipher.map(Cipher::name),
+            guest: agreed.guest,
+            max_read_bytes: agreed.max_read_bytes,
+            max_write_bytes: agreed.max_write_bytes,
+            leases: agreed.leases,
+        }
+    }
+}
+
 /// What only work on files has.
 #[derive(Debug, Clone, Default)]
 pub struct FilesTally {
@@ -96,6 +130,8 @@ pub struct FilesTally {
     pub requests: BTreeMap<&'static str, u64>,
     /// All requests of all sessions, those that made and removed workspaces too: what the server should have counted.
     pub protocol_requests: u64,
+    /// Clients that had a session of each kind: of two, where one that was set up anew came to something else.
+    pub sessions: BTreeMap<SessionKind, u64>,
 }
 
 impl FilesTally {
@@ -108,6 +144,9 @@ impl FilesTally {
         }
         for (name, count) in &other.requests {
             *self.requests.entry(name).or_default() += count;
+        }
+        for (kind, clients) in &other.sessions {
+            *self.sessions.entry(*kind).or_default() += clients;
         }
     }
 }

@@ -21,6 +21,7 @@ mod options;
 mod pages;
 mod paths;
 mod read_ahead;
+mod stream;
 mod tables;
 mod write_behind;
 
@@ -132,6 +133,9 @@ impl<C: FileClient> Cache<C> {
     }
 
     async fn carry_out(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Trouble> {
+        if !self.goes_along(call) {
+            self.land().await?;
+        }
         self.catch_up().await?;
         if !matches!(call, Call::Close { .. }) {
             if let Some(failure) = self.stray.take() {
@@ -184,6 +188,7 @@ impl<C: FileClient> Cache<C> {
 
     /// Writes back and closes everything that is kept; gives the first failure.
     async fn give_back(&mut self) -> Result<(), Trouble> {
+        self.land().await?;
         self.settle().await?;
         for file in self.tables.pages.dirty_files() {
             self.write_back(file).await?;
@@ -211,6 +216,7 @@ impl<C: FileClient> Files for Cache<C> {
     }
 
     async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
+        self.land().await.map_err(Trouble::failure)?;
         loop {
             self.settle().await.map_err(Trouble::failure)?;
             self.scavenge().await.map_err(Trouble::failure)?;

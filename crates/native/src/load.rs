@@ -1,8 +1,8 @@
 //! A mix under way, and what it counted.
 
 use crate::mix::MixSpec;
-use dyno_engine::{LoadError, MixTally};
-use dyno_files::CallKind;
+use dyno_engine::{LoadError, Mix, MixTally, Work};
+use dyno_files::{Asking, CacheOptions, CallKind, Redirector};
 use dyno_measure::NS_PER_S;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -119,6 +119,8 @@ fn result<'py>(py: Python<'py>, load: &dyno_engine::Load, tally: &MixTally) -> P
     result.set_item("protocol_requests", files.map(|files| files.protocol_requests))?;
     result.set_item("calls", calls(py, tally)?)?;
     result.set_item("requests", requests(py, tally)?)?;
+    result.set_item("sessions", sessions(py, tally)?)?;
+    result.set_item("client_cache", client_cache(py, mix)?)?;
     let generator = PyDict::new(py);
     generator.set_item("cpu_user_s", tally.generator.cpu.user_s)?;
     generator.set_item("cpu_system_s", tally.generator.cpu.system_s)?;
@@ -207,6 +209,53 @@ fn requests<'py>(py: Python<'py>, tally: &MixTally) -> PyResult<Bound<'py, PyLis
         rows.append(row)?;
     }
     Ok(rows)
+}
+
+fn sessions<'py>(py: Python<'py>, tally: &MixTally) -> PyResult<Bound<'py, PyList>> {
+    let rows = PyList::empty(py);
+    for (kind, clients) in tally.files.iter().flat_map(|files| &files.sessions) {
+        let row = PyDict::new(py);
+        row.set_item("dialect", kind.dialect)?;
+        row.set_item("signing", kind.signing)?;
+        row.set_item("encryption", kind.encryption)?;
+        row.set_item("guest", kind.guest)?;
+        row.set_item("max_read_bytes", kind.max_read_bytes)?;
+        row.set_item("max_write_bytes", kind.max_write_bytes)?;
+        row.set_item("leases", kind.leases)?;
+        row.set_item("clients", clients)?;
+        rows.append(row)?;
+    }
+    Ok(rows)
+}
+
+/// As the clients really had it; None where every operation went through.
+fn client_cache<'py>(py: Python<'py>, mix: &Mix) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let Work::Files(work) = &mix.work else {
+        return Ok(None);
+    };
+    let Some(options) = &work.cache else {
+        return Ok(None);
+    };
+    let cache = PyDict::new(py);
+    let asks_for = match options.asking {
+        Asking::Nothing => None,
+        Asking::Oplock(_) => Some("oplocks"),
+        Asking::Lease(_) => Some("leases"),
+    };
+    let redirector = match options.redirector {
+        Redirector::Xp => "xp",
+        Redirector::Plain => "plain",
+    };
+    cache.set_item("asks_for", asks_for)?;
+    cache.set_item("redirector", redirector)?;
+    cache.set_item("most_bytes", options.most_bytes.max(CacheOptions::LEAST_BYTES))?;
+    cache.set_item("page_bytes", CacheOptions::PAGE_BYTES)?;
+    cache.set_item("read_run_bytes", options.read_run_bytes)?;
+    cache.set_item("write_run_bytes", options.write_run_bytes)?;
+    cache.set_item("read_ahead_bytes", options.read_ahead_bytes)?;
+    cache.set_item("most_deferred", options.most_deferred)?;
+    cache.set_item("deferred_age_s", seconds(options.deferred_age_ns))?;
+    Ok(Some(cache))
 }
 
 fn errors<'py>(py: Python<'py>, tally: &MixTally) -> PyResult<Bound<'py, PyList>> {

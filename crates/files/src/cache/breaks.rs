@@ -19,6 +19,7 @@ impl<C: FileClient> Cache<C> {
     /// Obeys one break. A failure of a call on the way is kept for the file's next call: the server is answered all the
     /// same, because another client stands still until then.
     pub(super) async fn obey(&mut self, broken: Break) -> Result<(), Trouble> {
+        self.land().await?;
         let Some(id) = self.concerned(broken.whom) else {
             return Ok(());
         };

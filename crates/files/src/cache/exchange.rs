@@ -18,8 +18,17 @@ use std::collections::{HashMap, VecDeque};
 /// A server has no more reason than this to send breaks before they are answered: one a handle, and a client has fewer.
 pub(super) const MOST_BREAKS: usize = 4096;
 /// Page transfers of one file under way at once.
-const MOST_TRANSFERS: u32 = 16;
+pub(super) const MOST_TRANSFERS: u32 = 16;
 const SPARE_BUFFERS: usize = 4;
+
+/// Who wants pages that are fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// A read or write that waits for them, and is told if they don't come.
+    Now,
+    /// Perhaps a later read, which will ask for itself if they don't come.
+    Later,
+}
 
 /// What a call is for.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +36,12 @@ pub(super) enum Purpose {
     /// Somebody waits for its end and takes it.
     Answer,
     /// To fill pages.
-    Fetch { file: FileId, offset: u64, bytes: u32 },
+    Fetch {
+        file: FileId,
+        offset: u64,
+        bytes: u32,
+        wanted: Wanted,
+    },
     /// To write pages back.
     WriteBack { file: FileId, offset: u64, bytes: u32 },
     /// To close a handle.
@@ -47,6 +61,8 @@ pub(super) struct Exchange {
     /// Opens whose ends were not taken yet.
     pub(super) opening: u32,
     closing: u32,
+    /// The file that pages may be on their way of, from the server or to it, between two calls.
+    pub(super) ahead: Option<FileId>,
     /// Data of a run of pages on its way out.
     pub(super) run: Vec<u8>,
 }
@@ -207,6 +223,10 @@ impl<C: FileClient> Cache<C> {
 
     /// Closes handles, all at once, and waits. What is refused is kept for the next call.
     pub(super) async fn close_wires(&mut self, handles: &[Handle]) -> Result<(), Trouble> {
+        if !handles.is_empty() {
+            // A file goes with its last handle, and what is on its way to it would have nowhere to go.
+            self.land().await?;
+        }
         for &handle in handles {
             self.tables.remove_wire(handle);
             self.exchange.forget_breaks_of(handle);
@@ -237,8 +257,14 @@ impl<C: FileClient> Cache<C> {
                     self.stray.get_or_insert(failure);
                 }
             }
-            Some(Purpose::Fetch { file, offset, bytes }) => {
-                fetched(&mut self.tables, file, offset, bytes, result, data);
+            Some(Purpose::Fetch {
+                file,
+                offset,
+                bytes,
+                wanted,
+            }) => {
+                let come = result.map(|_| (data, data.len() == bytes as usize));
+                fetched(&mut self.tables, file, offset, wanted, come);
             }
             Some(Purpose::WriteBack { file, offset, bytes }) => {
                 written_back(&mut self.tables, file, offset, bytes, result);
@@ -248,23 +274,31 @@ impl<C: FileClient> Cache<C> {
     }
 }
 
-/// Puts what was fetched into pages. Where less came than the file has, whole pages alone are kept.
+/// Puts what was fetched into pages: the data, and whether it is all that was asked for. Where less came than the file
+/// has, whole pages alone are kept, and nothing at all where nobody waits for it: who comes to it asks again.
 fn fetched(
     tables: &mut Tables,
     id: FileId,
     offset: u64,
-    bytes: u32,
-    result: Result<Reply, Failure>,
-    data: &[u8],
+    wanted: Wanted,
+    come: Result<(&[u8], bool), Failure>,
 ) {
     let file = tables.file_mut(id);
     file.transfers -= 1;
-    if let Err(failure) = result {
-        file.fetch_failed.get_or_insert(failure);
-        return;
-    }
-    let whole = data.len() == bytes as usize;
+    file.coming.retain(|run| run.start != page_of(offset));
+    let (data, whole) = match come {
+        Ok(come) => come,
+        Err(failure) => {
+            if wanted == Wanted::Now {
+                file.fetch_failed.get_or_insert(failure);
+            }
+            return;
+        }
+    };
     if !whole {
+        if wanted == Wanted::Later {
+            return;
+        }
         file.doubtful = true;
     }
     for (page, piece) in (page_of(offset)..).zip(data.chunks(PAGE_BYTES as usize)) {
@@ -278,6 +312,7 @@ fn fetched(
 fn written_back(tables: &mut Tables, id: FileId, offset: u64, bytes: u32, result: Result<Reply, Failure>) {
     let file = tables.file_mut(id);
     file.transfers -= 1;
+    file.going.retain(|run| run.start != offset);
     let end = offset + u64::from(bytes);
     let failure = match result {
         Ok(Reply::Written { bytes: taken }) if taken == bytes => {

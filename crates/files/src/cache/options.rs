@@ -1,5 +1,6 @@
 //! How the cache behaves, and what it counts. Data alone.
 
+use super::pages;
 use crate::call::Caching;
 
 /// What the cache asks the server for when an application opens a file.
@@ -35,7 +36,8 @@ pub struct CacheOptions {
     /// Default: XP's.
     pub redirector: Redirector,
     /// Room for data, in bytes; at least [`CacheOptions::LEAST_BYTES`] is used. Clean pages leave it in the order of
-    /// their last use; dirty ones are written out first, and never take more than half of it. Default: 8 MiB.
+    /// their last use; dirty ones are written out first, and never take more than half of it. A plain redirector that
+    /// reads ahead begins with whole runs once they take an eighth, while more is written. Default: 8 MiB.
     pub most_bytes: u64,
     /// Handles kept open after their application has closed them (`DormantFileLimit`). Default: 45.
     pub most_deferred: u32,
@@ -46,8 +48,9 @@ pub struct CacheOptions {
     pub read_run_bytes: u32,
     /// The most that one write below the cache carries. Default: 65,536.
     pub write_run_bytes: u32,
-    /// How much more is fetched where an application reads on from where it stopped. Default: nothing: the captures'
-    /// client fetched what was asked for, in whole pages, and no more.
+    /// How much more is fetched where an application reads on from where it stopped; by a plain redirector while it
+    /// reads, so that as much as this is on its way ahead of it, and at most a quarter of the room. Default: nothing:
+    /// the captures' client fetched what was asked for, in whole pages, and no more.
     pub read_ahead_bytes: u32,
     /// Locks of files that may not be written are kept here instead of going to the server and stopping caching
     /// (`DisableByteRangeLockingOnReadOnlyFiles`). Default: no.
@@ -55,6 +58,9 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
+    /// Of a page: what is fetched and kept at once.
+    pub const PAGE_BYTES: u64 = pages::PAGE_BYTES;
+
     /// Less room than this is not kept to: a large read and a large write need it at once.
     pub const LEAST_BYTES: u64 = 1 << 20;
 
@@ -98,7 +104,7 @@ pub struct CacheCounts {
     pub closes_deferred: u64,
     /// Reads answered from pages alone.
     pub reads_hit: u64,
-    /// Reads for which pages were fetched.
+    /// Reads for which pages were fetched, or which waited for pages that were on their way.
     pub reads_missed: u64,
     /// Reads that went through, because the server lets nothing be kept of that file.
     pub reads_through: u64,

@@ -76,7 +76,7 @@ impl Pages {
 
     /// Takes a page from the server; fewer bytes than a page has come from the end of a file. A dirty page stays.
     pub(super) fn fill(&mut self, file: FileId, page: u64, bytes: &[u8]) {
-        let place = self.place(file, page);
+        let (place, _) = self.place(file, page);
         let slot = &mut self.slots[place as usize];
         if !slot.dirty {
             slot.bytes[..bytes.len()].copy_from_slice(bytes);
@@ -86,8 +86,11 @@ impl Pages {
 
     /// Writes into a page, which is dirty from now on. One that is not there begins as zeros.
     pub(super) fn write(&mut self, file: FileId, page: u64, at: usize, bytes: &[u8]) {
-        let place = self.place(file, page);
+        let (place, made) = self.place(file, page);
         let slot = &mut self.slots[place as usize];
+        if made && bytes.len() < PAGE {
+            slot.bytes.fill(0);
+        }
         slot.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         if !slot.dirty {
             slot.dirty = true;
@@ -108,6 +111,11 @@ impl Pages {
             end += 1;
         }
         Some(first..end)
+    }
+
+    /// Whether dirty pages have an eighth of the room: a quarter of what they may have.
+    pub(super) fn many_dirty(&self) -> bool {
+        self.dirty.len() >= self.most / 8
     }
 
     pub(super) fn any_dirty(&self, file: FileId) -> bool {
@@ -187,17 +195,18 @@ impl Pages {
         }
     }
 
-    /// Where a page is, which is made where it is not there, and is now the one used last.
-    fn place(&mut self, file: FileId, page: u64) -> u32 {
+    /// Where a page is, which is now the one used last, and whether it had to be made.
+    fn place(&mut self, file: FileId, page: u64) -> (u32, bool) {
         match self.places.get(&(file, page)) {
             Some(&place) => {
                 self.touch(place);
-                place
+                (place, false)
             }
-            None => self.make(file, page),
+            None => (self.make(file, page), true),
         }
     }
 
+    /// Makes a page. Its bytes are whatever its place had before.
     fn make(&mut self, file: FileId, page: u64) -> u32 {
         if self.places.len() >= self.most && self.oldest != NONE {
             let slot = &self.slots[self.oldest as usize];
@@ -207,7 +216,6 @@ impl Pages {
             Some(place) => {
                 let slot = &mut self.slots[place as usize];
                 (slot.file, slot.page) = (file, page);
-                slot.bytes.fill(0);
                 place
             }
             None => {

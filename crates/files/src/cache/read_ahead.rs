@@ -1,7 +1,8 @@
 //! Reading: from pages where they are there, else in runs of whole pages, all begun before the first is waited for; or
-//! through, where nothing may be kept. Not for: the order in which pages leave memory.
+//! through, where nothing may be kept. Not for: the order in which pages leave memory, nor for what comes while an
+//! application reads on (`stream.rs`).
 
-use super::exchange::Purpose;
+use super::exchange::{Purpose, Wanted};
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
 use super::tables::Seat;
 use super::{Cache, Trouble};
@@ -37,9 +38,10 @@ impl<C: FileClient> Cache<C> {
         let end = offset + u64::from(bytes);
         let mut at = offset;
         let mut fetched = false;
+        let reads_on = seat.read_to == Some(offset) && offset > 0;
         while at < end {
             let window = at..end.min((at + WINDOW_BYTES) / PAGE_BYTES * PAGE_BYTES);
-            match self.bring(&seat, window.clone(), &mut fetched).await? {
+            match self.bring(&seat, window.clone(), reads_on, &mut fetched).await? {
                 Source::Pages(to) => {
                     self.copy_out(seat.file, at..to, data);
                     at = to;
@@ -69,9 +71,12 @@ impl<C: FileClient> Cache<C> {
         &mut self,
         seat: &Seat,
         window: Range<u64>,
+        reads_on: bool,
         fetched: &mut bool,
     ) -> Result<Source, Trouble> {
-        for may_fetch in [true, false] {
+        let streams = self.streams();
+        // What was fetched ahead and has not come is asked for once more.
+        for may_fetch in [true, streams, false] {
             let file = self.tables.file(seat.file);
             if !file.keeps_reads() || !matches!(seat.access, Access::Read | Access::ReadWrite) {
                 return Ok(Source::Server);
@@ -81,25 +86,36 @@ impl<C: FileClient> Cache<C> {
                 return Ok(Source::Pages(window.start));
             }
             let mut missing = self.missing(seat.file, window.start..end);
-            if missing.is_empty() {
+            let comes = streams && self.tables.file(seat.file).comes(&pages_of(window.start, end));
+            if missing.is_empty() && !comes {
+                if streams && reads_on {
+                    self.look_ahead(seat, end, false).await?;
+                }
                 return Ok(Source::Pages(end));
             }
-            if may_fetch {
-                *fetched = true;
+            if !may_fetch {
+                continue;
+            }
+            *fetched = true;
+            if streams {
+                self.fetch_along(seat, &missing, window.start..end, reads_on)
+                    .await?;
+            } else {
                 self.read_ahead(seat, window.start, end, &mut missing);
                 self.fetch(seat.wire, seat.file, &missing).await?;
-                self.settle().await?;
             }
+            self.settle().await?;
         }
         Ok(Source::Server)
     }
 
-    /// Runs of pages that are not there. Those beyond what the server has are made: they are zeros until written.
-    fn missing(&mut self, id: FileId, bytes: Range<u64>) -> Vec<Range<u64>> {
+    /// Runs of pages that are neither there nor on their way. Those beyond what the server has are made: they are zeros
+    /// until written.
+    pub(super) fn missing(&mut self, id: FileId, bytes: Range<u64>) -> Vec<Range<u64>> {
         let server_end = self.tables.file(id).server_end;
         let mut runs: Vec<Range<u64>> = Vec::new();
         for page in pages_of(bytes.start, bytes.end) {
-            if self.tables.pages.holds(id, page) {
+            if self.tables.pages.holds(id, page) || self.tables.file(id).comes(&(page..page + 1)) {
                 continue;
             }
             if page * PAGE_BYTES >= server_end {
@@ -139,6 +155,18 @@ impl<C: FileClient> Cache<C> {
         id: FileId,
         runs: &[Range<u64>],
     ) -> Result<(), Trouble> {
+        self.begin_fetching(wire, id, runs).await?;
+        self.drain(id).await?;
+        self.fetching_ended(wire, id).await
+    }
+
+    /// Begins to fetch what somebody is going to wait for.
+    pub(super) async fn begin_fetching(
+        &mut self,
+        wire: Handle,
+        id: FileId,
+        runs: &[Range<u64>],
+    ) -> Result<(), Trouble> {
         let most = u64::from(self.options.read_run_bytes.min(self.client.max_read_bytes()));
         let most_pages = (most / PAGE_BYTES).max(1);
         self.tables.file_mut(id).fetch_failed = None;
@@ -147,12 +175,17 @@ impl<C: FileClient> Cache<C> {
             while first < run.end {
                 let end = run.end.min(first + most_pages);
                 self.room_for_transfer(id).await?;
-                self.fetch_run(wire, id, first..end).await?;
+                self.fetch_run(wire, id, first..end, Wanted::Now).await?;
                 first = end;
             }
         }
-        self.drain(id).await?;
+        Ok(())
+    }
+
+    /// What was begun so has ended: says how.
+    pub(super) async fn fetching_ended(&mut self, wire: Handle, id: FileId) -> Result<(), Trouble> {
         if self.tables.file(id).doubtful {
+            self.drain(id).await?;
             self.refresh(id, wire).await?;
         }
         match self.tables.file_mut(id).fetch_failed.take() {
@@ -161,7 +194,13 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    async fn fetch_run(&mut self, wire: Handle, id: FileId, pages: Range<u64>) -> Result<(), Trouble> {
+    pub(super) async fn fetch_run(
+        &mut self,
+        wire: Handle,
+        id: FileId,
+        pages: Range<u64>,
+        wanted: Wanted,
+    ) -> Result<(), Trouble> {
         self.counts.pages_fetched += pages.end - pages.start;
         let offset = pages.start * PAGE_BYTES;
         // Whole pages, as far as the file reaches: of 124,199 reads of the captures' client none came short.
@@ -172,9 +211,16 @@ impl<C: FileClient> Cache<C> {
             offset,
             bytes,
         };
-        let file = id;
-        self.begin(&call, Purpose::Fetch { file, offset, bytes }).await?;
-        self.tables.file_mut(id).transfers += 1;
+        let purpose = Purpose::Fetch {
+            file: id,
+            offset,
+            bytes,
+            wanted,
+        };
+        self.begin(&call, purpose).await?;
+        let file = self.tables.file_mut(id);
+        file.transfers += 1;
+        file.coming.push(pages);
         Ok(())
     }
 

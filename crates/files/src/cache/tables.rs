@@ -1,10 +1,11 @@
 //! What the cache knows: files, the handles that are open below it, and the handles that applications hold above it.
 //! Not for: asking the server anything.
 
-use super::pages::{FileId, Pages};
+use super::pages::{FileId, Pages, PAGE_BYTES};
 use crate::call::{Access, Caching, Handle, Info, LeaseKey};
 use dyno_measure::{Failure, Fault};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// A lock that an application holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,12 @@ pub(super) struct File {
     pub(super) read_only: bool,
     /// Page transfers under way.
     pub(super) transfers: u32,
+    /// Pages that are on their way from the server.
+    pub(super) coming: Vec<Range<u64>>,
+    /// Bytes that are on their way to it. Their pages count as clean, and may have left memory.
+    pub(super) going: Vec<Range<u64>>,
+    /// Pages before this one have been asked for ahead of an application. A hint: they may be gone again.
+    pub(super) ahead_to: u64,
     /// Of a write-back; the next call on the file is told.
     pub(super) failed: Option<Failure>,
     /// Of a fetch; the read or write that wanted it is told.
@@ -65,6 +72,9 @@ impl File {
             allocated_bytes: 0,
             read_only: false,
             transfers: 0,
+            coming: Vec::new(),
+            going: Vec::new(),
+            ahead_to: 0,
             failed: None,
             fetch_failed: None,
             doubtful: false,
@@ -95,6 +105,17 @@ impl File {
             directory: false,
             read_only: self.read_only,
         }
+    }
+
+    /// Whether any of these pages is on its way.
+    pub(super) fn comes(&self, pages: &Range<u64>) -> bool {
+        self.coming.iter().any(|run| meets(run, pages))
+    }
+
+    /// Whether any of these pages is on its way to the server.
+    pub(super) fn goes(&self, pages: &Range<u64>) -> bool {
+        let bytes = pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
+        self.going.iter().any(|run| meets(run, &bytes))
     }
 
     /// Whether data read may be kept. Not while a range is locked: Windows caches "unless locked" (KB Q165966), and the
@@ -160,6 +181,10 @@ pub(super) struct Tables {
 /// The path under which a file is known: names differ by more than the case of ASCII letters.
 pub(super) fn folded(path: &str) -> String {
     path.to_ascii_lowercase()
+}
+
+fn meets(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 /// Whether `key` is `directory` or lies below it.

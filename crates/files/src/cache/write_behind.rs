@@ -1,5 +1,6 @@
 //! Writing: into pages where the server lets that be, to be written back in long runs when the file is closed, flushed,
-//! wanted by another client, or when room runs out; else through. Not for: deciding when a file is closed.
+//! wanted by another client, or when room runs out; else through. Not for: deciding when a file is closed, nor for what
+//! goes out while an application writes on (`stream.rs`).
 
 use super::exchange::{short, Purpose};
 use super::options::Redirector;
@@ -81,6 +82,11 @@ impl<C: FileClient> Cache<C> {
     /// Keeps a write back. False: the server doesn't let us, or not any more.
     async fn keep(&mut self, seat: &Seat, offset: u64, data: &[u8]) -> Result<bool, Trouble> {
         let end = offset + data.len() as u64;
+        if self.tables.file(seat.file).goes(&pages_of(offset, end)) {
+            // Pages that are on their way may have left memory, and the server may not have them yet.
+            self.land().await?;
+            self.settle().await?;
+        }
         for _ in 0..=MOST_TRIES {
             if !self.keeps_writes_of(seat) {
                 return Ok(false);
@@ -93,6 +99,7 @@ impl<C: FileClient> Cache<C> {
             let edges = self.missing_edges(seat.file, offset, end);
             if edges.is_empty() {
                 self.put(seat.file, offset, data);
+                self.write_behind(seat.file, page_of(end)).await?;
                 return Ok(true);
             }
             self.fetch(seat.wire, seat.file, &edges).await?;
@@ -218,6 +225,11 @@ impl<C: FileClient> Cache<C> {
             self.send_run(id, pages).await?;
         }
         self.drain(id).await?;
+        self.ask_if_doubtful(id).await
+    }
+
+    /// Asks the server where a file ends, where a write-back has failed.
+    pub(super) async fn ask_if_doubtful(&mut self, id: FileId) -> Result<(), Trouble> {
         if self.tables.file(id).doubtful {
             if let Some(&wire) = self.tables.file(id).wires.first() {
                 self.refresh(id, wire).await?;
@@ -226,7 +238,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    async fn send_run(&mut self, id: FileId, pages: std::ops::Range<u64>) -> Result<(), Trouble> {
+    pub(super) async fn send_run(&mut self, id: FileId, pages: std::ops::Range<u64>) -> Result<(), Trouble> {
         let mut run = std::mem::take(&mut self.exchange.run);
         run.clear();
         let offset = pages.start * PAGE_BYTES;
@@ -259,7 +271,9 @@ impl<C: FileClient> Cache<C> {
                 },
             )
             .await?;
-            self.tables.file_mut(id).transfers += 1;
+            let file = self.tables.file_mut(id);
+            file.transfers += 1;
+            file.going.push(at..at + piece.len() as u64);
             at += piece.len() as u64;
         }
         self.exchange.run = run;

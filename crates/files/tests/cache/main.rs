@@ -13,3 +13,5 @@ mod request;
 mod rig;
 mod server;
 mod stage;
+mod streams;
+mod streams_at_once;

@@ -29,6 +29,11 @@ pub enum Act {
         offset: u64,
         bytes: u32,
     },
+    /// From where the last read through the same handle has ended.
+    ReadOn {
+        slot: usize,
+        bytes: u32,
+    },
     Write {
         slot: usize,
         offset: u64,
@@ -101,6 +106,7 @@ pub fn act() -> impl Strategy<Value = Act> {
         }),
         5 => slot.clone().prop_map(|slot| Act::Close { slot }),
         10 => (slot.clone(), extent()).prop_map(|(slot, (offset, bytes))| Act::Read { slot, offset, bytes }),
+        8 => (slot.clone(), 1..12_000_u32).prop_map(|(slot, bytes)| Act::ReadOn { slot, bytes }),
         10 => (slot.clone(), extent()).prop_map(|(slot, (offset, bytes))| Act::Write { slot, offset, bytes }),
         1 => (slot.clone(), 0..30_000_u64).prop_map(|(slot, bytes)| Act::SetEnd { slot, bytes }),
         1 => slot.clone().prop_map(|slot| Act::Flush { slot }),
@@ -125,6 +131,7 @@ struct Holding {
     access: Access,
     handle: Handle,
     locked: Option<(u64, u64)>,
+    read_to: u64,
 }
 
 /// The plain file system that answers are held against, and whose turn it is.
@@ -227,7 +234,7 @@ impl Stage {
         let free = |name: usize| self.names[name].is_none_or(|node| !self.is_open(node));
         match step.act {
             Act::Open { slot, .. } => held(slot).is_none(),
-            Act::Read { slot, .. } => {
+            Act::Read { slot, .. } | Act::ReadOn { slot, .. } => {
                 held(slot).is_some_and(|held| matches!(held.access, Access::Read | Access::ReadWrite))
             }
             Act::Write { slot, .. } | Act::SetEnd { slot, .. } => {
@@ -329,7 +336,18 @@ impl Stage {
                 }
             },
             Act::Close { .. } | Act::Flush { .. } | Act::Lock { .. } | Act::Idle { .. } => Expected::Done,
+            Act::ReadOn { .. } => unreachable!("was told from where"),
         }
+    }
+
+    /// The next step, with the place where a read goes on.
+    fn next_step(&self) -> Step {
+        let mut step = self.steps[self.next];
+        if let Act::ReadOn { slot, bytes } = step.act {
+            let offset = self.holding(step.client, slot).map_or(0, |held| held.read_to);
+            step.act = Act::Read { slot, offset, bytes };
+        }
+        step
     }
 
     fn note(&mut self, step: &Step, handle: Option<Handle>, expected: &Expected) {
@@ -341,9 +359,15 @@ impl Stage {
                     access,
                     handle,
                     locked: None,
+                    read_to: 0,
                 });
             }
             (Act::Close { slot }, ..) => slots[slot] = None,
+            (Act::Read { slot, offset, .. }, _, Expected::Data(data)) => {
+                if let Some(holding) = &mut slots[slot] {
+                    holding.read_to = offset + data.len() as u64;
+                }
+            }
             (Act::Lock { slot, offset, bytes }, ..) => {
                 if let Some(holding) = &mut slots[slot] {
                     holding.locked = Some((offset, bytes));
@@ -436,7 +460,7 @@ async fn ask<F: Files>(
             from: &one,
             to: &other,
         },
-        Act::Idle { .. } => unreachable!("isn't a call"),
+        Act::ReadOn { .. } | Act::Idle { .. } => unreachable!("isn't a call"),
     };
     let mut data = Vec::new();
     let result = files
@@ -449,7 +473,7 @@ async fn perform<F: Files>(files: &mut F, stage: &Rc<RefCell<Stage>>, now: fn() 
     let (number, step) = {
         let mut stage = stage.borrow_mut();
         stage.busy = true;
-        (stage.next, stage.steps[stage.next])
+        (stage.next, stage.next_step())
     };
     let applied = stage.borrow().applies(&step);
     if let Act::Idle { ms } = step.act {

@@ -258,6 +258,7 @@ fn met(act: Act, narrow: bool) -> Act {
             offset: offset % HOT_BYTES,
             bytes: bytes.min(MOST_HOT_BYTES),
         },
+        Act::ReadOn { bytes, .. } if narrow => Act::ReadOn { slot: 0, bytes },
         Act::Write { offset, bytes, .. } if narrow => Act::Write {
             slot: 0,
             offset: offset % HOT_BYTES,
