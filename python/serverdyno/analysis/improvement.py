@@ -86,8 +86,8 @@ class Improvement:
 
     `low_percent`, `high_percent`: the interval, None below three repetitions. `observed_*`: smallest and
     largest improvement seen between single runs (of the same repetition where `paired`), a peak being read at
-    the mix that the other runs chose. `repetitions`: of the side with fewer; where that is 1, no other run can
-    choose, and both peaks are the highest means. `mixes`: indices of the mixes that both sides finished and
+    the mix that the other runs chose. `repetitions`: of the side with fewer; below three the others are too few to
+    choose a mix, and both peaks are the highest means. `mixes`: indices of the mixes that both sides finished and
     that were compared. `minimum_percent`: the minimum effect that the verdict is about. `p_value`: of the strongest
     claim, that there is a difference beyond the minimum effect or none beyond it; below 5 % exactly where the
     verdict claims something. None where there is no interval.
@@ -189,10 +189,9 @@ def _of_runs(runs: Throughput, figure: Figure, *, leave_one_out: bool) -> NDArra
 def _estimate(nothing: Improvement, base: Throughput, other: Throughput) -> Improvement:
     if not nothing.mixes or nothing.repetitions == 0:
         return nothing
-    # A single run on either side has no others to choose its mix by; then neither side's peak is chosen so.
-    base_runs, other_runs = (
-        _of_runs(runs, nothing.figure, leave_one_out=nothing.repetitions > 1) for runs in (base, other)
-    )
+    # One other run, or none, chooses a mix by its noise alone; then neither side's peak is chosen so.
+    enough = nothing.repetitions >= FEWEST_REPETITIONS
+    base_runs, other_runs = (_of_runs(runs, nothing.figure, leave_one_out=enough) for runs in (base, other))
     base_figure, other_figure = float(base_runs.mean()), float(other_runs.mean())
     if min(base_runs.min(), other_runs.min()) <= 0:
         return replace(nothing, base=base_figure, other=other_figure)

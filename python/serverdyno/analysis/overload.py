@@ -1,9 +1,9 @@
 """What is left of the peak at the largest load: the share kept under overload, with its interval.
 
 The published reports read this from the curve beyond its peak (Open Benchmark, 1999: "how a server behaves as
-it is overloaded"). `curve.Summary` has the plain share, with the highest mean as the peak; here the peak is by
-leave-one-out, which noise doesn't raise, and the interval is that of `contrast`, numerator and denominator
-being of the same resampled runs. `dips` says how the throughput came down: smoothly or at once.
+it is overloaded"). It is that of `curve.Summary`, with the highest mean as the peak, so that it is never more than the
+whole; noise raises such a peak, and so makes the share rather too small. The interval is that of `contrast`, numerator
+and denominator being of the same resampled runs. `dips` says how the throughput came down: smoothly or at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from serverdyno.analysis.contrast import Copies, Sample, log_contrast
 from serverdyno.analysis.curve import Throughput
-from serverdyno.analysis.peak import leave_one_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,12 @@ def kept(throughput: Throughput) -> Kept | None:
         return Kept(float(runs[0, -1] / runs[0].max()), None, None, 1)
 
     def share(copies: Copies) -> NDArray[np.float64]:
-        peaks = (copies * leave_one_out(runs, copies)).mean(axis=-1)
-        return np.asarray((copies * runs[:, -1]).mean(axis=-1) / peaks)
+        means = copies @ runs
+        return np.asarray(means[..., -1] / means.max(axis=-1))
 
     sample = Sample(len(runs), share)
-    if (leave_one_out(runs, np.ones(len(runs))) <= 0).any():
-        return None
     found = log_contrast([sample], [1.0], paired=False)
     if found is None or np.isnan(found.standard_error):
         return Kept(sample.value, None, None, len(runs))
     low, high = np.exp(found.interval())
-    return Kept(sample.value, float(low), float(high), len(runs))
+    return Kept(sample.value, float(low), float(min(high, 1.0)), len(runs))

@@ -30,7 +30,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from serverdyno.analysis.contrast import CONFIDENCE, RESAMPLES, SEED, Copies, Sample, log_contrast
+from serverdyno.analysis.contrast import (
+    CONFIDENCE,
+    FEWEST_REPETITIONS,
+    RESAMPLES,
+    SEED,
+    Copies,
+    Sample,
+    log_contrast,
+)
 from serverdyno.analysis.curve import Throughput
 
 _QUADRATURE = 400  # points for the distribution of s; the critical value then holds to 0.01
@@ -70,7 +78,7 @@ def peak(throughput: Throughput) -> Peak | None:
     return Peak(
         mix=int(finished[means.argmax()]),
         highest_mean=float(means.max()),
-        value=None if len(runs) < 2 else sample(runs).value,
+        value=None if len(runs) < FEWEST_REPETITIONS else sample(runs).value,
         low=low,
         high=high,
         shares=None if shares is None else _spread_out(shares, finished, throughput.shape[1]),
