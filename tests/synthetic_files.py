@@ -47,11 +47,35 @@ SUITE = Suite(
 )
 
 
+UNSIGNED: dict[str, Any] = {
+    "dialect": "3.1.1",
+    "signing": None,
+    "encryption": None,
+    "guest": False,
+    "max_read_bytes": 2**20,
+    "max_write_bytes": 2**20,
+    "leases": True,
+    "clients": sum(SUITE.clients),
+}
+CLIENT_CACHE: dict[str, Any] = {
+    "asks_for": "leases",
+    "redirector": "plain",
+    "most_bytes": 8 * 2**20,
+    "page_bytes": 4096,
+    "read_run_bytes": 2**20,
+    "write_run_bytes": 2**20,
+    "read_ahead_bytes": 2**20,
+    "most_deferred": 45,
+    "deferred_age_s": 10.0,
+}
+
+
 @dataclass(frozen=True)
 class FileShape:
     """A server that moves `mbit_s` at `knee` clients and loses `fall` of it by the last mix.
 
-    `syncs_a_flush` None: nobody counted. `settings`: those of its configuration.
+    `syncs_a_flush` None: nobody counted. `sessions`: what they agreed on, as a run's note has it. `settings`: those of
+    its configuration.
     """
 
     mbit_s: float
@@ -59,7 +83,10 @@ class FileShape:
     fall: float = 0.1
     noise: float = 0.01
     syncs_a_flush: float | None = 1.0
+    sessions: tuple[dict[str, Any], ...] = (UNSIGNED,)
     settings: tuple[tuple[str, Any], ...] = ()
+    layers: tuple[tuple[str, str], ...] = (("ext4", "rw,relatime"),)
+    disk_after_ms: float = 4.4
 
 
 def experiment(shapes: Mapping[str, FileShape], *, repetitions: int = 3) -> Source:
@@ -100,9 +127,17 @@ def _note(shape: FileShape) -> dict[str, Any]:
     known = shape.syncs_a_flush is not None
     return {
         "state": "done",
+        "sessions": list(shape.sessions),
+        "client_cache": CLIENT_CACHE,
         "disk_fsync_ms": {"count": 50.0, "p50": 4.2, "p99": 9.0, "max": 11.0},
+        "disk_fsync_after_ms": {"count": 50.0, "p50": shape.disk_after_ms, "p99": 9.0, "max": 11.0},
         "syncs_unknown_because": None if known else "counting needs root",
+        "media": [[_layer(*layer) for layer in shape.layers]] if shape.layers else [],
     }
+
+
+def _layer(file_system: str, options: str) -> dict[str, Any]:
+    return {"file_system": file_system, "options": options.split(","), "device": "vda1"}
 
 
 def _mbit_s(shape: FileShape, clients: int, most: int) -> float:

@@ -229,8 +229,9 @@ def test_as_many_response_times_are_recorded_as_pass_over_the_wire(case: accurac
     for comparison in found:
         # What ends at the very end of the window may be on either side of it for one of the two.
         assert abs(comparison.ours_count - comparison.wire_count) <= case.options["clients"]
-        # The wire is the shorter way; an HDR bucket is 0.1 % wide.
-        assert comparison.wire_s * 0.999 <= comparison.ours_s
+        # The wire is the shorter way, where both are of the same responses; an HDR bucket is 0.1 % wide.
+        same = comparison.ours_count == comparison.wire_count
+        assert not same or comparison.wire_s * 0.999 <= comparison.ours_s
 
 
 @two_cpus

@@ -14,9 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from file_server import FLUSHES, NOBODY, flush_twice, needs_root, samba, smbclient
+from file_server import FLUSHES, NOBODY, flush_twice, needs_root, samba, smbclient, stopped_at_end
+from serverdyno.plan.model import Mix
 from serverdyno.probes import durability
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s
+from serverdyno.probes.medium import Layer, medium
+from serverdyno.probes.window import WindowMeter
 from serverdyno.servers.process import ServerProcess
 from serverdyno.servers.surroundings import Surroundings
 
@@ -192,6 +195,113 @@ def test_samba_asks_the_disk_as_often_as_its_settings_say_and_its_own_counter_ag
     assert written["fsync"] + written["fdatasync"] == of_flushes + of_writes
     own = re.search(r"^syscall_asys_fsync_count:\s+(\d+)$", profile, re.MULTILINE)
     assert own is not None and int(own[1]) == of_flushes + of_writes
+
+
+def test_syncs_are_read_at_the_border_and_not_after_all_else() -> None:
+    mix = Mix(1, "1", 1, 1, length_s=3.0, ramp_up_s=1.0, ramp_down_s=1.0, delay_s=0.0, think_time_s=0.0)
+    made = 1
+
+    def cpu_s() -> float:
+        """Takes so long that the server makes as many syncs again."""
+        nonlocal made
+        made *= 2
+        return 1.0
+
+    meter = WindowMeter(cpu_s, lambda: {"fsync": made})
+    meter.look(1.0, mix)
+    made = 100
+    meter.look(2.0, mix)
+    assert meter.syncs() == {"fsync": 99}
+
+
+def kinds(layers: list[Layer]) -> list[str]:
+    return [layer.file_system for layer in layers]
+
+
+@needs_root
+def test_what_a_server_has_mounted_for_itself_is_followed_to_what_its_image_lies_on(tmp_path: Path) -> None:
+    options = "sync,nobarrier,data=writeback"
+    settings = {"file_system": "ext4", "mount_options": options, "image_mib": 64, "volumes": 2}
+    with samba(settings) as server:
+        found = [medium(directory, server.pids()[0]) for directory in server.data_directories()]
+        at = str(server.volumes.top)
+    assert len(found) == 2 and found[0] == found[1]
+    assert found[0][0].file_system == "ext4" and found[0][0].device.startswith("loop")
+    assert set(options.split(",")) <= set(found[0][0].options)
+    assert found[0][1:] == medium(tmp_path, os.getpid()) != []  # the image is in the same temporary directory
+    assert at not in Path("/proc/self/mountinfo").read_text()  # so it was not ours that was read
+
+
+MOUNTS = """
+import sys
+from pathlib import Path
+from serverdyno.probes.medium import medium
+for path in sys.argv[1:]:
+    print(*(f"{each.file_system}:{','.join(each.options)}" for each in medium(Path(path), os.getpid())), sep=" ")
+"""
+
+
+@needs_root
+def test_an_overlay_is_followed_to_the_layer_that_is_written_and_the_last_of_two_mounts_counts(
+    tmp_path: Path,
+) -> None:
+    top = tmp_path / "a place"
+    top.mkdir()
+    program = f"import os{MOUNTS}"
+    script = """
+set -e
+cd "$1"
+mkdir memory twice laid
+mount -t tmpfs -o noatime none memory
+mkdir memory/lower memory/upper memory/work
+mount -t overlay -o "lowerdir=memory/lower,upperdir=$1/memory/upper,workdir=memory/work" none laid
+mount -t tmpfs -o sync none twice
+mount -t ramfs none twice
+exec "$2" -c "$3" laid twice memory/lower
+"""
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", str(top), sys.executable, program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    laid, twice, memory = done.stdout.splitlines()
+    assert re.fullmatch(r"overlay:\S.* tmpfs:rw,noatime\S*", laid)
+    assert re.fullmatch(r"ramfs:rw\S*", twice)
+    assert re.fullmatch(r"tmpfs:rw,noatime\S*", memory)
+
+
+def test_what_cannot_be_looked_at_is_not_known(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert medium(tmp_path / "not there", os.getpid()) == []
+    assert medium(tmp_path, gone.pid) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "not_said"),
+    [
+        ({"strict_sync": False}, "can be lost with the power", "synchronously"),
+        (
+            {"strict_sync": False, "file_system": "ext4", "mount_options": "noatime,sync"},
+            "writes synchronously (mount option sync)",
+            "can be lost",
+        ),
+        ({"file_system": "ext4"}, "is answered after fsync", "device's cache"),
+        (
+            {"file_system": "ext4", "mount_options": "nobarrier"},
+            "fsync goes no further than the device's cache (mount option nobarrier)",
+            "can be lost",
+        ),
+    ],
+)
+def test_what_samba_discloses_of_a_flush_is_that_of_its_mount(
+    settings: dict[str, object], said: str, not_said: str
+) -> None:
+    with stopped_at_end(settings) as server:
+        [flush] = [note for note in server.notes() if "FLUSH" in note]
+    assert said in flush and not_said not in flush
 
 
 SLOW = """

@@ -87,3 +87,9 @@ def test_a_password_that_is_not_in_the_environment_is_asked_for(monkeypatch: pyt
     with pytest.raises(ServerError, match="password") as raised:
         external("smb://127.0.0.1/", shares=["a"], user="u").ready()
     assert "export DYNO_SMB_PASSWORD" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize("shares", [[""], ["a/b"], ["data", "Data"]])
+def test_what_is_no_name_of_a_share_is_refused_by_the_check(shares: list[str]) -> None:
+    with pytest.raises(UserError, match="share"):
+        external("smb://127.0.0.1/", shares=shares)

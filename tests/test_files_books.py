@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from pydantic import ValidationError
 
 from disk_mix import CLIENTS_DIRECTORY, PATIENCE_S, begun, contents, ended, mixed, target, whole
 from file_server import samba
 from serverdyno import _native
+from serverdyno.errors import UserError
+from serverdyno.plan.model import FilesSettings, SmbSettings, Suite
+from serverdyno.runner.under_test import load_file as load_file_of
+from serverdyno.runner.under_test import with_noted_load_file
 from serverdyno.servers.samba import Samba
 
 OPERATIONS = 500
@@ -141,3 +147,32 @@ def test_a_write_that_is_lost_between_two_mixes_of_one_seed_is_wrong_content(tmp
     assert [(each["side"], each["fault"], each["count"]) for each in third["errors"]] == [
         ("check", "wrong_content", 1)
     ]
+
+
+def test_another_load_file_than_the_experiment_began_with_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "one-file.load"
+    path.write_text(ONE_FILE)
+    suite = Suite(
+        name="replay",
+        title="Replay",
+        source="a test",
+        workload="loadfile",
+        clients=[1],
+        length_s=1.0,
+        files=FilesSettings(load_file=str(path)),
+    )
+    noted = with_noted_load_file(suite)
+    assert load_file_of(noted) is not None
+    path.write_text(ONE_FILE + "\n")
+    with pytest.raises(UserError, match="not the file any more"):
+        load_file_of(noted)
+    with pytest.raises(UserError, match="no file"):
+        with_noted_load_file(suite.model_copy(update={"files": FilesSettings(load_file="/dev/zero")}))
+
+
+@pytest.mark.parametrize(
+    "smb", [{"min_dialect": "3.0", "max_dialect": "2.1"}, {"encryption": "required", "max_dialect": "2.1"}]
+)
+def test_settings_of_a_client_that_contradict_each_other_are_refused(smb: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="max_dialect"):
+        SmbSettings(**smb)

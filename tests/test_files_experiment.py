@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import signal
+import tempfile
 from pathlib import Path
+
+import psutil
+import pytest
 
 from dyno_process import PATIENCE_S, Home, wait_for_line
 from file_server import machine, needs_root, samba, wait_until_machine_is
 from serverdyno.plan.model import FilesSettings, Plan, ServerPlan, Suite
+from serverdyno.report.build import build
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
 
 WORKSPACE_BYTES = 15 << 20
+SHARED_MEMORY = "/dev/shm"
+
+
+def is_memory(path: str) -> bool:
+    """Whether a tmpfs is mounted there."""
+    return any(
+        each.mountpoint == path and each.fstype == "tmpfs" for each in psutil.disk_partitions(all=True)
+    )
 
 
 def created(folder: Path, server: ServerPlan, clients: list[int]) -> Path:
@@ -52,9 +65,48 @@ def test_the_record_and_the_report_say_what_a_flush_cost(home: Home, tmp_path: P
     for note in opened.run_notes().values():
         assert note["requests_by_server_count"] == note["requests_answered"] > 0
         assert note["requests_failed"] is None
+        [session] = note["sessions"]
+        assert (session["clients"], session["signing"], session["encryption"]) == (2, None, None)
     report = (folder / "report" / "report.html").read_text()
+    assert "Agreed: SMB 3.1.1, unsigned, not encrypted, reads and writes of up to 1 MiB, leases." in report
     assert f"({flushes['on']} flushes, {syncs['on']} syncs)" in report
     assert f"flushes answered without any sync ({flushes['off']} flushes, 0 syncs)" in report
+
+
+@needs_root
+def test_writes_of_a_file_system_mounted_sync_are_not_called_unsynced(home: Home, tmp_path: Path) -> None:
+    settings = {"strict_sync": False, "file_system": "ext4", "mount_options": "sync", "image_mib": 256}
+    folder = created(tmp_path / "e", ServerPlan(server="samba", settings=settings), [2])
+    done = home.dyno("resume", folder)
+    assert done.returncode == 0, done.stderr
+    opened = Experiment.open(folder)
+    [mix] = opened.mixes()
+    assert mix.syncs_known and next(row.count for row in mix.by_operation if row.operation == "flush") > 0
+    [note] = opened.run_notes().values()
+    [[layer, *below]] = note["media"]
+    assert layer["file_system"] == "ext4" and "sync" in layer["options"] and below
+    assert note["disk_fsync_ms"]["count"] == note["disk_fsync_after_ms"]["count"] == 100
+    report = (folder / "report" / "report.html").read_text()
+    assert "the file system writes synchronously (mount option sync)" in report
+    assert "flushes answered without any sync" not in report
+    assert "believed to be on the disk was not" not in report
+
+
+@needs_root
+@pytest.mark.skipif(not is_memory(SHARED_MEMORY), reason=f"no tmpfs at {SHARED_MEMORY}")
+@pytest.mark.parametrize("file_system", ["none", "ext4"])
+def test_files_in_memory_are_called_that_at_the_head(home: Home, tmp_path: Path, file_system: str) -> None:
+    settings = {"file_system": file_system, "image_mib": 256}
+    folder = created(tmp_path / "e", ServerPlan(server="samba", settings=settings), [2])
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY) as place:
+        Path(place).chmod(0o755)
+        done = home.dyno("resume", folder, TMPDIR=place)
+    assert done.returncode == 0, done.stderr
+    warnings = build(Experiment.open(folder)).warnings
+    assert any("the files are in memory" in said and "nothing is on a disk" in said for said in warnings)
+    report = (folder / "report" / "report.html").read_text()
+    assert "synced to memory: nothing is on a disk" in report
+    assert "at least as many syncs as flushes (" not in report
 
 
 def test_a_file_server_of_the_user_is_measured_by_its_url(home: Home, tmp_path: Path) -> None:

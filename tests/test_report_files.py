@@ -8,15 +8,22 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from serverdyno.report import charts, html, text
+from serverdyno.report import charts, durability, html, text
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report, Table
 from serverdyno.report.source import Source
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import MixRecord, SyncRow
 from synthetic_files import FileShape, experiment, without_clients
 from test_report_views import check_golden
 
 STRICT = {"samba-strict": FileShape(120), "samba-lax": FileShape(300, syncs_a_flush=0.0)}
+EACH, FEWER = "at least as many syncs as flushes", "fewer syncs than flushes"
+NONE, STRAY = "flushes answered without any sync", "flushes answered without a sync but for strays"
+MEMORY = "synced to memory: nothing is on a disk"
+SYNCHRONOUS = "not known: the file system writes synchronously (mount option sync)"
+DIRECTORIES = "not known: the file system writes directories synchronously (mount option dirsync)"
+CACHE = "syncs go no further than the device's cache: mounted "
+IGNORED = "syncs are ignored: mounted volatile"
 
 
 def report_of(source: Source, change: Callable[[MixRecord], MixRecord] | None = None) -> Report:
@@ -199,6 +206,135 @@ def test_runs_of_one_configuration_that_differ_are_not_called_alike() -> None:
         experiment({"a": FileShape(100), "b": FileShape(100, syncs_a_flush=0.5)}, repetitions=1)
     )
     assert any("may buy different things" in warning for warning in differing.warnings)
+
+
+@pytest.mark.parametrize(
+    ("layers", "syncs", "verdict", "warning"),
+    [
+        ((("tmpfs", "rw"),), 1.0, MEMORY, "nothing is on a disk"),
+        ((("tmpfs", "rw"),), 0.0, MEMORY, "nothing is on a disk"),
+        ((("tmpfs", "rw"),), None, MEMORY, "nothing is on a disk"),
+        ((("ext4", "rw"), ("tmpfs", "rw")), 1.0, MEMORY, "in memory (on ext4, on tmpfs)"),
+        ((("overlay", "rw"), ("ramfs", "rw")), 1.0, MEMORY, "in memory (on overlay, on ramfs)"),
+        ((("ext4", "rw,sync"),), 0.0, SYNCHRONOUS, "can't be told from the syncs of samba"),
+        ((("ext4", "rw,sync"),), 0.5, SYNCHRONOUS, "can't be told from the syncs of samba"),
+        ((("ext4", "rw,sync"),), None, SYNCHRONOUS, "can't be told from the syncs of samba"),
+        ((("ext4", "rw,dirsync"),), 0.0, DIRECTORIES, "can't be told from the syncs of samba"),
+        ((("overlay", "rw"), ("ext4", "rw,sync")), 0.0, SYNCHRONOUS, "can't be told from the syncs of samba"),
+        ((("ext4", "rw,sync"),), 1.0, EACH, ""),
+        ((("ext4", "rw,nobarrier"),), 1.0, f"{EACH}, and {CACHE}nobarrier", "can be lost with the power"),
+        ((("ext4", "rw"), ("ext4", "rw,barrier=0")), 1.0, f"{EACH}, and {CACHE}barrier=0", CACHE),
+        ((("overlay", "volatile"), ("ext4", "rw")), 1.0, f"{EACH}, and {IGNORED}", IGNORED),
+        ((("ext4", "rw,data=writeback"),), 1.0, EACH, ""),
+        # What an image lies on does not make the writes of the file system inside synchronous.
+        ((("ext4", "rw"), ("ext4", "rw,sync")), 0.0, NONE, "believed to be on the disk was not"),
+    ],
+)
+def test_the_verdict_on_flushes_is_that_of_the_mounts_too(
+    layers: tuple[tuple[str, str], ...], syncs: float | None, verdict: str, warning: str
+) -> None:
+    report = report_of(
+        experiment({"samba": FileShape(100, syncs_a_flush=syncs, layers=layers)}, repetitions=1)
+    )
+    assert column(table(report, "durability"), "What became of a flush") == [verdict]
+    found = [said for said in report.warnings if "flush" in said or "disk" in said]
+    assert [warning in said for said in found] == ([True] if warning else [])
+    assert NONE in verdict or not any(NONE in said for said in found)
+
+
+@pytest.mark.parametrize("layers", [(), (("9p", "rw"),), (("overlay", "rw"),), (("nfs4", "rw"),)])
+def test_of_a_medium_that_the_mounts_do_not_tell_nothing_is_said_to_be_lost(
+    layers: tuple[tuple[str, str], ...],
+) -> None:
+    shapes = {"samba": FileShape(100, syncs_a_flush=0.0, layers=layers)}
+    [warning] = [said for said in report_of(experiment(shapes)).warnings if "flush" in said]
+    assert warning == f"samba: {NONE}."
+
+
+def test_servers_on_unlike_mounts_are_not_called_alike() -> None:
+    on_disk = FileShape(100)
+    for options, differ in (("rw,nobarrier", True), ("rw,data=writeback", False)):
+        other = FileShape(100, layers=(("ext4", options),))
+        report = report_of(experiment({"a": on_disk, "b": other}))
+        [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
+        assert ("They differ in what became of a flush" in claim) is differ
+        assert any("buys different things" in said for said in report.warnings) is differ
+        assert column(table(report, "durability"), "Files on")[1] == f"ext4 ({options.removeprefix('rw,')})"
+    report = report_of(experiment({"a": on_disk, "b": FileShape(100, layers=(("tmpfs", "rw"),))}))
+    assert any(f"b: {MEMORY}" in said for said in report.warnings)
+
+
+def few(flushes: int, syncs: int, clients: int) -> Callable[[MixRecord], MixRecord]:
+    """Changes a record to so many of all in its run, whose other mixes have none."""
+
+    def changed(row: MixRecord) -> MixRecord:
+        count, made = (flushes, syncs) if row.mix == 1 else (0, 0)
+        operations = [
+            replace(each, count=count) if each.operation == "flush" else each for each in row.by_operation
+        ]
+        return replace(row, by_operation=operations, syncs=[SyncRow("fsync", made)], clients=clients)
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("flushes", "syncs", "clients", "verdict"),
+    [
+        (30, 29, 1, EACH),
+        (30, 26, 2, EACH),
+        (30, 25, 2, FEWER),
+        (10_000, 9_800, 4, EACH),
+        (10_000, 9_799, 4, FEWER),
+        # So many clients that each of these could have been under way.
+        (30, 23, 100, EACH),
+        (30, 22, 100, FEWER),
+        (30, 0, 100, NONE),
+        (1, 0, 100, NONE),
+        (3_000, 30, 1, STRAY),
+        (3_000, 31, 1, FEWER),
+        (3_000, 1, 1, STRAY),
+        (3_000, 0, 1, NONE),
+    ],
+)
+def test_syncs_may_be_short_by_what_was_under_way_at_the_borders_and_no_more(
+    flushes: int, syncs: int, clients: int, verdict: str
+) -> None:
+    source = experiment({"samba": FileShape(100)}, repetitions=1)
+    shown = durability.promises(
+        replace(source, records=[few(flushes, syncs, clients)(row) for row in source.records]),
+        report_of(source, few(flushes, syncs, clients)).results,
+    )
+    assert [(each.flushes, each.syncs) for each in shown] == [(flushes, syncs)]
+    assert [row[-1].text for row in durability.table(shown, "").rows] == [verdict]
+    warned = durability.warnings(shown)
+    assert [NONE in said or STRAY in said for said in warned] == ([True] if verdict in (NONE, STRAY) else [])
+    if verdict == STRAY:
+        assert f"({flushes:,} flushes, {syncs} sync" in warned[0]
+
+
+def test_stray_syncs_are_no_difference_between_servers_that_do_not_sync() -> None:
+    shapes = {"a": FileShape(100, syncs_a_flush=0.0), "b": FileShape(100, syncs_a_flush=0.005)}
+    report = report_of(experiment(shapes))
+    [warning] = [said for said in report.warnings if "flush" in said]
+    assert warning.startswith(f"a: {NONE}; b: {STRAY} (")
+    assert "differ" not in warning
+
+
+def test_the_disks_own_fsync_is_no_measure_where_it_changed_over_the_run() -> None:
+    def notes_and_cell(shape: FileShape) -> tuple[str, str]:
+        shown = table(report_of(experiment({"samba": shape}, repetitions=1)), "durability")
+        place = next(n for n, head in enumerate(shown.columns) if head.label.startswith("The disk's own"))
+        return " ".join(shown.notes), shown.rows[0][place].detail
+
+    notes, cell = notes_and_cell(FileShape(100))
+    assert "nstable" not in notes + cell and "waited for" not in notes and "fsync_delay_ms" not in notes
+    assert cell == "4.40 after"
+    notes, cell = notes_and_cell(FileShape(100, disk_after_ms=0.19))
+    assert "Unstable: " in notes and cell == "0.190 after, unstable"
+    notes, _ = notes_and_cell(FileShape(100, syncs_a_flush=None))
+    assert "may not have waited for it" in notes
+    notes, _ = notes_and_cell(FileShape(100, settings=(("fsync_delay_ms", 20.0),)))
+    assert "samba: fsync_delay_ms adds 20 ms" in notes
 
 
 def test_times_are_given_for_each_operation_at_the_peak_and_at_the_last_mix(report: Report) -> None:

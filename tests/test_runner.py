@@ -353,7 +353,7 @@ def test_a_disk_that_takes_no_more_ends_the_experiment_at_once(tmp_path: Path) -
         carry_out(opened, Listener())
 
 
-def test_the_ceiling_is_measured_at_four_of_many_mixes_and_at_the_largest() -> None:
+def test_the_ceiling_is_measured_at_five_of_many_mixes_the_first_and_the_last_among_them() -> None:
     suite = Suite(
         name="s",
         title="",
@@ -366,7 +366,7 @@ def test_the_ceiling_is_measured_at_four_of_many_mixes_and_at_the_largest() -> N
         think_time_s=1,
     )
     chosen = calibration_mixes(mixes(suite))
-    assert [mix.clients for mix in chosen] == [4, 8, 12, 16]
+    assert [mix.clients for mix in chosen] == [1, 5, 9, 12, 16]
     assert {(mix.delay_s, mix.think_time_s) for mix in chosen} == {(0, 0)}
     assert [mix.clients for mix in calibration_mixes(mixes(suite)[:2])] == [1, 2]
 

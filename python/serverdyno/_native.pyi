@@ -119,6 +119,33 @@ class RequestResult(TypedDict):
     request: str  # "CREATE"
     count: int
 
+class SessionResult(TypedDict):
+    """What sessions of one kind agreed on with the server; those alone that came up."""
+
+    dialect: str  # "3.1.1"
+    signing: str | None  # "AES-128-GMAC", of every message; None: unsigned, also where encrypted instead
+    encryption: str | None  # "AES-128-GCM", of every message
+    guest: bool
+    max_read_bytes: int  # the most of one read below the client cache
+    max_write_bytes: int
+    leases: bool  # the server gives them, whether they are asked for or not
+    clients: int  # that had such a session
+
+class ClientCache(TypedDict):
+    """The cache that each client had."""
+
+    asks_for: (
+        Literal["oplocks", "leases"] | None
+    )  # None: nothing is kept, but the redirector's calls are made
+    redirector: Literal["xp", "plain"]
+    most_bytes: int  # of data
+    page_bytes: int
+    read_run_bytes: int  # the most of one read below the cache, as far as the session allows
+    write_run_bytes: int
+    read_ahead_bytes: int  # fetched in addition where an application reads on
+    most_deferred: int  # closed files that are kept open
+    deferred_age_s: float
+
 class MixResult(TypedDict):
     stopped: bool
     started_unix_s: float
@@ -144,6 +171,8 @@ class MixResult(TypedDict):
     protocol_requests: int | None  # of all sessions, workspaces included: what the server should have counted
     calls: list[CallResult]  # below the client cache, from start to end of the mix
     requests: list[RequestResult]  # of the protocol, from start to end of the mix
+    sessions: list[SessionResult]  # of all clients, one entry a kind; empty for HTTP
+    client_cache: ClientCache | None  # None: every operation went through, or HTTP
     generator: GeneratorResult
 
 @final

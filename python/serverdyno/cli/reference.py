@@ -130,11 +130,19 @@ def smb(
 @contextlib.contextmanager
 def counted(server: _native.ReferenceSmbServer, place: Path | None) -> Iterator[None]:
     """Tells the server's counts to whoever connects to the socket `place`, which is removed at the end."""
+    from serverdyno.errors import UserError  # noqa: PLC0415
+
     if place is None:
         yield
         return
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(place))
+    try:
+        listener.bind(str(place))
+    except OSError as error:
+        raise UserError(
+            f"{place} can't be a socket that tells the counts: {error}",
+            hint="It must be a short path, in a directory that is there, where nothing is yet.",
+        ) from error
     listener.listen()
 
     def tell() -> None:

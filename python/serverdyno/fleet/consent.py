@@ -95,7 +95,8 @@ def _consenting(url: str, opened: Callable[[str | None], TargetT]) -> TargetT:
             str(error), hint="Put the file there, or ask whoever runs the server; loopback needs no consent."
         ) from error
     except ValueError as error:
-        raise UserError(str(error), hint="For example: http://127.0.0.1:8080/") from error
+        example = "smb://127.0.0.1:1445/" if url.startswith("smb:") else "http://127.0.0.1:8080/"
+        raise UserError(f"{url}: {error}", hint=f"A URL is, for example, {example}") from error
     except SessionError as error:
         why, advice = error.args
         raise ServerError(f"{url} gives no session to ask it for consent: {why}", hint=advice) from error

@@ -35,7 +35,11 @@ class Task:
 
 
 def stream_seed(seed: int, repetition: int, mix: int) -> int:
-    """The seed of one mix: the same for every configuration, so that all are asked for the same."""
+    """The seed of one mix: the same for every configuration, so that all are asked for the same.
+
+    Of file servers it is that of mix 0 for all mixes of a run: clients keep the order of their applications, so that a
+    curve's mixes differ in the number of clients alone.
+    """
     digest = hashlib.sha256(f"{seed}/{repetition}/{mix}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
 

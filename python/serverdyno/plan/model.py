@@ -8,9 +8,9 @@ Every problem of a document is reported at once; a field that is not known is a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 Certainty = Annotated[str, Field(pattern=r"^(seen|derived|memory|choice)(: .+)?$")]
@@ -45,6 +45,21 @@ class SmbSettings(Model):
     signing: Literal["off", "auto", "required"] = "auto"
     encryption: Literal["off", "required"] = "off"
 
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """All that contradicts itself, at once."""
+        dialects = get_args(Dialect)
+        wrong = {
+            "min_dialect is above max_dialect": dialects.index(self.min_dialect)
+            > dialects.index(self.max_dialect),
+            "encryption needs a max_dialect of 3.0 or later": (
+                self.encryption == "required" and dialects.index(self.max_dialect) < dialects.index("3.0")
+            ),
+        }
+        if problems := [problem for problem, found in wrong.items() if found]:
+            raise ValueError("; ".join(problems))
+        return self
+
 
 class FilesSettings(Model):
     """How a client uses files: its cache, its workspace, its pace.
@@ -52,7 +67,8 @@ class FilesSettings(Model):
     `cache` says what the client asks the server for to cache on; "none" writes and reads through. `redirector`
     "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and `dormant_s`: how many
     closed files are kept open, and for how long (Windows' DormantFileLimit and ScavengerTimeLimit).
-    `operations_per_client_s` bounds the pace of each client. `load_file` is replayed by the workload "loadfile".
+    `operations_per_client_s` bounds the pace of each client. `load_file` is replayed by the workload "loadfile";
+    `load_file_sha256` is noted when an experiment begins, so that no other file is replayed, or compared, in its place.
     `save_workspace`: the files stay from mix to mix; after the last they are removed in any case.
     """
 
@@ -66,6 +82,7 @@ class FilesSettings(Model):
     true_offsets: bool = False
     operations_per_client_s: float | None = Field(default=None, gt=0)
     load_file: str | None = None
+    load_file_sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
 
 class ThreadStep(Model):
@@ -118,6 +135,7 @@ class Suite(Model):
             f"{section}.{key}": value
             for section in sections
             for key, value in getattr(self, section).model_dump().items()
+            if key != "load_file_sha256" or value is not None  # noted only once an experiment has begun
         }
 
 

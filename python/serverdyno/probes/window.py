@@ -81,6 +81,6 @@ class WindowMeter:
         return {name: count - before[name] for name, count in after.items()}
 
     def _sample(self) -> _Sample:
-        return _Sample(
-            time.monotonic(), self._server_cpu_s(), time.process_time(), machine_cpu(), self._server_syncs()
-        )
+        # The syncs first: they are held against flushes of the window, and all else takes some milliseconds.
+        syncs = self._server_syncs()
+        return _Sample(time.monotonic(), self._server_cpu_s(), time.process_time(), machine_cpu(), syncs)

@@ -23,6 +23,7 @@ class Over(StrEnum):
     MEAN_ALONE = "Mean of {count}"
     TOGETHER = "{count} together, with the smallest and the largest of single ones"
     SUM = "Sum of {count}"
+    EACH = "Each of {count} by itself"
 
 
 def basis(source: Source, results: Results, over: Over = Over.MEAN) -> str:

@@ -6,7 +6,7 @@ Each is said once, however many mixes it concerns. What the figures show is in `
 from __future__ import annotations
 
 from serverdyno.analysis.trust import machine_marks
-from serverdyno.report import durability, wording
+from serverdyno.report import agreed, durability, wording
 from serverdyno.report.basis import shortening
 from serverdyno.report.results import Results, cpus_busy
 from serverdyno.report.source import Source
@@ -38,10 +38,12 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
     return (
         *found,
         *durability.warnings(durability.promises(source, results)),
+        *agreed.warnings(source),
         *_run_warnings(source),
         *_shared_cpus(source),
         *_noise(results),
         *_low_ceiling(results),
+        *_parts_of_a_pass(results),
     )
 
 
@@ -89,7 +91,7 @@ def _noise(results: Results) -> list[str]:
         (cpus_busy(record.others_cpu_s, record), cpus_busy(record.steal_cpu_s, record))
         for record in results.used
     ]
-    known = [pair for pair in used if pair != (None, None)]
+    known = [pair for pair in used if pair[0] is not None]
     noisy = [pair for pair in known if machine_marks(*pair)]
     if not noisy:
         return []
@@ -103,6 +105,20 @@ def _noise(results: Results) -> list[str]:
     return [
         f"Others used the machine in {len(noisy):,} of {wording.plural(len(known), 'mix')}{measured}: "
         f"{wording.listing(parts)}. These mixes are marked noisy (N); figures of a quiet machine may differ."
+    ]
+
+
+def _parts_of_a_pass(results: Results) -> list[str]:
+    """Mixes too short for the workload: what was asked for then depends on how far a client came."""
+    known = [mix for mix in results.mixes if mix.passes_a_client is not None]
+    short = [mix for mix in known if (mix.passes_a_client or 0) < 1]
+    if not short:
+        return []
+    clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
+    return [
+        f"In {len(short):,} of {wording.plural(len(known), 'point')} (of {clients} clients) a client made less than "
+        "one whole pass of the workload. A quicker server gets further in it, and so is asked for other operations: "
+        "operations/s are nearer to a comparison there than Mbit/s, and longer mixes are better than both."
     ]
 
 

@@ -32,7 +32,7 @@ def table(results: Results, basis: str) -> Table:
         Column("At clients"),
         Column("Not told apart from the peak", "mixes of clients"),
         Column("Knee", "clients"),
-        Column("Kept at the last mix", "of the peak by leave-one-out"),
+        Column("Kept at the last mix", "of the highest mean"),
         Column("Its 95 % interval"),
         Column("Dips and drops", numeric=False),
         Column("n", "whole runs"),

@@ -8,22 +8,32 @@ where what is compared differs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
-from serverdyno.report import histograms, wording
+from serverdyno.report import histograms, medium, wording
+from serverdyno.report.medium import Media
 from serverdyno.report.model import Cell, Column, Finding, Table
 from serverdyno.report.results import Results
 from serverdyno.report.source import Source
-from serverdyno.store.records import MixRecord
+from serverdyno.store.records import MixRecord, OperationRow
 
 FLUSH = "flush"
 DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync")
 """The calls after which data is on the disk. sync_file_range(2) and msync(2) alone don't promise that."""
 BORDER_SHARE = 0.02
 """Of the flushes: the window of the counts and that of the flushes differ by some milliseconds."""
+BORDER_EACH_CLIENT = 2
+"""A flush under way at either border, whose sync is on the other side of it."""
+BORDER_MOST = 0.25
+"""Of the flushes: where they are few, what may be under way must not stand for syncs that nobody made."""
+STRAY_SHARE = 0.01
+"""Of the flushes: so few syncs were for something else, such as the server's own books."""
+UNSTABLE = 2.0
+"""The disk's own fsync before and after the mixes, the larger to the smaller."""
 
 
 class Kept(StrEnum):
@@ -32,6 +42,7 @@ class Kept(StrEnum):
     EACH = "at least as many syncs as flushes"
     FEWER = "fewer syncs than flushes"
     NONE = "flushes answered without any sync"
+    MEMORY = "synced to memory: nothing is on a disk"
     NO_FLUSH = "no flush was sent"
     UNKNOWN = "not known"
     NOT_ALIKE = "not the same in each run"
@@ -41,8 +52,25 @@ UNCERTAIN = {Kept.UNKNOWN, Kept.NOT_ALIKE}
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a flush. `because` of one that is not known; `weak`: how far syncs went, where that is short."""
+
+    kept: Kept
+    because: str = ""
+    weak: str = ""
+
+    def __str__(self) -> str:
+        because = f": {self.because}" if self.because else ""
+        return f"{self.kept.value}{because}{f', and {self.weak}' if self.weak else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class Promise:
-    """Flushes and syncs of one run, in the windows of its mixes. `syncs` None: not known, `because` says why."""
+    """Flushes and syncs of one run, in the windows of its mixes. `syncs` None: not known, `because` says why.
+
+    `border`: by how much the syncs may be short of the flushes for being counted at other moments.
+    `added_ms`: what each sync of the server took longer on purpose.
+    """
 
     run: int
     configuration: str
@@ -51,19 +79,34 @@ class Promise:
     failed: int
     response: histograms.Times | None
     disk_ms: dict[str, float] | None
+    disk_after_ms: dict[str, float] | None
     syncs: int | None
     because: str
+    border: float
+    media: Media
+    added_ms: float
 
     @property
-    def kept(self) -> Kept:
-        """By the counts alone, of flushes that were answered."""
+    def outcome(self) -> Outcome:
+        """By the counts of flushes that were answered, and by what the files lie on."""
         if self.flushes == 0:
-            return Kept.NO_FLUSH
-        if self.syncs is None:
-            return Kept.UNKNOWN
-        if self.syncs == 0:
-            return Kept.NONE
-        return Kept.EACH if self.syncs >= self.flushes * (1 - BORDER_SHARE) else Kept.FEWER
+            return Outcome(Kept.NO_FLUSH)
+        if self.media.in_memory:
+            return Outcome(Kept.MEMORY)
+        weak = self.media.weak
+        if self.syncs is not None and self.syncs >= self.flushes - self.border:
+            return Outcome(Kept.EACH, weak=weak)
+        if self.syncs is None or self.media.synchronous:
+            return Outcome(Kept.UNKNOWN, self.media.synchronous, weak)
+        return Outcome(Kept.NONE if self.syncs <= STRAY_SHARE * self.flushes else Kept.FEWER, weak=weak)
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the disk's own fsync was another one after the mixes."""
+        if self.disk_ms is None or self.disk_after_ms is None:
+            return False
+        low, high = sorted((self.disk_ms["p50"], self.disk_after_ms["p50"]))
+        return high > UNSTABLE * low
 
 
 def promises(source: Source, results: Results) -> list[Promise]:
@@ -73,11 +116,15 @@ def promises(source: Source, results: Results) -> list[Promise]:
     by_run: dict[int, list[MixRecord]] = defaultdict(list)
     for record in results.used:
         by_run[record.run].append(record)
-    return [_promise(records, source.run_notes.get(run, {})) for run, records in by_run.items()]
+    added_ms = {each.name: each.settings.get("fsync_delay_ms") or 0.0 for each in source.head.configurations}
+    return [
+        _promise(records, source.run_notes.get(run, {}), added_ms.get(records[0].configuration, 0.0))
+        for run, records in by_run.items()
+    ]
 
 
-def _promise(records: Sequence[MixRecord], note: Any) -> Promise:
-    rows = [row for record in records for row in record.by_operation if row.operation == FLUSH]
+def _promise(records: Sequence[MixRecord], note: Any, added_ms: float) -> Promise:
+    rows = [_flushes(record) for record in records]
     known = all(record.syncs_known for record in records)
     syncs = sum(row.count for record in records for row in record.syncs if row.system_call in DATA_CALLS)
     because = note.get("syncs_unknown_because") or "the run was not finished"
@@ -85,53 +132,110 @@ def _promise(records: Sequence[MixRecord], note: Any) -> Promise:
         run=records[0].run,
         configuration=records[0].configuration,
         repetition=records[0].repetition,
-        flushes=sum(row.count for row in rows),
-        failed=sum(row.errors for row in rows),
-        response=histograms.times([row.response_time_hdr for row in rows]),
+        flushes=sum(row.count for row in chain(*rows)),
+        failed=sum(row.errors for row in chain(*rows)),
+        response=histograms.times([row.response_time_hdr for row in chain(*rows)]),
         disk_ms=note.get("disk_fsync_ms"),
+        disk_after_ms=note.get("disk_fsync_after_ms"),
         syncs=syncs if known else None,
         because="" if known else because,
+        border=sum(
+            border(sum(row.count for row in flushes), record.clients)
+            for record, flushes in zip(records, rows, strict=True)
+        ),
+        media=medium.parsed(note.get("media")),
+        added_ms=added_ms,
     )
 
 
-def kept_by(found: Iterable[Promise]) -> dict[str, Kept]:
+def _flushes(record: MixRecord) -> list[OperationRow]:
+    return [row for row in record.by_operation if row.operation == FLUSH]
+
+
+def border(flushes: int, clients: int) -> float:
+    """How many syncs of one mix may be missing, of as many flushes as that, for the borders of its window."""
+    return min(max(BORDER_SHARE * flushes, BORDER_EACH_CLIENT * clients), BORDER_MOST * flushes)
+
+
+def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
     """What the runs of each configuration did, by its name."""
-    by_name: dict[str, set[Kept]] = defaultdict(set)
+    by_name: dict[str, set[Outcome]] = defaultdict(set)
     for promise in found:
-        by_name[promise.configuration].add(promise.kept)
-    return {name: kept.pop() if len(kept) == 1 else Kept.NOT_ALIKE for name, kept in by_name.items()}
+        by_name[promise.configuration].add(promise.outcome)
+    return {name: seen.pop() if len(seen) == 1 else Outcome(Kept.NOT_ALIKE) for name, seen in by_name.items()}
 
 
 def warnings(found: Sequence[Promise]) -> list[str]:
     """What must be known before any throughput is compared."""
-    kept = kept_by(found)
-    seen = set(kept.values()) - {Kept.UNKNOWN, Kept.NO_FLUSH}
+    did = outcomes(found)
+    seen = {outcome for outcome in did.values() if outcome.kept not in (Kept.UNKNOWN, Kept.NO_FLUSH)}
     said = []
     if len(seen) > 1:
-        parts = "; ".join(f"{name}: {what.value}" for name, what in kept.items())
-        buys = "buys" if Kept.NONE in seen else "may buy"
+        sure = any(outcome.kept in (Kept.NONE, Kept.MEMORY) or outcome.weak for outcome in seen)
+        parts = "; ".join(f"{name}: {_told(outcome, found, name)}" for name, outcome in did.items())
         said.append(
-            f"The configurations differ in what became of a flush, so their throughput {buys} different things. "
-            f"{parts}."
+            f"The configurations differ in what became of a flush, so their throughput "
+            f"{'buys' if sure else 'may buy'} different things. {parts}."
         )
-    elif Kept.NONE in seen:
-        names = wording.listing([name for name, what in kept.items() if what is Kept.NONE])
-        said.append(f"{names}: {Kept.NONE.value}. What a client believed to be on the disk was not.")
-    if unknown := [name for name, what in kept.items() if what is Kept.UNKNOWN]:
-        said.append(
-            f"What became of a flush is not known for {wording.listing(unknown)}: what a client believed to be on "
-            "the disk may not have been there."
-        )
-    return said
+    else:
+        said += _without_sync(found, did)
+    return [*said, *_not_known(did), *_media_warnings(found)]
+
+
+def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[str]:
+    names = [name for name, outcome in did.items() if outcome.kept is Kept.NONE]
+    if not names:
+        return []
+    lost = all(promise.media.ordinary for promise in found if promise.configuration in names)
+    so = " What a client believed to be on the disk was not." if lost else ""
+    parts = "; ".join(f"{name}: {_told(did[name], found, name)}" for name in names)
+    return [f"{parts}.{so}"]
+
+
+def _not_known(did: Mapping[str, Outcome]) -> list[str]:
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for name, outcome in did.items():
+        if outcome.kept is Kept.UNKNOWN:
+            by_reason[outcome.because].append(name)
+    return [
+        f"What became of a flush can't be told from the syncs of {wording.listing(names)}: {because}."
+        if because
+        else f"What became of a flush is not known for {wording.listing(names)}: what a client believed to be on "
+        "the disk may not have been there."
+        for because, names in by_reason.items()
+    ]
+
+
+def _media_warnings(found: Sequence[Promise]) -> list[str]:
+    """Of files in memory, whether a flush was sent or not, and of syncs that stop short of the medium."""
+    in_memory: dict[str, dict[str, None]] = defaultdict(dict)
+    weak: dict[str, dict[str, None]] = defaultdict(dict)
+    for promise in found:
+        if promise.media.in_memory:
+            in_memory[str(promise.media)][promise.configuration] = None
+        elif promise.media.weak:
+            weak[promise.media.weak][promise.configuration] = None
+    return [
+        *(
+            f"{wording.listing(list(names))}: the files are in memory (on {where}): nothing is on a disk, and no "
+            "figure is of one."
+            for where, names in in_memory.items()
+        ),
+        *(
+            f"{wording.listing(list(names))}: {how}. What was flushed can be lost with the power"
+            f"{', unless that cache is protected' if 'cache' in how else ''}."
+            for how, names in weak.items()
+        ),
+    ]
 
 
 def unlike(found: Sequence[Promise], base: str, other: str) -> str:
     """A sentence for each comparison of two that did different things with a flush, or may have; else nothing."""
-    kept = kept_by(found)
-    first, second = kept.get(base), kept.get(other)
-    if first is None or second is None or (first is second and first not in UNCERTAIN):
+    did = outcomes(found)
+    first, second = did.get(base), did.get(other)
+    if first is None or second is None or (first == second and first.kept not in UNCERTAIN):
         return ""
-    if {first, second} & UNCERTAIN:
+    if {first.kept, second.kept} & UNCERTAIN:
         return "Whether they did the same with a flush is not known."
     return "They differ in what became of a flush, so like is not compared with like."
 
@@ -141,12 +245,28 @@ def findings(found: Sequence[Promise], tables: dict[str, str]) -> list[Finding]:
     by_name: dict[str, list[Promise]] = defaultdict(list)
     for promise in found:
         by_name[promise.configuration].append(promise)
-    kept = kept_by(found)
-    parts = [f"{name}: {kept[name].value} ({_counts(promises)})" for name, promises in by_name.items()]
+    did = outcomes(found)
+    parts = [
+        f"{name}: {_worded(did[name], promises)} ({_counts(promises)})" for name, promises in by_name.items()
+    ]
     if not parts:
         return []
     evidence = "Flushes answered, and syncs of the server's processes, in the windows; "
     return [Finding("Durability", f"{'; '.join(parts)}.", f"{evidence}{tables['durability']}.")]
+
+
+def _worded(outcome: Outcome, found: Sequence[Promise]) -> str:
+    """In words that are true of few stray syncs, too."""
+    if outcome.kept is Kept.NONE and any(promise.syncs for promise in found):
+        return f"{outcome}".replace("any sync", "a sync but for strays", 1)
+    return f"{outcome}"
+
+
+def _told(outcome: Outcome, found: Sequence[Promise], name: str) -> str:
+    """With the figures where the words alone would hide some."""
+    of_name = [promise for promise in found if promise.configuration == name]
+    words = _worded(outcome, of_name)
+    return words if words == f"{outcome}" else f"{words} ({_counts(of_name)})"
 
 
 def _counts(found: Sequence[Promise]) -> str:
@@ -167,22 +287,46 @@ def table(found: Sequence[Promise], basis: str) -> Table:
         Column("Flush p99", "ms"),
         Column("The disk's own fsync p50", "ms"),
         Column("Syncs of the server"),
+        Column("Files on", numeric=False),
         Column("What became of a flush", numeric=False),
     )
-    notes = (
+    rows = tuple(_row(promise) for promise in found)
+    return Table("durability", 0, "What a flush did", basis, columns, rows, tuple(_notes(found)))
+
+
+def _notes(found: Sequence[Promise]) -> Iterator[str]:
+    yield (
         f"Syncs of the server: system calls {wording.listing(list(DATA_CALLS))} that its processes made in the same "
         "windows, counted in the kernel; whatever they were for. A server inside the kernel, and files opened for "
-        "synchronous writing, can't be counted so.",
-        f"{wording.NOTHING} not known. At least as many syncs as flushes: but for {wording.share(BORDER_SHARE)} at "
-        "the borders of the windows. That is what a server does that keeps each flush; the syncs may have been for "
-        "something else. Fewer: flushes of the same moment may have shared a sync, or some were answered without "
-        "one; the counts can't tell.",
-        "The disk's own fsync: of a file in the server's data directory that grew by 4 KiB each time, before any "
-        "load. A flush that takes much less has not waited for that disk.",
-        *(f"Run {promise.run}: {promise.because}." for promise in found if promise.because),
+        "synchronous writing, can't be counted so."
     )
-    rows = tuple(_row(promise) for promise in found)
-    return Table("durability", 0, "What a flush did", basis, columns, rows, notes)
+    yield (
+        f"{wording.NOTHING} not known. At least as many syncs as flushes: but for the borders of the windows "
+        f"({wording.share(BORDER_SHARE)} of the flushes, or {BORDER_EACH_CLIENT} a client where that is more, at most "
+        f"{wording.share(BORDER_MOST)}). That is what a server does that keeps each flush; the syncs may have been "
+        "for something else. Fewer: flushes of the same moment may have shared a sync, or some were answered without "
+        f"one; the counts can't tell. Without any: at most {wording.share(STRAY_SHARE)}."
+    )
+    yield (
+        "The disk's own fsync: of a file in the server's data directory that grew by 4 KiB each time, before any "
+        "load, and after the mixes."
+    )
+    if any(promise.unstable for promise in found):
+        yield f"Unstable: the two differ by more than {UNSTABLE:g} times, so that they are no measure of the disk."
+    if any(promise.syncs is None for promise in found):
+        yield (
+            "Where syncs were not counted: a flush that takes much less than a disk that is stable may not have "
+            "waited for it."
+        )
+    added = {promise.configuration: promise.added_ms for promise in found if promise.added_ms}
+    for name, added_ms in added.items():
+        yield (
+            f"{name}: fsync_delay_ms adds {added_ms:g} ms at least to each sync of the server, and so to flushes; "
+            "the disk's own fsync is without it."
+        )
+    for text in dict.fromkeys(text for promise in found for text in promise.media.in_full()):
+        yield f"Files on {text}: by the server's own list of mounts, from its file system down."
+    yield from (f"Run {promise.run}: {promise.because}." for promise in found if promise.because)
 
 
 def _row(promise: Promise) -> tuple[Cell, ...]:
@@ -194,7 +338,16 @@ def _row(promise: Promise) -> tuple[Cell, ...]:
         Cell(f"{promise.failed:,}"),
         Cell(wording.significant(median)),
         Cell(wording.significant(tail)),
-        Cell(wording.significant(promise.disk_ms["p50"] if promise.disk_ms else None)),
+        _disk(promise),
         Cell(wording.NOTHING if promise.syncs is None else f"{promise.syncs:,}"),
-        Cell(promise.kept.value),
+        Cell(str(promise.media)),
+        Cell(_worded(promise.outcome, [promise])),
     )
+
+
+def _disk(promise: Promise) -> Cell:
+    before = wording.significant(promise.disk_ms["p50"] if promise.disk_ms else None)
+    if promise.disk_after_ms is None:
+        return Cell(before)
+    after = f"{wording.significant(promise.disk_after_ms['p50'])} after"
+    return Cell(before, f"{after}, unstable" if promise.unstable else after)

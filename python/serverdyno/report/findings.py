@@ -166,6 +166,7 @@ def _peak_finding(
     evidence = [
         _spread_words(peak, terms),
         *curves.peak_words(result, terms),
+        _network_words(peak),
         _response_words(peak),
         _ceiling_words(peak),
         f"{tables['peaks']} and {tables['shape']}",
@@ -206,6 +207,13 @@ def _response_words(mix: MixResult) -> str:
     limited = mix.marks & {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}
     mostly_own = limited and own_ms is not None and own_ms >= OWN_QUEUE_SHARE * mix.response.mean_ms
     return f"{words}, mostly the generator's own queue" if mostly_own else words
+
+
+def _network_words(mix: MixResult) -> str:
+    """How much of a file server's throughput it was asked for: the clients' caches have answered the rest."""
+    if mix.network_share is None:
+        return ""
+    return f"bytes on the network: {wording.share(mix.network_share)} of those that applications moved"
 
 
 def _ceiling_words(mix: MixResult) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from serverdyno.analysis.improvement import RESAMPLES, SEED
 from serverdyno.plan.model import Configuration
-from serverdyno.report import wording
+from serverdyno.report import agreed, wording
 from serverdyno.report.basis import NAMES_STATEMENT, shortening
 from serverdyno.report.model import Comparison, Fact
 from serverdyno.report.results import Results
@@ -20,7 +20,8 @@ FIGURES = (
 MBIT_OF_WEB = "heads and bodies, as received by the clients."
 MBIT_OF_FILES = (
     "bytes that applications read and wrote, summed over the clients that were in the mix to its end: what a "
-    "client moved before an error took it out is not in the sum."
+    "client moved before an error took it out is not in the sum. They are counted above the client's cache: what "
+    "that answers itself is in the figure, and how many bytes passed the network stands with each peak."
 )
 INTERVAL = (
     "The 95 % interval of an improvement is a t interval on the logarithm of the ratio with a bootstrap "
@@ -156,7 +157,8 @@ def _files(source: Source) -> list[Fact]:
     cache = (
         "None: every operation goes through to the server."
         if files.cache == "none"
-        else f"On {files.cache}, as a workstation's redirector ({files.redirector}) does it; {kept}."
+        else agreed.client_cache(source)
+        or f"On {files.cache}, as a workstation's redirector ({files.redirector}) does it; {kept}."
     )
     pace = (
         "As fast as the server answers."
@@ -238,7 +240,8 @@ def _servers(source: Source) -> list[Fact]:
         settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
         where = _server_cpus(source, configuration)
         text = f"{configuration.server}, {where}; {settings or 'no setting changed from the driver'}."
-        facts.append(Fact(f"Configuration {configuration.name}", text))
+        came_to = agreed.sentences(source, configuration.name)
+        facts.append(Fact(f"Configuration {configuration.name}", f"{text} {came_to}".rstrip()))
     return facts
 
 

@@ -64,7 +64,9 @@ class Connections:
 class MixResult:
     """One mix of one configuration over its repetitions.
 
-    `throughput` and `second` are in the units of the experiment's `Terms`. `clients_took_part`: fewest of any
+    `throughput` and `second` are in the units of the experiment's `Terms`. `network_share`: bytes on the network over
+    bytes that applications read and wrote; `passes_a_client`: whole passes of the workload, in the mean, in the
+    repetition with the fewest. Both None of web servers. `clients_took_part`: fewest of any
     repetition that were still in the mix at its end. `clients_left`, `errors` (by side, from start to end) and
     `connections`: summed over the repetitions. `response`: of the merged repetitions; `response_of_runs`: of each
     that had a success. `under_way_*`: operations that the window closed upon, summed, and how long the slowest of
@@ -79,6 +81,8 @@ class MixResult:
     throughput: curve.Spread
     second: curve.Spread
     operations_s: curve.Spread
+    network_share: float | None
+    passes_a_client: float | None
     clients_took_part: int
     clients_left: int
     errors: dict[str, int]
@@ -350,6 +354,8 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         throughput=_spread([throughput(record) for record in records]),
         second=_spread([second(record) for record in records]),
         operations_s=_spread([operations_per_s(record) for record in records]),
+        network_share=_network_share(records) if given.protocol == "smb" else None,
+        passes_a_client=_passes_a_client(records),
         clients_took_part=min(record.clients_participating for record in records),
         clients_left=left,
         errors=dict(errors),
@@ -363,6 +369,20 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         server_cpus=given.server_cpus,
         marks=_marks(records, given),
     )
+
+
+def _network_share(records: list[MixRecord]) -> float | None:
+    moved = sum(record.bytes_read + record.bytes_written for record in records)
+    return sum(record.bytes_in + record.bytes_out for record in records) / moved if moved else None
+
+
+def _passes_a_client(records: list[MixRecord]) -> float | None:
+    known = [
+        record.passes / record.clients_participating
+        for record in records
+        if record.passes is not None and record.clients_participating
+    ]
+    return min(known, default=None)
 
 
 def _connections(records: list[MixRecord]) -> Connections:

@@ -34,6 +34,7 @@ class Lines:
     mean_alone: str
     together: str
     summed: str
+    each: str
 
 
 def lines(source: Source, results: Results) -> Lines:
@@ -43,6 +44,7 @@ def lines(source: Source, results: Results) -> Lines:
         mean_alone=basis(source, results, Over.MEAN_ALONE),
         together=basis(source, results, Over.TOGETHER),
         summed=basis(source, results, Over.SUM),
+        each=basis(source, results, Over.EACH),
     )
 
 
@@ -64,9 +66,9 @@ def sections(
         *_throughput(source, results, comparisons, under),
         *_scaling(source, results, under.mean),
         *_tuning(source, results, under.mean),
-        *_durability(source, results, under.summed),
+        *_durability(source, results, under.each),
         *_times(source, results, under),
-        *_clients(source, results, under.summed),
+        *_clients(source, results, under),
         *_trust(source, results, under),
     ]
 
@@ -146,15 +148,17 @@ def _times(source: Source, results: Results, under: Lines) -> list[Section]:
     ]
 
 
-def _clients(source: Source, results: Results, line: str) -> list[Section]:
+def _clients(source: Source, results: Results, under: Lines) -> list[Section]:
     """How clients connected, and of file servers how each of them fared: there a client has one session."""
-    connections = Section("connections", "Connections", tables=(operations.connections(results, line),))
+    connections = Section(
+        "connections", "Connections", tables=(operations.connections(results, under.summed),)
+    )
     if source.head.suite.protocol == "http":
         return [connections]
     of_files = (
-        clients.per_client_table(results, line),
-        clients.saved_table(results, line),
-        clients.calls_table(results, line),
+        clients.per_client_table(results, under.mean_alone),
+        clients.saved_table(results, under.summed),
+        clients.calls_table(results, under.summed),
     )
     return [Section("clients", "Client by client", tables=of_files), connections]
 
@@ -175,7 +179,7 @@ def _trust(source: Source, results: Results, under: Lines) -> list[Section]:
             text=_error_text(results),
             tables=(tables.errors(results, under.summed),),
         ),
-        Section("order", "Order of the runs", tables=(tables.runs(source, results, under.summed),)),
+        Section("order", "Order of the runs", tables=(tables.runs(source, results, under.each),)),
     ]
 
 

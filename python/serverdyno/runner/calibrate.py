@@ -27,7 +27,7 @@ from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import CeilingRecord
 
 LENGTH_S, RAMP_S = 2.0, 0.4
-POINTS = 4
+POINTS = 5
 WEB, FILES = Reference.name, ReferenceSmb.name
 MOST_THREADS, MOST_BODY_BYTES = 256, 2**30  # of the reference server
 MEMORY_SHARE = 0.5  # of what is free, for the workspaces that the reference server keeps
@@ -86,6 +86,12 @@ class Calibration:
             f"generator's ceiling, {mix.clients} x {mix.threads} connections to the reference server"
         )
         result = local.run_mix(mix, task, seed=0, on_tick=lambda _: None)
+        if result["errors"] and not result["operations"]:
+            raise ServerError(
+                f"the generator's ceiling can't be measured: {result['errors'][0]['example']}",
+                hint=result["errors"][0]["advice"]
+                or "The reference server was asked for what the suite asks for.",
+            )
         return ceiling_record(mix, result, ruler.configurations)
 
 
@@ -94,18 +100,22 @@ def rulers(head: ExperimentHead) -> list[Ruler]:
 
     Of web servers all meet the same; a `url` workload asks for one document, and the reference server has one of that
     size. A file server decides what its clients have to do: whether they may cache, must sign or encrypt. So there is
-    a ruler for each set of those settings which the reference server has, too.
+    a ruler for each set of those settings which the reference server has, too, and none for a server of the user's.
     """
     if head.suite.protocol == "http":
         body_bytes = document_bytes(head)
         return [Ruler(WEB, {} if body_bytes is None else {"body_bytes": body_bytes})]
     alike: dict[str, Ruler] = {}
     for configuration in head.configurations:
+        if configuration.url is not None:
+            continue
         settings = {
             name: value
             for name, value in sorted(configuration.settings.items())
             if name in ReferenceSmbSettings.model_fields
         }
+        if configuration.settings.get("kernel_oplocks"):
+            settings["smb2_leases"] = False  # as Samba then does
         ruler = alike.setdefault(repr(settings), Ruler(FILES, settings))
         alike[repr(settings)] = replace(ruler, configurations=(*ruler.configurations, configuration.name))
     return list(alike.values())
@@ -130,9 +140,8 @@ def document_bytes(head: ExperimentHead) -> int | None:
 
 
 def calibration_mixes(mixes: Sequence[Mix]) -> list[Mix]:
-    """Up to four of the mixes, evenly spread and with the last one, shortened and without thinking."""
-    count = min(POINTS, len(mixes))
-    chosen = sorted({(len(mixes) * step) // count - 1 for step in range(1, count + 1)})
+    """Up to five of the mixes, evenly spread, with the first and the last, shortened and without thinking."""
+    chosen = sorted({round((len(mixes) - 1) * step / (POINTS - 1)) for step in range(POINTS)})
     return [
         replace(
             mixes[index],

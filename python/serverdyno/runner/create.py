@@ -11,6 +11,7 @@ from serverdyno.fleet.placement import place
 from serverdyno.plan import expand
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.order import order
+from serverdyno.runner.under_test import with_noted_load_file
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import ExperimentHead
 
@@ -34,7 +35,7 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) ->
         seed=plan.seed,
         scale=plan.scale,
         plan=plan.model_copy(update={"generator": generator}),
-        suite=suite,
+        suite=with_noted_load_file(suite),
         configurations=[
             # The user's own server runs where the user has put it.
             configuration

@@ -1,4 +1,5 @@
-"""What a run says of durability: what the disk's own fsync takes, and the syncs that the server really made.
+"""What a run says of durability: what its files lie on, what the disk's own fsync takes, and the syncs that the server
+really made.
 
 Of file servers only: a web server that serves documents promises nothing of the kind.
 """
@@ -7,31 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from serverdyno.plan.model import Suite
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s
+from serverdyno.probes.medium import Layer, medium
 from serverdyno.servers.base import ServerDriver
 
 
 @dataclass(slots=True)
 class Durability:
-    """Of one run. `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load."""
+    """Of one run. `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load.
+    `media`: what each volume is on, from its file system down; empty: not known.
+    """
 
-    disk_fsync_ms: dict[str, float] | None = None
+    server: ServerDriver | None = None
     counter: FsyncCounter | None = None
+    disk_fsync_ms: dict[str, float] | None = None
+    media: list[list[Layer]] = field(default_factory=list)
 
     def syncs(self) -> dict[str, int] | None:
         """System calls so far by which the server's processes asked for the disk; None: not known."""
         return self.counter.counts() if self.counter else None
 
     def note(self) -> dict[str, object]:
-        """What is kept with the run beside its mixes; nothing of a run that has no file server."""
-        if self.counter is None:
+        """What is kept with the run beside its mixes; nothing of a run that has no file server. After the last mix,
+        while the server runs: the disk is asked once more.
+        """
+        if self.counter is None or self.server is None:
             return {}
-        return {"disk_fsync_ms": self.disk_fsync_ms, "syncs_unknown_because": self.counter.reason}
+        return {
+            "disk_fsync_ms": self.disk_fsync_ms,
+            "disk_fsync_after_ms": _disk_fsync_ms(self.server),
+            "syncs_unknown_because": self.counter.reason,
+            "media": [[asdict(layer) for layer in layers] for layers in self.media],
+        }
 
 
 @contextmanager
@@ -41,7 +54,13 @@ def watched(server: ServerDriver, suite: Suite) -> Iterator[Durability]:
         yield Durability()
         return
     with FsyncCounter(server.pids()) as counter:
-        yield Durability(_disk_fsync_ms(server), counter)
+        yield Durability(server, counter, _disk_fsync_ms(server), _media(server))
+
+
+def _media(server: ServerDriver) -> list[list[Layer]]:
+    """Volume by volume, by what the server's first process has mounted."""
+    pids = server.pids()
+    return [medium(directory, pids[0]) for directory in server.data_directories()] if pids else []
 
 
 def _disk_fsync_ms(server: ServerDriver) -> dict[str, float] | None:

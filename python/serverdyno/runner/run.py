@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from serverdyno.fleet import local
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
+from serverdyno.runner.agreed import Agreed
 from serverdyno.runner.calibrate import ceiling_operations_s
 from serverdyno.runner.disclose import disclose_server
 from serverdyno.runner.durability import Durability, watched
@@ -54,6 +55,7 @@ class Run:
     progress: Progress
     left_s: float
     requests: Requests = field(default_factory=Requests)
+    agreed: Agreed = field(default_factory=Agreed)
 
     def carry_out(self) -> None:
         """Starts the server, runs the mixes, keeps each. Raises DynoError; the server is stopped first."""
@@ -81,11 +83,15 @@ class Run:
             meter.look(snapshot["elapsed_s"], mix)
             self.progress.mix_tick(snapshot)
 
-        seed = local.stream_seed(self.experiment.head.seed, self.key.repetition, mix.index)
+        drawn_anew = task.suite.protocol == "http"
+        seed = local.stream_seed(
+            self.experiment.head.seed, self.key.repetition, mix.index if drawn_anew else 0
+        )
         result = local.run_mix(mix, task, seed, on_tick)
         # What a server did that ended meanwhile is no measurement of it.
         server.check()
         self.requests.add(result)
+        self.agreed.add(result)
         use = meter.use(result["window_s"])
         seen = Surroundings(use, server.rss_bytes(), self._ceiling(mix), meter.syncs())
         record = mix_record(self.key, mix, result, seen)
@@ -110,6 +116,7 @@ class Run:
                 "requests_failed": self.requests.failed,
                 "requests_by_server_count": counted,
                 "crashes": server.crashes(),
+                **self.agreed.note(),
                 **durability.note(),
             },
         )

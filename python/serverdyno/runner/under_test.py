@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from serverdyno import _native
 from serverdyno.errors import UserError
@@ -13,6 +15,8 @@ from serverdyno.plan.model import Bounds, Configuration, Mix, Suite
 from serverdyno.servers.base import Access, ServerDriver
 from serverdyno.servers.running import running
 from serverdyno.store.head import ExperimentHead
+
+MOST_LOAD_FILE_BYTES = 1 << 30
 
 
 @contextmanager
@@ -55,10 +59,37 @@ def opened(
 
 def load_file(suite: Suite) -> _native.LoadFile | None:
     """The load file of a suite that replays one, parsed. Raises UserError."""
-    path = suite.files.load_file
+    path, noted = suite.files.load_file, suite.files.load_file_sha256
     if path is None:
         return None
+    if noted is not None and sha256_of(Path(path)) != noted:
+        raise UserError(
+            f"{path} is not the file any more that the experiment began with",
+            hint="Put it back, or begin a new experiment.",
+        )
     try:
         return _native.LoadFile.read(path)
     except (OSError, ValueError) as error:
         raise UserError(f"{path} can't be replayed: {error}") from error
+
+
+def with_noted_load_file(suite: Suite) -> Suite:
+    """The suite with the whole path of its load file, if it has one, and the file's SHA-256. Raises UserError."""
+    if suite.files.load_file is None:
+        return suite
+    path = Path(suite.files.load_file).absolute()
+    noted = {"load_file": str(path), "load_file_sha256": sha256_of(path)}
+    return suite.model_copy(update={"files": suite.files.model_copy(update=noted)})
+
+
+def sha256_of(path: Path) -> str:
+    """Of a file of bounded size. Raises UserError."""
+    try:
+        if not path.is_file():
+            raise UserError(f"{path} can't be replayed: it is no file")
+        if path.stat().st_size > MOST_LOAD_FILE_BYTES:
+            raise UserError(f"{path} can't be replayed: it has more than {MOST_LOAD_FILE_BYTES >> 20} MiB")
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path} can't be replayed: {error.strerror}") from error

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers.base import Access, Description, Installed, Settings
@@ -31,6 +31,17 @@ class ExternalSmbSettings(Settings):
         max_length=16,
         description="Names of the shares; clients are spread over them. At least one.",
     )
+
+    @field_validator("shares")
+    @classmethod
+    def are_names_of_shares(cls, shares: list[str]) -> list[str]:
+        """Each is one name, and stands there once."""
+        if wrong := [share for share in shares if not share or set(share) & set("/\\")]:
+            raise ValueError(f"no name of a share: {', '.join(map(repr, wrong))}")
+        if len({share.lower() for share in shares}) < len(shares):
+            raise ValueError("a share is named twice")
+        return shares
+
     user: str | None = Field(default=None, description='User, or "DOMAIN\\user"; left out: a guest.')
     password_variable: str = Field(
         default="DYNO_SMB_PASSWORD",

@@ -39,6 +39,7 @@ PROTOCOLS = {"2.0.2": "SMB2_02", "2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "S
 SIGNING = {"auto": "auto", "required": "mandatory"}
 ENCRYPTION = {"off": "off", "auto": "default", "required": "required"}
 BUILD_OPTIONS = ("WITH_PROFILE", "HAVE_KERNEL_OPLOCKS_LINUX", "HAVE_LIBURING", "WITH_PTHREADPOOL")
+NO_BARRIER = ("nobarrier", "barrier=0")  # ext4(5)
 CAP_SYS_ADMIN = 21  # capabilities(7)
 COUNTER = re.compile(r"^smb2_(\w+)_count:\s+(\d+)$", re.MULTILINE)
 PROGRAM_TIMEOUT_S = 60.0
@@ -303,17 +304,28 @@ class Samba(LocalServer[SambaSettings]):
         return notes
 
     def _flush(self) -> str:
-        """smbd/smb2_flush.c and `sync_file` in smbd/fileio.c."""
+        """smbd/smb2_flush.c and `sync_file` in smbd/fileio.c; mount(8) for what `mount_options` make of it. What the
+        files lie on where they have no file system of their own is not known before it runs.
+        """
+        options = self.settings.mount_options.split(",")
         if not self.settings.strict_sync:
+            said = "SMB2 FLUSH is answered with success without fsync, and write-through is ignored (strict sync = no)"
             return (
-                "SMB2 FLUSH is answered with success without fsync, and write-through is ignored (strict sync = no): "
-                "what was acknowledged can be lost with the power."
+                f"{said}; the file system itself writes synchronously (mount option sync)."
+                if "sync" in options
+                else f"{said}: what was acknowledged can be lost with the power."
             )
+        cut = next((option for option in options if option in NO_BARRIER), None)
+        beside = f"; fsync goes no further than the device's cache (mount option {cut})." if cut else "."
         if self.settings.sync_always:
             return (
-                "Every write is answered after fsync of its file (sync always = yes), and so is SMB2 FLUSH."
+                "Every write is answered after fsync of its file (sync always = yes), and so is SMB2 FLUSH"
+                f"{beside}"
             )
-        return "SMB2 FLUSH, and a write with write-through, is answered after fsync of its file (strict sync = yes)."
+        return (
+            "SMB2 FLUSH, and a write with write-through, is answered after fsync of its file (strict sync = yes)"
+            f"{beside}"
+        )
 
     def operations_served(self) -> dict[str, int] | None:
         """SMB2 requests since the start by operation (`create`, `flush` ...), by smbd's own counters.

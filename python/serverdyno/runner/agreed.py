@@ -1,0 +1,45 @@
+"""What a run says of its sessions and its clients' cache: what the clients of its mixes agreed on with a file server.
+
+Of file servers only. What it means for the figures is in `report.agreed`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from serverdyno._native import ClientCache, MixResult, SessionResult
+
+
+@dataclass(slots=True)
+class Agreed:
+    """Sessions by what was agreed on, over the mixes of a run: each client of each mix makes its own.
+
+    `of_files`: whether there was a mix that has any.
+    """
+
+    of_files: bool = False
+    sessions: list[SessionResult] = field(default_factory=list)
+    client_cache: ClientCache | None = None
+
+    def add(self, result: MixResult) -> None:
+        """Counts those of one mix. The cache is the same in all mixes of a run."""
+        self.of_files = result["protocol_requests"] is not None
+        self.client_cache = result["client_cache"]
+        for came in result["sessions"]:
+            alike = next((known for known in self.sessions if _kind(known) == _kind(came)), None)
+            if alike is None:
+                self.sessions.append(came.copy())
+            else:
+                alike["clients"] += came["clients"]
+
+    def note(self) -> dict[str, object]:
+        """What is kept with the run beside its mixes; nothing of a run that has no file server."""
+        if not self.of_files:
+            return {}
+        return {"sessions": self.sessions, "client_cache": self.client_cache}
+
+
+def _kind(session: SessionResult) -> dict[str, object]:
+    return {name: value for name, value in session.items() if name != "clients"}

@@ -1,0 +1,272 @@
+"""What sessions agreed on, from the wire to the report: held against what the server says of them, and kept by kind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from disk_mix import begun, ended, mixed, target
+from file_server import PATIENCE_S, needs_root, samba, skip_unless_installed
+from serverdyno import _native
+from serverdyno.report.agreed import client_cache, size
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Report
+from serverdyno.report.source import Source
+from serverdyno.runner.agreed import Agreed
+from serverdyno.servers.samba import Samba
+from synthetic_experiment import Shape
+from synthetic_experiment import experiment as web_experiment
+from synthetic_files import CLIENT_CACHE, UNSIGNED, FileShape, experiment
+from users_smbd import PASSWORD, USER, started
+
+SIGNED = UNSIGNED | {"signing": "AES-128-GMAC"}
+SEALED = UNSIGNED | {"encryption": "AES-128-GCM"}
+OLD = UNSIGNED | {"dialect": "2.0.2", "max_read_bytes": 65_536, "max_write_bytes": 65_536, "leases": False}
+CLIENTS = 3
+
+
+def as_the_server_says(server: Samba) -> list[dict[str, Any]]:
+    """Its sessions, in our words. Samba calls a session signed in full where it requires signatures."""
+    skip_unless_installed("smbstatus")
+    command = ["smbstatus", "--json", "-s", str(server.directory / "smb.conf")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout
+    dialects = {
+        "SMB2_02": "2.0.2",
+        "SMB2_10": "2.1",
+        "SMB3_00": "3.0",
+        "SMB3_02": "3.0.2",
+        "SMB3_11": "3.1.1",
+    }
+    return [
+        {
+            "dialect": dialects[session["session_dialect"]],
+            **{
+                name: session[name]["cipher"] if session[name]["degree"] == "full" else None
+                for name in ("signing", "encryption")
+            },
+        }
+        for session in json.loads(told)["sessions"].values()
+    ]
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("settings", "smb", "agreed"),
+    [
+        ({}, {}, UNSIGNED),
+        ({"signing": "required"}, {}, SIGNED),
+        (
+            {"signing": "required", "max_dialect": "3.0.2"},
+            {},
+            SIGNED | {"signing": "AES-128-CMAC", "dialect": "3.0.2"},
+        ),
+        ({"encryption": "required"}, {"encryption": "required"}, SEALED),
+        ({"max_dialect": "2.0.2"}, {}, OLD),
+        ({"max_dialect": "2.0.2", "signing": "required"}, {}, OLD | {"signing": "HMAC-SHA256"}),
+        ({"oplocks": False}, {}, UNSIGNED | {"leases": False}),
+    ],
+)
+def test_what_is_told_of_sessions_is_what_the_server_says_of_them(
+    settings: dict[str, Any], smb: dict[str, Any], agreed: dict[str, Any]
+) -> None:
+    with samba(settings) as server:
+        load = begun(target(server, **smb), clients=CLIENTS, engine_threads=2)
+        while load.snapshot()["elapsed_s"] == 0:
+            assert not load.wait(0.01)
+        seen = as_the_server_says(server)
+        result = ended(load)
+    assert result["errors"] == []
+    assert result["sessions"] == [agreed | {"clients": CLIENTS}]
+    assert seen == [{name: agreed[name] for name in ("dialect", "signing", "encryption")}] * CLIENTS
+    assert result["client_cache"] == CLIENT_CACHE
+
+
+@needs_root
+def test_a_client_whose_session_did_not_come_up_has_agreed_on_nothing(tmp_path: Path) -> None:
+    server = started(tmp_path)
+    try:
+        to = _native.SmbTarget.open(server.url, shares=["data", "denied"], user=USER, password=PASSWORD)
+        result = ended(begun(to, clients=2))
+    finally:
+        server.kill()
+    assert result["clients_participating"] == 1
+    assert [session["clients"] for session in result["sessions"]] == [1]
+
+
+def test_a_guest_is_told() -> None:
+    server = _native.ReferenceSmbServer.start()
+    try:
+        to = _native.SmbTarget.open(f"smb://127.0.0.1:{server.port}/", shares=["volume1"])
+        [session] = ended(begun(to))["sessions"]
+    finally:
+        server.stop()
+    assert (session["guest"], session["signing"], session["clients"]) == (True, None, 2)
+
+
+def test_the_cache_is_told_as_the_clients_had_it() -> None:
+    with samba() as server:
+        xp = mixed(
+            server, files={"cache": "oplocks", "redirector": "xp", "dormant_files": 7, "dormant_s": 2.5}
+        )
+        through = mixed(server, files={"cache": "none"})
+        manners = mixed(server, files={"cache": "none", "redirector": "xp"})
+    assert xp["client_cache"] == CLIENT_CACHE | {
+        "asks_for": "oplocks",
+        "redirector": "xp",
+        "read_run_bytes": 61_440,
+        "write_run_bytes": 65_536,
+        "read_ahead_bytes": 0,
+        "most_deferred": 7,
+        "deferred_age_s": 2.5,
+    }
+    assert through["client_cache"] is None
+    assert manners["client_cache"] is not None and manners["client_cache"]["asks_for"] is None
+
+
+def result_of(*sessions: dict[str, Any], protocol_requests: int | None = 1) -> _native.MixResult:
+    given = {"sessions": sessions, "client_cache": CLIENT_CACHE, "protocol_requests": protocol_requests}
+    return cast("_native.MixResult", given)
+
+
+def test_the_note_of_a_run_sums_its_mixes_by_kind_and_changes_none_of_their_results() -> None:
+    first, later = (
+        result_of(SIGNED | {"clients": 2}),
+        result_of(UNSIGNED | {"clients": 1}, SIGNED | {"clients": 3}),
+    )
+    agreed = Agreed()
+    for result in (first, later):
+        agreed.add(result)
+    assert agreed.note() == {
+        "sessions": [SIGNED | {"clients": 5}, UNSIGNED | {"clients": 1}],
+        "client_cache": CLIENT_CACHE,
+    }
+    assert first["sessions"][0]["clients"] == 2
+
+
+def test_the_note_of_a_run_over_http_says_nothing_of_sessions() -> None:
+    agreed = Agreed()
+    agreed.add(result_of(protocol_requests=None))
+    assert agreed.note() == {}
+
+
+def report_of(source: Source) -> Report:
+    return build_from(source)
+
+
+def said_of(report: Report, configuration: str) -> str:
+    return next(fact.text for fact in report.methodology if fact.label == f"Configuration {configuration}")
+
+
+def protection_warnings(report: Report) -> list[str]:
+    return [warning for warning in report.warnings if "protection" in warning]
+
+
+@pytest.mark.parametrize(
+    ("session", "said"),
+    [
+        (UNSIGNED, "Agreed: SMB 3.1.1, unsigned, not encrypted, reads and writes of up to 1 MiB, leases."),
+        (
+            SIGNED | {"max_write_bytes": 65_536},
+            "Agreed: SMB 3.1.1, signed with AES-128-GMAC, not encrypted, reads of up to 1 MiB, writes of up to 64 KiB, "
+            "leases.",
+        ),
+        (
+            SEALED,
+            "Agreed: SMB 3.1.1, encrypted with AES-128-GCM, reads and writes of up to 1 MiB, leases.",
+        ),
+        (
+            OLD | {"guest": True},
+            "Agreed: SMB 2.0.2, as a guest, unsigned, not encrypted, reads and writes of up to 64 KiB, no leases.",
+        ),
+    ],
+)
+def test_the_report_says_what_was_agreed_on(session: dict[str, Any], said: str) -> None:
+    report = report_of(experiment({"samba": FileShape(100, sessions=(session,))}, repetitions=2))
+    assert said_of(report, "samba").endswith(f" {said}")
+    assert protection_warnings(report) == []
+
+
+def test_sessions_of_one_configuration_that_differ_are_all_said_with_their_counts() -> None:
+    shape = FileShape(100, sessions=(SIGNED | {"clients": 1}, UNSIGNED | {"clients": 30}))
+    report = report_of(experiment({"samba": shape}, repetitions=2))
+    assert said_of(report, "samba").endswith(
+        "Agreed, not by all alike, summed over the mixes: 60 clients with SMB 3.1.1, unsigned, not encrypted, reads "
+        "and writes of up to 1 MiB, leases; 2 clients with SMB 3.1.1, signed with AES-128-GMAC, not encrypted, reads "
+        "and writes of up to 1 MiB, leases."
+    )
+    [warning] = protection_warnings(report)
+    assert "samba: signed with AES-128-GMAC, not encrypted / unsigned, not encrypted." in warning
+
+
+def test_configurations_that_are_not_protected_alike_are_told_above_all_figures() -> None:
+    shapes = {
+        "open": FileShape(300),
+        "signed": FileShape(200, sessions=(SIGNED,)),
+        "sealed": FileShape(100, sessions=(SEALED,)),
+    }
+    [warning] = protection_warnings(report_of(experiment(shapes)))
+    assert warning == (
+        "The configurations differ in the protection of their sessions, so their difference in throughput is also that "
+        "of signing and encryption. open: unsigned, not encrypted; signed: signed with AES-128-GMAC, not encrypted; "
+        "sealed: encrypted with AES-128-GCM."
+    )
+    alike = {
+        "a": FileShape(300, sessions=(SIGNED,)),
+        "b": FileShape(200, sessions=(SIGNED | {"leases": False},)),
+    }
+    assert protection_warnings(report_of(experiment(alike))) == []
+
+
+def test_what_was_not_recorded_is_not_taken_for_unsigned() -> None:
+    source = experiment({"old": FileShape(100), "new": FileShape(100, sessions=(SIGNED,))}, repetitions=2)
+    of_old = {key.number for key in source.head.order if key.configuration == "old"}
+    first = min(set(source.run_notes) - of_old)
+    bare = {
+        number: {"state": "done"} if number in of_old or number == first else note
+        for number, note in source.run_notes.items()
+    }
+    report = report_of(replace(source, run_notes=bare))
+    assert said_of(report, "old").endswith("Agreed: not recorded.")
+    assert said_of(report, "new").endswith("leases. In 1 run it was not recorded.")
+    assert protection_warnings(report) == []
+    none = experiment({"samba": FileShape(100, sessions=())}, repetitions=1)
+    assert said_of(report_of(none), "samba").endswith("Agreed: nothing, since no session came up.")
+
+
+def test_the_report_discloses_the_cache_of_the_runs() -> None:
+    source = experiment({"samba": FileShape(100)}, repetitions=2)
+    [said] = [fact.text for fact in report_of(source).methodology if fact.label == "Client cache"]
+    assert said == client_cache(source)
+    assert said == (
+        "Asks for leases (for oplocks where the server has no leases), as a workstation's redirector (plain) does: up "
+        "to 8 MiB of data a client in pages of 4 KiB; as far as the session allows, fetched in reads of up to 1 MiB "
+        "and written back in writes of up to 1 MiB; "
+        "1 MiB more is fetched where an application reads on from where it stopped; 45 closed files are kept open for "
+        "10 s at most."
+    )
+    other = {"read_run_bytes": 61_440, "read_ahead_bytes": 0, "most_deferred": 0}
+    changed = {**source.run_notes[2], "client_cache": CLIENT_CACHE | other}
+    both = client_cache(replace(source, run_notes={1: source.run_notes[1], 2: changed}))
+    assert both is not None
+    assert both.startswith(f"{said} In other runs: Asks for leases")
+    assert "reads of up to 60 KiB" in both
+    assert both.endswith("nothing is read ahead; no closed file is kept open.")
+
+
+def test_a_report_of_web_servers_says_nothing_of_sessions() -> None:
+    report = report_of(web_experiment({"apache": Shape(1000)}))
+    assert "Agreed" not in said_of(report, "apache")
+
+
+def test_sizes_are_whole_units_or_bytes() -> None:
+    assert [size(count) for count in (8 << 20, 61_440, 65_534, 0)] == [
+        "8 MiB",
+        "60 KiB",
+        "65,534 bytes",
+        "0 bytes",
+    ]
