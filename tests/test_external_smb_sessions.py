@@ -76,9 +76,8 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         ({"shares": ("denied",)}, "STATUS_ACCESS_DENIED (0xc0000022)", "give the user access"),
         ({"shares": ("sealed",)}, "STATUS_ACCESS_DENIED (0xc0000022)", 'encryption = "required"'),
         ({"shares": ("IPC$",)}, "printer or pipes", "name a share of files"),
-        ({"smb": {"max_dialect": "2.1", "encryption": "required"}}, "encryption was asked", "max_dialect"),
     ],
-    ids=["password", "user", "share", "second-share", "denied", "sealed", "pipes", "cipher"],
+    ids=["password", "user", "share", "second-share", "denied", "sealed", "pipes"],
 )
 def test_a_session_that_is_refused_is_told_before_any_load(
     server: UsersSmbd, asked: dict[str, Any], said: str, hint: str
