@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from serverdyno.plan.model import Mix
-from serverdyno.runner.calibrate import capacity_s, ceiling_operations_s
+from serverdyno import suites
+from serverdyno.plan.model import Mix, Plan, ServerPlan
+from serverdyno.runner.calibrate import capacity_s, ceiling_operations_s, rulers
+from serverdyno.runner.create import create_experiment
 from serverdyno.store.records import CeilingRecord
 
 # 20,000 operations in 2 s for 1 CPU second.
@@ -50,3 +54,25 @@ def test_a_ceiling_counts_for_the_configurations_that_it_was_measured_for() -> N
     ceilings = [plain, signed]
     found = [ceiling_operations_s(ceilings, name, mix(10), 1) for name in ("plain", "signed too", "other")]
     assert found == [20_000, 10_000, None]
+
+
+def test_file_servers_that_let_clients_do_the_same_share_a_ruler(tmp_path: Path) -> None:
+    def samba(name: str, **settings: Any) -> ServerPlan:
+        return ServerPlan(server="samba", name=name, settings=settings)
+
+    users = ServerPlan(server="external-smb", url="smb://127.0.0.1/", settings={"shares": ["a"]})
+    servers = [
+        samba("plain"),
+        samba("no-strict-sync", strict_sync=False),
+        samba("kernel", kernel_oplocks=True),
+        samba("no-oplocks", oplocks=False),
+        users,
+    ]
+    plan = Plan(name="p", title="", suite="quick-files", servers=servers)
+    with create_experiment(tmp_path / "e", "", plan, suites.load("quick-files")) as created:
+        found = {ruler.configurations: ruler.settings for ruler in rulers(created.head)}
+    assert found == {
+        ("plain", "no-strict-sync"): {"smb2_leases": True},
+        ("kernel",): {"smb2_leases": False},  # as Samba then does
+        ("no-oplocks",): {"oplocks": False, "smb2_leases": False},
+    }

@@ -22,7 +22,9 @@ from serverdyno.runner.record import ceiling_record
 from serverdyno.runner.under_test import load_file, opened, under_test
 from serverdyno.servers.reference import Reference
 from serverdyno.servers.reference_smb import ReferenceSmb, ReferenceSmbSettings
+from serverdyno.servers.registry import driver_type
 from serverdyno.servers.running import running
+from serverdyno.servers.samba_settings import SambaSettings
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import CeilingRecord
 
@@ -114,8 +116,9 @@ def rulers(head: ExperimentHead) -> list[Ruler]:
             for name, value in sorted(configuration.settings.items())
             if name in ReferenceSmbSettings.model_fields
         }
-        if configuration.settings.get("kernel_oplocks"):
-            settings["smb2_leases"] = False  # as Samba then does
+        used = driver_type(configuration.server).settings_type.model_validate(dict(configuration.settings))
+        if isinstance(used, SambaSettings):
+            settings["smb2_leases"] = used.grants_leases
         ruler = alike.setdefault(repr(settings), Ruler(FILES, settings))
         alike[repr(settings)] = replace(ruler, configurations=(*ruler.configurations, configuration.name))
     return list(alike.values())

@@ -23,7 +23,7 @@ from serverdyno.servers.external_smb import SMB_PORT
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.samba import SOCKET_PATH_BYTES, may_unshare
-from serverdyno.servers.samba_settings import DIALECTS, MAX_VOLUMES, Dialect
+from serverdyno.servers.samba_settings import MAX_VOLUMES, Dialect, wrong_dialects
 from serverdyno.servers.smb_negotiate import negotiate
 from serverdyno.servers.surroundings import Surroundings
 
@@ -76,12 +76,7 @@ class ReferenceSmbSettings(Settings):
         """All that contradicts itself, at once."""
         wrong = {
             "smb2_leases needs oplocks": bool(self.smb2_leases) and not self.oplocks,
-            "min_dialect is above max_dialect": (
-                DIALECTS.index(self.min_dialect) > DIALECTS.index(self.max_dialect)
-            ),
-            "encryption needs a max_dialect of 3.0 or later": (
-                self.encryption == "required" and DIALECTS.index(self.max_dialect) < DIALECTS.index("3.0")
-            ),
+            **wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required"),
         }
         if problems := [problem for problem, found in wrong.items() if found]:
             raise ValueError("; ".join(problems))

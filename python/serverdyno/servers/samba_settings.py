@@ -18,6 +18,16 @@ SOCKET_OPTIONS = re.compile(r"([A-Z_]+(=[0-9]+)?( [A-Z_]+(=[0-9]+)?)*)?")
 MOUNT_OPTIONS = re.compile(r"([a-z0-9_]+(=[a-z0-9_]+)?(,[a-z0-9_]+(=[a-z0-9_]+)?)*)?")
 
 
+def wrong_dialects(least: Dialect, most: Dialect, *, encrypts: bool) -> dict[str, bool]:
+    """What a file server's dialects can have wrong, and whether they have."""
+    return {
+        "min_dialect is above max_dialect": DIALECTS.index(least) > DIALECTS.index(most),
+        "encryption needs a max_dialect of 3.0 or later": (
+            encrypts and DIALECTS.index(most) < DIALECTS.index("3.0")
+        ),
+    }
+
+
 class SambaSettings(Settings):
     """What can be varied."""
 
@@ -167,12 +177,7 @@ class SambaSettings(Settings):
             "level2_oplocks needs oplocks": bool(self.level2_oplocks) and not self.oplocks,
             "smb2_leases needs oplocks": bool(self.smb2_leases) and not self.oplocks,
             "smb2_leases needs kernel_oplocks off": bool(self.smb2_leases) and self.kernel_oplocks,
-            "min_dialect is above max_dialect": (
-                DIALECTS.index(self.min_dialect) > DIALECTS.index(self.max_dialect)
-            ),
-            "encryption needs a max_dialect of 3.0 or later": (
-                self.encryption == "required" and DIALECTS.index(self.max_dialect) < DIALECTS.index("3.0")
-            ),
+            **wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required"),
             "mount_options need a file_system": bool(self.mount_options) and self.file_system == "none",
             f"xfs needs an image_mib of {XFS_LEAST_MIB} or more": (
                 self.file_system == "xfs" and self.image_mib < XFS_LEAST_MIB

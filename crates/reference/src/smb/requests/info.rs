@@ -1,5 +1,6 @@
 //! QUERY_INFO (MS-SMB2 2.2.37, 3.3.5.20): of files (MS-FSCC 2.4) and of the file system (2.5).
 
+use super::create::write_facts;
 use super::{Asking, BODY};
 use crate::smb::bytes::{length, u32_at, u8_at, Put};
 use crate::smb::message::HEADER_BYTES;
@@ -71,18 +72,7 @@ fn of_file(class: u8, volume: &Volume, open: usize, out: &mut Vec<u8>) -> Result
         21 => short_name(volume.name(open), out)?,
         22 => streams(&facts, out),
         34 => {
-            let times = facts.times;
-            for value in [
-                times.created,
-                times.accessed,
-                times.written,
-                times.changed,
-                facts.allocated,
-                facts.end,
-            ] {
-                out.u64(value);
-            }
-            out.u32(facts.attributes);
+            write_facts(&facts, out);
             out.u32(0);
         }
         35 => {
