@@ -31,9 +31,12 @@ CLIENTS = 3
 
 
 def as_the_server_says(server: Samba) -> list[dict[str, Any]]:
-    """Its sessions, in our words. Samba calls a session signed in full where it requires signatures."""
+    """Its sessions, in our words. Samba calls a session signed in full where it requires signatures.
+
+    Of sessions only (`--processes`): smbstatus 4.17 panics ("tomap == 0") over some open files' access rights.
+    """
     skip_unless_installed("smbstatus")
-    command = ["smbstatus", "--json", "-s", str(server.directory / "smb.conf")]
+    command = ["smbstatus", "--processes", "--json", "-s", str(server.directory / "smb.conf")]
     told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout
     dialects = {
         "SMB2_02": "2.0.2",
@@ -75,10 +78,11 @@ def test_what_is_told_of_sessions_is_what_the_server_says_of_them(
     settings: dict[str, Any], smb: dict[str, Any], agreed: dict[str, Any]
 ) -> None:
     with samba(settings) as server:
-        load = begun(target(server, **smb), clients=CLIENTS, engine_threads=2)
+        load = begun(target(server, **smb), clients=CLIENTS, engine_threads=2, length_s=PATIENCE_S)
         while load.snapshot()["elapsed_s"] == 0:
             assert not load.wait(0.01)
         seen = as_the_server_says(server)
+        load.stop()
         result = ended(load)
     assert result["errors"] == []
     assert result["sessions"] == [agreed | {"clients": CLIENTS}]
