@@ -61,10 +61,10 @@ def test_the_server_counts_what_we_count(cache: str, redirector: str) -> None:
     counted = {name: after[name] - before[name] for name in after}
     assert whole(result)
     assert result["protocol_requests"] == sum(counted.values())
-    # Work on the workspace before and after the mix sends neither flushes nor locks.
+    # Work on the workspace before and after the mix sends no flush, and unlocks what each client may have left locked.
     requests = {each["request"]: each["count"] for each in result["requests"]}
     assert passed(result)["flush"] == requests["FLUSH"] == counted["flush"] > 0
-    assert requests["LOCK"] == counted["lock"]
+    assert 0 <= counted["lock"] - requests["LOCK"] <= result["clients_planned"]
     assert counted["sesssetup"] == 2 * counted["logoff"] == 2 * 2
 
 
