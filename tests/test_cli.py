@@ -285,8 +285,12 @@ def test_a_report_is_written_anew_and_says_the_same(home: Home, loaded: Loaded) 
 
 def test_a_report_of_nothing_is_refused(home: Home, tmp_path: Path) -> None:
     folder = experiment(tmp_path / "e", [ServerPlan(server="reference")])
+    only = folder / "runs" / "001-reference-r1" / "mix-01.parquet"
+    only.parent.mkdir(parents=True)
+    only.touch()
     done = home.dyno("report", folder)
     assert done.returncode == 2
+    assert f"{only} is damaged: it is empty" in done.stderr
     assert "has no finished mix yet" in done.stderr
     assert f"dyno resume {folder}" in done.stderr
 

@@ -188,6 +188,32 @@ def test_a_damaged_file_is_named_at_the_head_and_all_others_are_reported(tmp_pat
     assert any("Unfinished: 5 of 6 planned mixes" in warning for warning in report.warnings)
 
 
+def test_a_damaged_note_of_a_run_is_named_with_its_problem_and_the_other_notes_count(tmp_path: Path) -> None:
+    source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=2)
+    stored(tmp_path / "experiment", source).close()
+    with Experiment.open(tmp_path / "experiment", writable=True) as kept:
+        for run in kept.head.order:
+            kept.write_run_note(run, {"state": "done", "requests_answered": 10 * run.number})
+    note = kept.folder / "runs" / "001-apache-r1" / "run.json"
+    note.write_text("")
+    report = build(kept)
+    [said] = [warning for warning in report.warnings if "run.json" in warning]
+    assert f"{note} is damaged: it is empty" in said
+    assert [row[5].text for row in table(report, "runs").rows] == ["–", "20"]  # noqa: RUF001
+
+
+def test_what_was_set_aside_is_named_at_the_head(tmp_path: Path) -> None:
+    source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=2)
+    stored(tmp_path / "experiment", source).close()
+    hit = tmp_path / "experiment" / "runs" / "001-apache-r1" / "mix-02.parquet"
+    hit.write_bytes(hit.read_bytes()[:-9])
+    with Experiment.open(tmp_path / "experiment", writable=True) as kept:
+        kept.set_aside_damaged()
+        [said] = [warning for warning in build(kept).warnings if "set aside" in warning]
+        assert "runs/001-apache-r1/mix-02.parquet.damaged" in said
+        assert not any("can't be read" in warning for warning in build(kept).warnings)
+
+
 def test_a_newer_format_is_refused_in_a_sentence(tmp_path: Path) -> None:
     kept = stored(tmp_path / "experiment", experiment({"apache": Shape(300)}, clients=(1,), repetitions=1))
     head = kept.folder / "experiment.json"

@@ -265,6 +265,28 @@ def test_resuming_a_whole_experiment_measures_nothing_and_changes_nothing(whole:
     assert {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()} == before
 
 
+def test_resume_sets_damaged_records_aside_by_name_and_measures_the_mix_again(
+    whole: Path, home: Home, tmp_path: Path
+) -> None:
+    folder = tmp_path / "e"
+    shutil.copytree(whole, folder)
+    run = next(folder.glob("runs/*"))
+    untouched = (run / "mix-01.parquet").read_bytes()
+    for name in ("mix-02.parquet", "run.json"):
+        (run / name).write_bytes((run / name).read_bytes()[:-7])
+    done = home.dyno("resume", folder)
+    assert done.returncode == 0, done.stderr
+    for name in ("mix-02.parquet", "run.json"):
+        assert f"{run / name} is damaged: " in done.stderr
+        assert f"set aside as {name}.damaged" in done.stderr
+        assert (run / f"{name}.damaged").exists()
+    opened = Experiment.open(folder)
+    assert opened.finished() == {(1, 1), (1, 2)}
+    assert (run / "mix-01.parquet").read_bytes() == untouched
+    assert [(note["state"], note["from_mix"]) for note in opened.run_notes().values()] == [("done", 2)]
+    assert "mix-02.parquet.damaged" in (folder / "report" / "report.html").read_text()
+
+
 def test_a_mix_near_the_ceiling_is_marked_and_one_far_below_it_is_not(whole: Path, tmp_path: Path) -> None:
     near = experiment(tmp_path / "e", [REFERENCE], clients=[1], ceiling_operations_s=1)
     assert carried_out(near)

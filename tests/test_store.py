@@ -285,7 +285,7 @@ def test_a_reader_can_not_write(experiment: Experiment) -> None:
 
 def test_notes_ceilings_and_disclosure_come_back_as_they_were_written(experiment: Experiment) -> None:
     run = experiment.head.order[1]
-    experiment.write_run_note(run, {"requests_served": 12, "reached": None})
+    experiment.write_run_note(run, {"state": "done", "requests_answered": 12, "reached": None})
     ceilings = [CeilingRecord(1, 8, 2, 1.7e9, 4.8, 96_000, 2**40, 0, 4.0, 0.5)]
     experiment.write_ceilings(ceilings)
     experiment.write_host({"kernel": "6.1", "cpus": [0, 1]})
@@ -293,7 +293,7 @@ def test_notes_ceilings_and_disclosure_come_back_as_they_were_written(experiment
     description = {"server": "nginx", "command": ["nginx", "-c"], "files": files, "notes": []}
     experiment.write_description("a", description)
     with Experiment.open(experiment.folder) as found:
-        assert found.run_notes() == {2: {"requests_served": 12, "reached": None}}
+        assert found.run_notes() == {2: {"state": "done", "requests_answered": 12, "reached": None}}
         assert found.ceilings() == ceilings
         assert found.disclosure() == {
             "host": {"kernel": "6.1", "cpus": [0, 1]},
@@ -421,10 +421,82 @@ def test_a_damaged_file_is_named(experiment: Experiment, path: str, content: byt
     experiment.write_ceilings([])
     experiment.write_host({})
     experiment.write_description("a", {})
-    experiment.write_run_note(run, {})
+    experiment.write_run_note(run, {"state": "done"})
     if (path, content) != ("ceilings.json", b"[]"):
         (experiment.folder / path).write_bytes(content)
         check_damaged(experiment, path)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "it is empty"),
+        (b'{\n  "state": }', "line 2, column 12: "),
+        (b'{"state": "done"', "line 1, column 17: "),
+        (b'{"state": "d\xf6ne"}', "byte 13 is no UTF-8"),
+        (b"{}", "state: "),
+        (b'{"state": "don"}', "state: "),
+        (b'{"state": "done", "sessions": [{"dialect": "3.1.1"}]}', "sessions.0.signing: "),
+        (b'{"state": "done", "requests_answered": "many"}', "requests_answered: "),
+    ],
+)
+def test_what_is_wrong_with_a_runs_note_is_said_and_the_other_notes_are_read(
+    experiment: Experiment, content: bytes, problem: str
+) -> None:
+    first, second = experiment.head.order[:2]
+    for run in (first, second):
+        experiment.write_run_note(run, {"state": "done"})
+    path = experiment.folder / "runs" / first.folder / "run.json"
+    path.write_bytes(content)
+    notes, [damaged] = experiment.readable_run_notes()
+    assert notes == {second.number: {"state": "done"}}
+    assert f"{path} is damaged: {problem}" in str(damaged)
+
+
+def damage(path: Path) -> bytes:
+    """Cuts the end off a file, and returns what is left of it."""
+    path.write_bytes(path.read_bytes()[:-9])
+    return path.read_bytes()
+
+
+def test_what_is_damaged_is_set_aside_by_name_and_its_place_is_free_again(experiment: Experiment) -> None:
+    run = experiment.head.order[0]
+    experiment.write_mix(make_record(run, 1))
+    experiment.write_mix(make_record(run, 2))
+    experiment.write_run_note(run, {"state": "done"})
+    experiment.write_ceilings([])
+    folder = experiment.folder / "runs" / run.folder
+    shutil.copy(folder / "mix-01.parquet", folder / "mix-03.parquet")  # of another mix
+    whole = (folder / "mix-01.parquet").read_bytes()
+    left = {path: damage(path) for path in (folder / "mix-02.parquet", folder / "run.json")}
+    (experiment.folder / "ceilings.json").write_bytes(b"")
+
+    said = experiment.set_aside_damaged()
+    named = (*left, folder / "mix-03.parquet", experiment.folder / "ceilings.json")
+    assert all(any(f"{path} is " in sentence for sentence in said) for path in named) and len(said) == 4
+    assert [path.with_name(f"{path.name}.damaged").read_bytes() for path in left] == list(left.values())
+    assert (experiment.finished(), experiment.run_notes(), experiment.ceilings()) == ({(1, 1)}, {}, [])
+    assert (folder / "mix-01.parquet").read_bytes() == whole
+    assert experiment.set_aside_damaged() == []
+    experiment.write_mix(make_record(run, 2))
+    assert experiment.finished() == {(1, 1), (1, 2)}
+
+    again = damage(folder / "mix-02.parquet")
+    assert len(experiment.set_aside_damaged()) == 1
+    assert (folder / "mix-02.parquet.damaged").read_bytes() == left[folder / "mix-02.parquet"]
+    assert (folder / "mix-02.parquet.damaged-2").read_bytes() == again
+    assert len(experiment.set_aside) == 5
+    assert experiment.set_aside[-1] == f"runs/{run.folder}/run.json.damaged"
+
+
+def test_only_a_writer_sets_aside(experiment: Experiment) -> None:
+    experiment.write_mix(make_record(experiment.head.order[0], 1))
+    path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
+    left = damage(path)
+    experiment.close()
+    with Experiment.open(experiment.folder) as reader, pytest.raises(ValueError, match="reading only"):
+        reader.set_aside_damaged()
+    assert path.read_bytes() == left
 
 
 def test_no_flipped_bit_of_a_mix_comes_out_as_another_figure(experiment: Experiment) -> None:

@@ -48,6 +48,8 @@ def show_and_write(experiment: Experiment, views: Collection[str] = (), beside: 
     out = standard_output()
     built = report.build(experiment, None if beside is None else published.load(beside))
     if not built.source.records:
+        for problem in built.source.damaged:
+            say(Console(stderr=True), problem)
         return False
     text.render(built, out)
     try:

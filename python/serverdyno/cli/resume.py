@@ -16,9 +16,17 @@ def register(app: typer.Typer) -> None:
 
 
 def resume(experiment: Annotated[Path, typer.Argument(help="Folder of an interrupted experiment.")]) -> None:
-    """Go on with an experiment that was interrupted or had failed runs."""
+    """Go on with an experiment that was interrupted, had failed runs, or has damaged records.
+
+    Damaged records are renamed, never deleted, and the mixes among them are measured again.
+    """
+    from rich.console import Console  # noqa: PLC0415
+
     from serverdyno.cli import carry_out  # noqa: PLC0415
+    from serverdyno.cli.output import say  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
     with Experiment.open(experiment, writable=True) as opened:
+        for problem in opened.set_aside_damaged():
+            say(Console(stderr=True), problem)
         carry_out.carry_out_and_report(opened)

@@ -28,16 +28,18 @@ def build(experiment: Experiment, beside: PublishedReport | None = None) -> Repo
 
     `beside`: a published report whose curves are to stand beside these.
     """
-    records, errors = experiment.readable_mixes()
-    damaged = [f"{error}" for error in errors]
+    records, damaged_mixes = experiment.readable_mixes()
+    run_notes, damaged_notes = experiment.readable_run_notes()
+    damaged = [f"{error}" for error in (*damaged_mixes, *damaged_notes)]
     return build_from(
         Source(
             head=experiment.head,
             records=records,
             ceilings=_unless_damaged(experiment.ceilings, [], damaged),
             disclosure=_unless_damaged(experiment.disclosure, {}, damaged),
-            run_notes=_unless_damaged(experiment.run_notes, {}, damaged),
+            run_notes=run_notes,
             damaged=tuple(damaged),
+            set_aside=tuple(experiment.set_aside),
         ),
         beside,
     )

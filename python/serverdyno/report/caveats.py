@@ -23,6 +23,11 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
             f"{shortening(source)}. The figures stand for this length only, not for the suite in full."
         )
     found += [f"Left out, since it can't be read: {problem}." for problem in source.damaged]
+    if source.set_aside:
+        found.append(
+            f"Damaged, and set aside by a resume: {wording.listing(source.set_aside)}. A mix of that place that is in "
+            "the figures was measured again later, out of the order of the runs."
+        )
     if not results.mixes:
         found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
     elif len(results.used) < source.planned_mixes:

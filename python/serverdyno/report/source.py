@@ -13,7 +13,9 @@ from serverdyno.store.records import CeilingRecord, MixRecord
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One experiment, finished or not. `damaged`: what of it could not be read, a sentence each."""
+    """One experiment, finished or not. `damaged`: what of it could not be read, a sentence each. `set_aside`: files
+    that were damaged and have been renamed since.
+    """
 
     head: ExperimentHead
     records: Sequence[MixRecord]
@@ -21,6 +23,7 @@ class Source:
     disclosure: Mapping[str, Any] = field(default_factory=dict)
     run_notes: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
 
     @property
     def configuration_names(self) -> list[str]:

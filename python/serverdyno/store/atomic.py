@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
 
 from serverdyno.errors import DynoError
 
 _PREFIX, _SUFFIX = ".unfinished-", ".tmp"
+_ASIDE = ".damaged"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -39,6 +41,26 @@ def remove_unfinished(folder: Path) -> None:
     """Removes what writers that were killed left anywhere below `folder`. Only for who holds its lock."""
     for leftover in folder.rglob(f"{_PREFIX}*{_SUFFIX}"):
         leftover.unlink(missing_ok=True)
+
+
+def set_aside(path: Path) -> Path:
+    """Renames a file to a name that nothing has yet and nothing reads: `run.json.damaged`, `run.json.damaged-2`.
+
+    Only for who holds the folder's lock. Raises DynoError.
+    """
+    names = (f"{path.name}{_ASIDE}{f'-{number}' if number > 1 else ''}" for number in count(1))
+    aside = next(place for name in names if not (place := path.with_name(name)).exists())
+    try:
+        path.rename(aside)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise DynoError(f"can't rename {path}: {error.strerror}") from error
+    return aside
+
+
+def set_aside_below(folder: Path) -> list[Path]:
+    """What was set aside anywhere below `folder`, in the order of its names."""
+    return sorted(folder.rglob(f"*{_ASIDE}*"))
 
 
 def _make_folder(folder: Path) -> None:

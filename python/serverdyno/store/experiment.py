@@ -15,9 +15,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -26,13 +26,16 @@ from pydantic import TypeAdapter, ValidationError
 from serverdyno.errors import DynoError, UserError
 from serverdyno.plan.model import RunKey
 from serverdyno.store import table
-from serverdyno.store.atomic import remove_unfinished, write_atomically
+from serverdyno.store.atomic import remove_unfinished, set_aside, set_aside_below, write_atomically
+from serverdyno.store.damage import DamagedError, damaged, read_bytes, read_object
 from serverdyno.store.file_format import CURRENT, FileFormat
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.lock import LOCK_NAME, WriterLock
+from serverdyno.store.note import read_note
 from serverdyno.store.records import CeilingRecord, MixRecord
 
 PLAN, HEAD, CEILINGS = "plan.toml", "experiment.json", "ceilings.json"
+Kept = TypeVar("Kept")
 _MIX_NAME = re.compile(r"mix-(\d+)\.parquet")
 
 
@@ -130,10 +133,7 @@ class Experiment:
 
     def mixes(self) -> list[MixRecord]:
         """Every mix so far, by run and mix. Raises DynoError that names a file which is damaged."""
-        found, damaged = self.readable_mixes()
-        if damaged:
-            raise damaged[0]
-        return found
+        return _all(self.readable_mixes())
 
     def readable_mixes(self) -> tuple[list[MixRecord], list[DynoError]]:
         """Every mix whose file is whole, by run and mix; and what is wrong with each of the others."""
@@ -143,20 +143,20 @@ class Experiment:
             for path in sorted(self._run_folder(key).glob("mix-*.parquet"))
             if (match := _MIX_NAME.fullmatch(path.name))
         }
-        tables, damaged = {}, []
+        tables, problems = {}, []
         for place, path in paths.items():
             try:
                 tables[place] = self._mix_table(path)
             except DynoError as error:
-                damaged.append(error)
+                problems.append(error)
         found = []
         for (key, mix), record in zip(tables, table.records(list(tables.values())), strict=True):
             if (RunKey(record.run, record.configuration, record.repetition), record.mix) == (key, mix):
                 found.append(record)
             else:
-                path = paths[key, mix]
-                damaged.append(DynoError(f"{path} is of another mix: of run {record.run}, mix {record.mix}"))
-        return found, damaged
+                of = f"of another mix: of run {record.run}, mix {record.mix}"
+                problems.append(DamagedError(paths[key, mix], of))
+        return found, problems
 
     def finished(self) -> set[tuple[int, int]]:
         """Run number and mix of every mix that needs no repeating: kept, and not stopped early."""
@@ -167,9 +167,20 @@ class Experiment:
         self._write_json(self._run_folder(run) / "run.json", note)
 
     def run_notes(self) -> dict[int, dict[str, Any]]:
-        """The notes by run number."""
-        paths = {key.number: self._run_folder(key) / "run.json" for key in self.head.order}
-        return {number: _read_object(path) for number, path in sorted(paths.items()) if path.exists()}
+        """The notes by run number. Raises DynoError that names a file which is damaged."""
+        return _all(self.readable_run_notes())
+
+    def readable_run_notes(self) -> tuple[dict[int, dict[str, Any]], list[DynoError]]:
+        """Every note whose file is whole, by run number; and what is wrong with each of the others."""
+        notes, problems = {}, []
+        for key in sorted(self.head.order, key=lambda key: key.number):
+            path = self._run_folder(key) / "run.json"
+            try:
+                if path.exists():
+                    notes[key.number] = read_note(path)
+            except DynoError as error:
+                problems.append(error)
+        return notes, problems
 
     def write_ceilings(self, ceilings: Sequence[CeilingRecord]) -> None:
         """Keeps the generator's ceilings. Replaces what was written before."""
@@ -181,9 +192,30 @@ class Experiment:
         if not path.exists():
             return []
         try:
-            return TypeAdapter(list[CeilingRecord]).validate_json(path.read_bytes())
-        except (ValidationError, OSError) as error:
-            raise _damaged(path, error) from error
+            return TypeAdapter(list[CeilingRecord]).validate_json(read_bytes(path))
+        except ValidationError as error:
+            raise damaged(path, error) from error
+
+    def set_aside_damaged(self) -> list[str]:
+        """Renames each damaged mix, run's note and file of ceilings, so that its place is free; a sentence for each.
+
+        Nothing is deleted. Raises DynoError for a file that can't be read: it may be whole. What is damaged of the head
+        or the disclosure stays: a machine or server that is not known can't be shown to be the same.
+        """
+        if self._lock is None:
+            raise ValueError(f"{self.folder} is open for reading only")
+        problems = [*self.readable_mixes()[1], *self.readable_run_notes()[1], *_problem_of(self.ceilings)]
+        said = []
+        for problem in problems:
+            if not isinstance(problem, DamagedError):
+                raise problem
+            said.append(f"{problem}; set aside as {set_aside(problem.path).name}")
+        return said
+
+    @property
+    def set_aside(self) -> list[str]:
+        """What was set aside so far, as paths below the folder."""
+        return [f"{path.relative_to(self.folder)}" for path in set_aside_below(self.folder)]
 
     def write_host(self, facts: Mapping[str, Any]) -> None:
         """The disclosure of the machine."""
@@ -205,7 +237,7 @@ class Experiment:
         folder = self.folder / "disclosure"
         kept: dict[str, Any] = {}
         if (folder / "host.json").exists():
-            kept["host"] = _read_object(folder / "host.json")
+            kept["host"] = read_object(folder / "host.json")
         names = [configuration.name for configuration in self.head.configurations]
         kept["servers"] = {
             name: _read_description(folder / name)
@@ -221,13 +253,14 @@ class Experiment:
         return self._run_folder(run) / f"mix-{mix:02}.parquet"
 
     def _mix_table(self, path: Path) -> pa.Table:
+        content = read_bytes(path)
         try:
-            found = self._format.upgrade_mix(table.decode(path.read_bytes()), self._found_version)
+            found = self._format.upgrade_mix(table.decode(content), self._found_version)
             is_mix = found.num_rows == 1 and found.schema.equals(table.SCHEMA)
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise _damaged(path, error) from error
+            raise damaged(path, error) from error
         if not is_mix:
-            raise _damaged(path, "it is not one mix, or its columns are not those of a mix")
+            raise damaged(path, "it is not one mix, or its columns are not those of a mix")
         return found
 
     def _write(self, path: Path, content: bytes) -> None:
@@ -240,43 +273,48 @@ class Experiment:
         self._write(path, text.encode())
 
 
+def _all(read: tuple[Kept, list[DynoError]]) -> Kept:
+    """What was read, or the first of the problems."""
+    found, problems = read
+    if problems:
+        raise problems[0]
+    return found
+
+
+def _problem_of(read: Callable[[], object]) -> Iterator[DynoError]:
+    try:
+        read()
+    except DynoError as error:
+        yield error
+
+
 def _read_head(path: Path, file_format: FileFormat) -> tuple[ExperimentHead, int]:
     """The head in the current format, and the version of the format that was found."""
-    data = _read_object(path)
+    data = read_object(path)
     version = data.get("format_version")
     if type(version) is not int or version < 1:
-        raise _damaged(path, "it has no format_version")
+        raise damaged(path, "it has no format_version")
     file_format.check_readable(version, path.parent)
     try:
         return ExperimentHead.model_validate_json(
             json.dumps(file_format.upgrade_head(data, version))
         ), version
     except ValidationError as error:
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
-    description = _read_object(folder / "description.json")
+    description = read_object(folder / "description.json")
     names = description.get("files")
     if not isinstance(names, list):
-        raise _damaged(folder / "description.json", "it lists no files")
+        raise damaged(folder / "description.json", "it lists no files")
     files = {}
     for name in names:
         try:
             files[name] = (folder / "files" / _file_name(name)).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise _damaged(folder / "files", error) from error
+            raise damaged(folder / "files", error) from error
     return {**description, "files": files}
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise _damaged(path, error) from error
-    if not isinstance(value, dict):
-        raise _damaged(path, "it holds no JSON object")
-    return value
 
 
 def _file_name(name: str) -> str:
@@ -284,10 +322,3 @@ def _file_name(name: str) -> str:
     if name in ("", ".", ".."):
         raise ValueError(f"not a file name: {name!r}")
     return quote(name, safe="")
-
-
-def _damaged(path: Path, reason: object) -> DynoError:
-    return DynoError(
-        f"{path} is damaged: {reason}",
-        hint="restore it from a copy; a mix without its file is measured again by `dyno resume`",
-    )
