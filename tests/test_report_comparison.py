@@ -145,5 +145,7 @@ def test_a_comparison_prints_its_table_its_verdicts_and_its_evidence() -> None:
     shown = screen.getvalue()
     assert "apache (second)" in shown
     assert "slower" in shown
-    evidence = "3 repetitions; over 5 mixes; verdict corrected for 2 comparisons (Holm); Table 1."
+    evidence = (
+        "3 repetitions; over 5 mixes; verdict corrected for 2 comparisons of each figure (Holm); Table 1."
+    )
     assert evidence in " ".join(shown.split())

@@ -1,10 +1,12 @@
 """The views for paper, programs and issues: PDF, JSON with its schema, Markdown; and the testbed's diagram."""
 
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from rich.console import Console
 
 from serverdyno import published
 from serverdyno.errors import UserError
-from serverdyno.report import View, charts, document, files, markdown, pdf
+from serverdyno.report import View, charts, document, files, markdown, pdf, text
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.store.experiment import Experiment
@@ -96,23 +99,42 @@ def test_what_is_not_known_is_null_and_not_zero() -> None:
 
 
 def test_the_summary_in_markdown_has_findings_tables_and_warnings(report: Report) -> None:
-    text = markdown.text(report)
-    assert text.startswith("# Three web servers, static files\n")
-    assert "**Read first**" in text
+    written = markdown.text(report)
+    assert written.startswith("# Three web servers, static files\n")
+    assert "**Read first**" in written
     for finding in report.findings:
-        assert finding.claim in text
-    lines = text.splitlines()
+        assert finding.claim in written
+    lines = written.splitlines()
     tables = [at for at, line in enumerate(lines) if re.fullmatch(r"\|( :?--:? \|)+", line)]
     assert len(tables) >= 4
     for at in tables:
         assert lines[at - 1].count(" | ") == lines[at].count(" | ") == lines[at + 1].count(" | ")
 
 
+def in_terminal(report: Report) -> str:
+    out = io.StringIO()
+    text.render(report, Console(file=out, width=2000))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("view", [markdown.text, in_terminal], ids=["markdown", "terminal"])
+def test_what_a_view_refers_to_it_has_or_it_names_the_page(
+    report: Report, view: Callable[[Report], str]
+) -> None:
+    shown = view(report)
+    titled = set(re.findall(r"(Table \d+)\. ", shown))
+    referred = re.findall(r"(Table \d+)(?!\d|\. )( of report\.html)?", shown)
+    assert any(page for _, page in referred) and any(not page for _, page in referred)
+    assert all(bool(page) == (label not in titled) for label, page in referred)
+    assert "see the table" not in shown
+    assert {label for label, _ in referred} <= {table.label for table in report.tables}
+
+
 def test_hostile_text_is_no_markup_in_markdown() -> None:
     source = experiment({"apache": Shape(300)}, repetitions=1)
     plan = source.head.plan.model_copy(update={"title": "a | b <script> `x` [l](http://e)"})
-    text = markdown.text(build_from(replace(source, head=source.head.model_copy(update={"plan": plan}))))
-    assert text.startswith("# a \\| b \\<script\\> \\`x\\` \\[l\\](http://e)\n")
+    written = markdown.text(build_from(replace(source, head=source.head.model_copy(update={"plan": plan}))))
+    assert written.startswith("# a \\| b \\<script\\> \\`x\\` \\[l\\](http://e)\n")
 
 
 def test_a_report_on_paper_is_a_pdf_and_the_same_to_the_byte(report: Report) -> None:

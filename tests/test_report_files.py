@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from serverdyno.report import charts, durability, html, text
+from serverdyno.report import charts, document, durability, html, markdown, text
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report, Table
 from serverdyno.report.source import Source
@@ -17,7 +17,8 @@ from synthetic_files import FileShape, experiment, without_clients
 from test_report_views import check_golden
 
 STRICT = {"samba-strict": FileShape(120), "samba-lax": FileShape(300, syncs_a_flush=0.0)}
-EACH, FEWER = "at least as many syncs as flushes", "fewer syncs than flushes"
+EACH = "at least as many syncs as flushes, but for the borders of the windows"
+FEWER = "fewer syncs than flushes"
 NONE, STRAY = "flushes answered without any sync", "flushes answered without a sync but for strays"
 MEMORY = "synced to memory: nothing is on a disk"
 SYNCHRONOUS = "not known: the file system writes synchronously (mount option sync)"
@@ -82,6 +83,58 @@ def test_what_a_client_moved_before_it_left_is_not_throughput() -> None:
     assert "L" in table(report, "throughput").rows[-1][2].marks
 
 
+def test_what_passed_below_the_cache_stands_beside_each_mix_in_every_form(report: Report) -> None:
+    shown = table(report, "throughput")
+    assert [(head.label, head.unit) for head in shown.columns[2:]] == [
+        (name, unit) for name in STRICT for unit in ("Mbit/s", "Mbit/s below the cache")
+    ]
+    rows = [row for row in report.source.records if row.configuration == "samba-lax" and row.mix == 3]
+    passed = [(row.bytes_in + row.bytes_out) * 8 / 1e6 / row.window_s for row in rows]
+    mean = sum(passed) / len(passed)
+    assert shown.rows[2][5].text == f"{mean:,.0f}"
+    [points] = [raw for raw in report.raw if raw.name == "points"]
+    at = points.columns.index("below_cache_mbit_s_mean")
+    [kept] = [row[at] for row in points.rows if row[:2] == ("samba-lax", rows[0].clients)]
+    assert kept == pytest.approx(mean)
+    point = document.document(report).configurations[1].points[2]
+    assert point.below_cache_mbit_s is not None and point.below_cache_mbit_s.mean == pytest.approx(mean)
+    for view in (markdown.text(report), html.page(report, {key.key: "" for key in report.figures})):
+        assert "Mbit/s below the cache" in view
+
+
+def few_passes(source: Source, mixes: set[int], configuration: str) -> Report:
+    """Where the clients of some mixes of a configuration made less than a pass, and all others one and more."""
+    return report_of(
+        source,
+        lambda row: replace(
+            row,
+            passes=row.clients // 2
+            if (row.mix in mixes and row.configuration == configuration)
+            else 2 * row.clients,
+        ),
+    )
+
+
+def test_a_mix_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it() -> None:
+    source = experiment(STRICT)
+    aside = few_passes(source, {1}, "samba-lax")  # not at the peak, but in the average
+    marks = [[cell.marks for cell in row[2::2]] for row in table(aside, "throughput").rows]
+    assert marks == [["U", "UP"], *[["U", "U"]] * 4]
+    assert any(note.startswith("P part of a pass: ") for note in table(aside, "throughput").notes)
+    assert [row[3].marks for row in table(aside, "improvements").rows] == ["", "P"]
+    assert any(note.startswith("P part of a pass: ") for note in table(aside, "improvements").notes)
+    [claim] = [found.claim for found in aside.findings if found.topic == "Comparison"]
+    assert "less than one whole pass of the workload in mixes of overall average, so" in claim
+    assert [row.part_of_a_pass for row in document.document(aside).comparisons] == [False, True]
+
+    at_peak = few_passes(source, {3}, "samba-strict")
+    assert [row[3].marks for row in table(at_peak, "improvements").rows] == ["P", "P"]
+    assert "P" in table(at_peak, "peaks").rows[0][1].marks
+    whole = few_passes(source, set(), "samba-lax")
+    assert not any("pass" in found.claim for found in whole.findings)
+    assert not any("P part" in note for table in whole.tables for note in table.notes)
+
+
 def test_single_clients_are_those_that_stayed_with_how_even_they_were_served() -> None:
     source = experiment({"samba": FileShape(120)}, repetitions=1)
     hit = source.records[1]
@@ -136,11 +189,11 @@ def test_a_run_of_a_file_server_is_counted_in_requests_of_the_protocol_and_none_
 def test_flushes_and_syncs_are_disclosed_run_by_run(report: Report) -> None:
     shown = table(report, "durability")
     assert column(shown, "What became of a flush") == [
-        "at least as many syncs as flushes",
+        EACH,
         "flushes answered without any sync",
         "flushes answered without any sync",
-        "at least as many syncs as flushes",
-        "at least as many syncs as flushes",
+        EACH,
+        EACH,
         "flushes answered without any sync",
     ]
     run = [row for row in report.source.records if row.run == 1]
@@ -154,15 +207,12 @@ def test_what_differs_in_durability_stands_above_all_figures(report: Report) -> 
     assert warning.startswith(
         "The configurations differ in what became of a flush, so their throughput buys different"
     )
-    assert (
-        "samba-strict: at least as many syncs as flushes; samba-lax: flushes answered without any sync."
-        in warning
-    )
+    assert f"samba-strict: {EACH}; samba-lax: flushes answered without any sync." in warning
 
 
 def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(report: Report) -> None:
     [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
-    assert claim.endswith("They differ in what became of a flush, so like is not compared with like.")
+    assert "They differ in what became of a flush, so like is not compared with like." in claim
     [durable] = [found.claim for found in report.findings if found.topic == "Durability"]
     assert "samba-lax: flushes answered without any sync (" in durable
     assert durable.endswith(" flushes, 0 syncs).")
@@ -176,8 +226,8 @@ def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(re
 @pytest.mark.parametrize(
     ("syncs", "verdict", "warning"),
     [
-        (1.0, "at least as many syncs as flushes", ""),
-        (0.985, "at least as many syncs as flushes", ""),
+        (1.0, EACH, ""),
+        (0.985, EACH, ""),
         (0.4, "fewer syncs than flushes", ""),
         (0.0, "flushes answered without any sync", "What a client believed to be on the disk was not."),
         (None, "not known", "What became of a flush is not known for samba"),
@@ -199,8 +249,8 @@ def test_runs_of_one_configuration_that_differ_are_not_called_alike() -> None:
     source = experiment({"samba": FileShape(100)}, repetitions=2)
     report = report_of(source, lambda row: replace(row, syncs=[]) if row.run == 1 else row)
     assert set(column(table(report, "durability"), "What became of a flush")) == {
-        "flushes answered without any sync",
-        "at least as many syncs as flushes",
+        NONE,
+        EACH,
     }
     differing = report_of(
         experiment({"a": FileShape(100), "b": FileShape(100, syncs_a_flush=0.5)}, repetitions=1)
@@ -310,6 +360,18 @@ def test_syncs_may_be_short_by_what_was_under_way_at_the_borders_and_no_more(
     assert [NONE in said or STRAY in said for said in warned] == ([True] if verdict in (NONE, STRAY) else [])
     if verdict == STRAY:
         assert f"({flushes:,} flushes, {syncs} sync" in warned[0]
+
+
+def test_syncs_that_are_short_within_the_borders_are_told_with_what_may_fall_outside() -> None:
+    source = experiment({"samba": FileShape(100)}, repetitions=1)
+    report = report_of(source, few(3_060, 3_051, 1))
+    [found] = [each for each in report.findings if each.topic == "Durability"]
+    assert found.claim == f"samba: {EACH} (3,060 flushes, 3,051 syncs; up to 61 may fall outside)."
+    [row] = table(report, "durability").rows
+    assert (row[7].text, row[7].detail) == ("3,051", "up to 61 may fall outside")
+    whole = report_of(source, few(3_060, 3_060, 1))
+    assert f"{EACH} (3,060 flushes, 3,060 syncs)." in [each.claim for each in whole.findings][1]
+    assert table(whole, "durability").rows[0][7].detail == ""
 
 
 def test_stray_syncs_are_no_difference_between_servers_that_do_not_sync() -> None:

@@ -103,10 +103,12 @@ def test_every_pair_is_compared_up_to_eight_configurations_and_verdicts_are_corr
     shapes = {name: Shape(2000 + 300 * place) for place, name in enumerate("abc")}
     report = report_of(experiment(shapes))
     assert [(row.base, row.other) for row in report.comparisons] == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert {row.corrected_for for row in report.comparisons} == {3}
+    assert {row.corrected_for for row in report.comparisons} == {(3, 3)}
     assert any("corrected for 3 comparisons" in note for note in table(report, "improvements").notes)
-    assert any("corrected for 3 comparisons (Holm)" in found.evidence for found in report.findings)
-    assert any("Corrected for 3 comparisons" in fact.text for fact in report.methodology)
+    assert any(
+        "corrected for 3 comparisons of each figure (Holm)" in found.evidence for found in report.findings
+    )
+    assert any("corrected for 3 comparisons" in fact.text for fact in report.methodology)
     nine = report_of(experiment({f"n{place}": Shape(2000) for place in range(9)}))
     assert [row.base for row in nine.comparisons] == ["n0"] * 8
     two = report_of(experiment({"a": Shape(2000), "b": Shape(2500)}))
@@ -162,6 +164,34 @@ def test_the_shares_and_intervals_of_the_table_are_those_of_the_analysis() -> No
     assert float(row[7].text.split()[0]) == pytest.approx(
         100 * np.mean(runs[:, -1]) / np.mean(runs[:, 2]), abs=0.6
     )
+
+
+def said_everywhere(report: Report) -> str:
+    notes = [note for table in report.tables for note in table.notes]
+    return " ".join(
+        [*notes, *(found.evidence for found in report.findings), *(fact.text for fact in report.methodology)]
+    )
+
+
+def test_a_correction_is_said_only_where_a_verdict_was_corrected_and_for_so_many() -> None:
+    three = {name: Shape(2000) for name in "abc"}
+    few = build_from(experiment(three, repetitions=2))
+    assert "orrected" not in said_everywhere(few)
+    assert {row.corrected_for for row in few.comparisons} == {(None, None)}
+    assert {row[-1] for table in few.raw if table.name == "improvements" for row in table.rows} == {None}
+
+    four = experiment(three | {"d": Shape(2000)}, repetitions=3)
+    # Of d there is one run, so no comparison with it has an interval: three of the six are left.
+    first = min(row.run for row in four.records if row.configuration == "d")
+    report = build_from(
+        replace(four, records=[row for row in four.records if row.configuration != "d" or row.run == first])
+    )
+    assert [row.corrected_for for row in report.comparisons if "d" in (row.base, row.other)] == [
+        (None, None)
+    ] * 3
+    assert [row.corrected_for for row in report.comparisons if row.other != "d"] == [(3, 3)] * 3
+    assert "corrected for 3 comparisons of each figure" in " ".join(table(report, "improvements").notes)
+    assert "6 comparisons" not in said_everywhere(report)
 
 
 def stored(folder: Path, source: Source) -> Experiment:

@@ -36,12 +36,18 @@ def adjusted_verdicts(comparisons: Sequence[Improvement]) -> tuple[Verdict, ...]
     A claim (faster, slower, equivalent) that doesn't survive becomes *no difference shown*. Comparisons without
     an interval claim nothing: they keep their verdict and don't count.
     """
-    counted = [place for place, found in enumerate(comparisons) if found.p_value is not None]
-    adjusted = dict(zip(counted, holm([_p_value(comparisons[place]) for place in counted]), strict=True))
+    with_interval = [place for place, found in enumerate(comparisons) if found.p_value is not None]
+    p_values = [_p_value(comparisons[place]) for place in with_interval]
+    adjusted = dict(zip(with_interval, holm(p_values), strict=True))
     return tuple(
         Verdict.NO_DIFFERENCE_SHOWN if adjusted.get(place, 0.0) >= 1 - CONFIDENCE else found.verdict
         for place, found in enumerate(comparisons)
     )
+
+
+def counted(comparisons: Sequence[Improvement]) -> int:
+    """How many of them a correction is for: those with an interval."""
+    return sum(found.p_value is not None for found in comparisons)
 
 
 def _p_value(found: Improvement) -> float:

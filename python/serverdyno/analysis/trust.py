@@ -27,6 +27,10 @@ class Mark(StrEnum):
     ERRORS = "errors in the mix, in its ramps included"
     CLIENTS_LEFT = "clients left the mix"
     MISSING = "fewer repetitions than planned"
+    PART_OF_A_PASS = (
+        "part of a pass: a client made less than one whole pass of the workload, so a quicker server was asked for "
+        "other operations"
+    )
 
 
 LETTERS = {
@@ -38,6 +42,7 @@ LETTERS = {
     Mark.ERRORS: "E",
     Mark.CLIENTS_LEFT: "L",
     Mark.MISSING: "M",
+    Mark.PART_OF_A_PASS: "P",
 }
 
 

@@ -72,4 +72,4 @@ def _clients(results: Results) -> str:
         return ""
     if not short:
         return "All planned clients took part"
-    return f"Clients left in {short} of {wording.plural(len(mixes), 'point')}: see the table of errors"
+    return f"Clients left in {short} of {wording.plural(len(mixes), 'point')}"

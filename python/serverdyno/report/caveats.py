@@ -5,7 +5,7 @@ Each is said once, however many mixes it concerns. What the figures show is in `
 
 from __future__ import annotations
 
-from serverdyno.analysis.trust import machine_marks
+from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.report import agreed, durability, wording
 from serverdyno.report.basis import shortening
 from serverdyno.report.results import Results, cpus_busy
@@ -116,14 +116,15 @@ def _noise(results: Results) -> list[str]:
 def _parts_of_a_pass(results: Results) -> list[str]:
     """Mixes too short for the workload: what was asked for then depends on how far a client came."""
     known = [mix for mix in results.mixes if mix.passes_a_client is not None]
-    short = [mix for mix in known if (mix.passes_a_client or 0) < 1]
+    short = [mix for mix in known if Mark.PART_OF_A_PASS in mix.marks]
     if not short:
         return []
     clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
     return [
         f"In {len(short):,} of {wording.plural(len(known), 'point')} (of {clients} clients) a client made less than "
-        "one whole pass of the workload. A quicker server gets further in it, and so is asked for other operations: "
-        "operations/s are nearer to a comparison there than Mbit/s, and longer mixes are better than both."
+        "one whole pass of the workload; they are marked P. A quicker server gets further in it, and so is asked for "
+        "other operations: operations/s are nearer to a comparison there than Mbit/s, and longer mixes are better than "
+        "both."
     ]
 
 

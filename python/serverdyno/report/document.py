@@ -57,7 +57,8 @@ class ResponseTimes:
 
 @dataclass(frozen=True, slots=True)
 class PointFigures:
-    """One mix of one configuration. `marks`: names of what must be known about it; `limited_by`: those that limit."""
+    """One mix of one configuration. `below_cache_mbit_s`: all bytes between clients and a file server, both ways; null
+    of web servers. `marks`: names of what must be known about it; `limited_by`: those that limit."""
 
     mix: int
     clients: int
@@ -67,6 +68,7 @@ class PointFigures:
     throughput: Spread
     second: Spread
     operations_s: Spread
+    below_cache_mbit_s: Spread | None
     clients_took_part: int
     clients_left: int
     errors: dict[str, int]
@@ -122,7 +124,10 @@ class ConfigurationFigures:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFigures:
-    """One figure of `other` against `base`. `corrected_for`: the comparisons that the verdict is one of."""
+    """One figure of `other` against `base`. `corrected_for`: the comparisons that the verdict is one of, and
+    corrected for; null where there is no interval, and so nothing to correct. `part_of_a_pass`: clients of either side
+    made less than one whole pass of the workload, so the two were asked for different operations.
+    """
 
     base: str
     other: str
@@ -136,8 +141,9 @@ class ComparisonFigures:
     paired: bool
     minimum_percent: float
     verdict: Verdict
-    corrected_for: int
+    corrected_for: int | None
     limited: tuple[str, ...]
+    part_of_a_pass: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +278,7 @@ def _point(mix: MixResult) -> PointFigures:
         throughput=mix.throughput,
         second=mix.second,
         operations_s=mix.operations_s,
+        below_cache_mbit_s=mix.below_cache_mbit_s,
         clients_took_part=mix.clients_took_part,
         clients_left=mix.clients_left,
         errors=mix.errors,
@@ -310,8 +317,9 @@ def _comparisons(comparison: Comparison) -> list[ComparisonFigures]:
             paired=found.paired,
             minimum_percent=found.minimum_percent,
             verdict=found.verdict,
-            corrected_for=comparison.corrected_for,
+            corrected_for=corrected_for,
             limited=limited,
+            part_of_a_pass=found.figure in comparison.parts_of_a_pass,
         )
-        for found in comparison.improvements
+        for found, corrected_for in zip(comparison.improvements, comparison.corrected_for, strict=True)
     ]

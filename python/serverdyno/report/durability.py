@@ -7,6 +7,7 @@ where what is compared differs.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from serverdyno.report import histograms, medium, wording
-from serverdyno.report.medium import Media
+from serverdyno.report.medium import Cut, Media
 from serverdyno.report.model import Cell, Column, Finding, Table
 from serverdyno.report.results import Results
 from serverdyno.report.source import Source
@@ -39,7 +40,7 @@ UNSTABLE = 2.0
 class Kept(StrEnum):
     """What the counts say of the promise. They don't say which sync was for which flush."""
 
-    EACH = "at least as many syncs as flushes"
+    EACH = "at least as many syncs as flushes, but for the borders of the windows"
     FEWER = "fewer syncs than flushes"
     NONE = "flushes answered without any sync"
     MEMORY = "synced to memory: nothing is on a disk"
@@ -57,7 +58,7 @@ class Outcome:
 
     kept: Kept
     because: str = ""
-    weak: str = ""
+    weak: Cut | None = None
 
     def __str__(self) -> str:
         because = f": {self.because}" if self.because else ""
@@ -99,6 +100,16 @@ class Promise:
         if self.syncs is None or self.media.synchronous:
             return Outcome(Kept.UNKNOWN, self.media.synchronous, weak)
         return Outcome(Kept.NONE if self.syncs <= STRAY_SHARE * self.flushes else Kept.FEWER, weak=weak)
+
+    @property
+    def most_outside(self) -> int:
+        """`border` as a number of syncs."""
+        return math.floor(self.border)
+
+    @property
+    def short(self) -> bool:
+        """Whether the syncs make up for the flushes only with those that may fall outside the windows."""
+        return self.outcome.kept is Kept.EACH and self.syncs is not None and self.syncs < self.flushes
 
     @property
     def unstable(self) -> bool:
@@ -209,7 +220,7 @@ def _not_known(did: Mapping[str, Outcome]) -> list[str]:
 def _media_warnings(found: Sequence[Promise]) -> list[str]:
     """Of files in memory, whether a flush was sent or not, and of syncs that stop short of the medium."""
     in_memory: dict[str, dict[str, None]] = defaultdict(dict)
-    weak: dict[str, dict[str, None]] = defaultdict(dict)
+    weak: dict[Cut, dict[str, None]] = defaultdict(dict)
     for promise in found:
         if promise.media.in_memory:
             in_memory[str(promise.media)][promise.configuration] = None
@@ -223,7 +234,7 @@ def _media_warnings(found: Sequence[Promise]) -> list[str]:
         ),
         *(
             f"{wording.listing(list(names))}: {how}. What was flushed can be lost with the power"
-            f"{', unless that cache is protected' if 'cache' in how else ''}."
+            f"{', unless that cache is protected' if how.by_device_cache else ''}."
             for how, names in weak.items()
         ),
     ]
@@ -266,14 +277,22 @@ def _told(outcome: Outcome, found: Sequence[Promise], name: str) -> str:
     """With the figures where the words alone would hide some."""
     of_name = [promise for promise in found if promise.configuration == name]
     words = _worded(outcome, of_name)
-    return words if words == f"{outcome}" else f"{words} ({_counts(of_name)})"
+    all_said = words == f"{outcome}" and not any(promise.short for promise in of_name)
+    return words if all_said else f"{words} ({_counts(of_name)})"
 
 
 def _counts(found: Sequence[Promise]) -> str:
     flushes = wording.plural(sum(promise.flushes for promise in found), "flush", "flushes")
     if any(promise.syncs is None for promise in found):
         return flushes
-    return f"{flushes}, {wording.plural(sum(promise.syncs or 0 for promise in found), 'sync')}"
+    counted = f"{flushes}, {wording.plural(sum(promise.syncs or 0 for promise in found), 'sync')}"
+    if not any(promise.short for promise in found):
+        return counted
+    return f"{counted}; {_outside(sum(promise.most_outside for promise in found))}"
+
+
+def _outside(most: int) -> str:
+    return f"up to {most:,} may fall outside"
 
 
 def table(found: Sequence[Promise], basis: str) -> Table:
@@ -301,11 +320,12 @@ def _notes(found: Sequence[Promise]) -> Iterator[str]:
         "synchronous writing, can't be counted so."
     )
     yield (
-        f"{wording.NOTHING} not known. At least as many syncs as flushes: but for the borders of the windows "
-        f"({wording.share(BORDER_SHARE)} of the flushes, or {BORDER_EACH_CLIENT} a client where that is more, at most "
-        f"{wording.share(BORDER_MOST)}). That is what a server does that keeps each flush; the syncs may have been "
-        "for something else. Fewer: flushes of the same moment may have shared a sync, or some were answered without "
-        f"one; the counts can't tell. Without any: at most {wording.share(STRAY_SHARE)}."
+        f"{wording.NOTHING} not known. At the borders of the windows, syncs of flushes that were counted may fall "
+        f"outside: {wording.share(BORDER_SHARE)} of the flushes, or {BORDER_EACH_CLIENT} a client of each mix where "
+        f"that is more, at most {wording.share(BORDER_MOST)}. At least as many syncs as flushes, but for these, is "
+        "what a server does that keeps each flush; the syncs may have been for something else. Fewer: flushes of the "
+        "same moment may have shared a sync, or some were answered without one; the counts can't tell. Without any: at "
+        f"most {wording.share(STRAY_SHARE)}."
     )
     yield (
         "The disk's own fsync: of a file in the server's data directory that grew by 4 KiB each time, before any "
@@ -339,7 +359,10 @@ def _row(promise: Promise) -> tuple[Cell, ...]:
         Cell(wording.significant(median)),
         Cell(wording.significant(tail)),
         _disk(promise),
-        Cell(wording.NOTHING if promise.syncs is None else f"{promise.syncs:,}"),
+        Cell(
+            wording.NOTHING if promise.syncs is None else f"{promise.syncs:,}",
+            _outside(promise.most_outside) if promise.short else "",
+        ),
         Cell(str(promise.media)),
         Cell(_worded(promise.outcome, [promise])),
     )

@@ -7,8 +7,9 @@ tables with their basis, and the marks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from serverdyno.report import references
 from serverdyno.report.model import Cell, Column, Report, Table
 
 SHOWN = ("peaks", "throughput", "improvements", "shape", "scaling", "tuning", "durability", "errors")
@@ -21,25 +22,27 @@ def text(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
+    shown = [table for table in report.tables if table.key.partition("-")[0] in SHOWN and table.rows]
+    complete = references.completed(report, shown)
     yield f"# {_plain(report.title)}"
     yield ""
     yield _plain("; ".join(f"{fact.label}: {fact.text}" for fact in report.particulars)) + "."
     if report.warnings:
         yield from ("", "**Read first**", "")
-        yield from (f"- {_plain(warning)}" for warning in report.warnings)
+        yield from (f"- {_plain(complete(warning))}" for warning in report.warnings)
     yield from ("", f"## {report.summary.title}")
     for paragraph in report.summary.text:
-        yield from ("", _plain(paragraph))
+        yield from ("", _plain(complete(paragraph)))
     yield from ("", "## Key findings", "")
     for finding in report.findings:
-        yield f"- **{_plain(finding.topic)}.** {_plain(finding.claim)} *{_plain(finding.evidence)}*"
-    for table in report.tables:
-        if table.key.partition("-")[0] in SHOWN and table.rows:
-            yield ""
-            yield from _table(table)
+        claim, evidence = _plain(complete(finding.claim)), _plain(complete(finding.evidence))
+        yield f"- **{_plain(finding.topic)}.** {claim} *{evidence}*"
+    for table in shown:
+        yield ""
+        yield from _table(table, complete)
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: Table, complete: Callable[[str], str]) -> Iterator[str]:
     yield f"**{table.label}. {_plain(table.title)}**"
     yield ""
     yield _row([_head(column) for column in table.columns])
@@ -47,7 +50,7 @@ def _table(table: Table) -> Iterator[str]:
     for row in table.rows:
         yield _row([_cell(cell) for cell in row])
     yield ""
-    yield _plain(" ".join((table.basis, *table.notes)).strip())
+    yield _plain(complete(" ".join((table.basis, *table.notes)).strip()))
 
 
 def _row(cells: list[str]) -> str:

@@ -29,6 +29,17 @@ NAMED = ("data=", "commit=", "fsync_mode=")
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """That syncs stop short of the medium. `by_device_cache`: in the device's own cache, which may be protected."""
+
+    words: str
+    by_device_cache: bool
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """A file system, as `probes/medium.py` has found it."""
 
@@ -42,12 +53,14 @@ class Layer:
         return self.file_system in IN_MEMORY or MEMORY_DEVICE.fullmatch(self.device) is not None
 
     @property
-    def weak(self) -> str:
-        """How far a sync goes where an option cuts it short; else nothing."""
+    def weak(self) -> Cut | None:
+        """How far a sync goes where an option cuts it short; else None."""
         if any((self.file_system, option) in IGNORED for option in self.options):
-            return "syncs are ignored: mounted volatile"
+            return Cut("syncs are ignored: mounted volatile", by_device_cache=False)
         cut = [option for option in self.options if option in NO_BARRIER]
-        return f"syncs go no further than the device's cache: mounted {cut[0]}" if cut else ""
+        if not cut:
+            return None
+        return Cut(f"syncs go no further than the device's cache: mounted {cut[0]}", by_device_cache=True)
 
     def __str__(self) -> str:
         """Its kind, with the options that bear on durability."""
@@ -83,9 +96,9 @@ class Media:
         return next((why for option, why in SYNCHRONOUS.items() if option in options), "")
 
     @property
-    def weak(self) -> str:
-        """How far syncs go where an option cuts them short, at whatever depth; else nothing."""
-        return next((layer.weak for layers in self.volumes for layer in layers if layer.weak), "")
+    def weak(self) -> Cut | None:
+        """How far syncs go where an option cuts them short, at whatever depth; else None."""
+        return next((layer.weak for layers in self.volumes for layer in layers if layer.weak), None)
 
     @property
     def ordinary(self) -> bool:

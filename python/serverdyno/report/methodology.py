@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from serverdyno.analysis.improvement import RESAMPLES, SEED
 from serverdyno.plan.model import Configuration
-from serverdyno.report import agreed, wording
+from serverdyno.report import agreed, verdicts, wording
 from serverdyno.report.basis import NAMES_STATEMENT, shortening
 from serverdyno.report.model import Comparison, Fact
 from serverdyno.report.results import Results
@@ -21,7 +21,7 @@ MBIT_OF_WEB = "heads and bodies, as received by the clients."
 MBIT_OF_FILES = (
     "bytes that applications read and wrote, summed over the clients that were in the mix to its end: what a "
     "client moved before an error took it out is not in the sum. They are counted above the client's cache: what "
-    "that answers itself is in the figure, and how many bytes passed the network stands with each peak."
+    "that answers itself is in the figure, and what passed between clients and server stands beside it."
 )
 INTERVAL = (
     "The 95 % interval of an improvement is a t interval on the logarithm of the ratio with a bootstrap "
@@ -40,7 +40,7 @@ VERDICT_BEYOND = (
     "Equivalent: the whole interval lies within it, on both sides. No difference shown: all else."
 )
 CORRECTED = (
-    " Corrected for {count} comparisons of each figure, so that any false claim among them is made in 5 % of "
+    " Where there is an interval, corrected for {correction}, so that any false claim among them is made in 5 % of "
     "experiments at most (Holm, 1979)."
 )
 CURVES = (
@@ -94,8 +94,11 @@ def methodology(source: Source, results: Results, comparisons: Sequence[Comparis
 def _verdicts(source: Source, comparisons: Sequence[Comparison]) -> str:
     least = source.head.plan.minimum_effect_percent
     said = VERDICT_BEYOND.format(least=least) if least else VERDICT
-    count = max((comparison.corrected_for for comparison in comparisons), default=1)
-    return said + (CORRECTED.format(count=count) if count > 1 else "")
+    correction = verdicts.corrections(
+        [found for comparison in comparisons for found in comparison.improvements],
+        [count for comparison in comparisons for count in comparison.corrected_for],
+    )
+    return said + (CORRECTED.format(correction=correction) if correction else "")
 
 
 def _pairs(source: Source) -> str:

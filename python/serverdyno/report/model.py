@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from serverdyno.analysis.improvement import Figure as Compared
 from serverdyno.analysis.improvement import Improvement, Verdict
 from serverdyno.analysis.trust import Mark
 from serverdyno.report.results import Results
@@ -191,17 +192,20 @@ class Disclosure:
 class Comparison:
     """`other` against `base`: two configurations, or one configuration in two experiments.
 
-    The verdict of each improvement is final: where `corrected_for` is above 1, it is one of so many comparisons and
-    corrected for them. `limits`: the marks that limit any mix of either, with its name: what else than the server
-    set its figures. `unlike`: in what else the two differ than in speed, as a sentence.
+    The verdict of each improvement is final. `corrected_for`, for each improvement: of how many comparisons of its
+    figure its verdict is one, and corrected for; None: there is no interval and so nothing to correct. `limits`: the
+    marks that limit any mix of either, with its name: what else than the server set its figures. `unlike`: in what
+    else the two differ than in speed, as a sentence. `parts_of_a_pass`: the figures for which clients of either side
+    made less than one whole pass of the workload, so that the two were asked for different operations.
     """
 
     base: str
     other: str
     improvements: tuple[Improvement, ...]
     limits: tuple[tuple[str, Mark], ...] = ()
-    corrected_for: int = 1
+    corrected_for: tuple[int | None, ...] = ()
     unlike: str = ""
+    parts_of_a_pass: frozenset[Compared] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

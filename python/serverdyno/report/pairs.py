@@ -7,13 +7,13 @@ procedure (`analysis.holm`); the intervals stay those of single comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from serverdyno.analysis.holm import adjusted_verdicts
-from serverdyno.analysis.improvement import Figure, improvement
-from serverdyno.analysis.trust import limits
+from serverdyno.analysis.holm import adjusted_verdicts, counted
+from serverdyno.analysis.improvement import Figure, Improvement, improvement
+from serverdyno.analysis.trust import Mark, limits
 from serverdyno.report.model import Comparison
 from serverdyno.report.results import ConfigurationResult
 
@@ -33,33 +33,50 @@ def pairs(configurations: Sequence[ConfigurationResult]) -> list[Pair]:
 
 def compared(found: Sequence[Pair], *, paired: bool, minimum_percent: float) -> tuple[Comparison, ...]:
     """Peak and overall average of the second of each pair against the first."""
-    single = [
-        Comparison(
-            base=base.name,
-            other=other.name,
-            improvements=tuple(
-                improvement(base.runs, other.runs, figure, paired=paired, minimum_percent=minimum_percent)
-                for figure in Figure
-            ),
-            limits=tuple((result.name, mark) for result in (base, other) for mark in limits(result.marks)),
-        )
-        for base, other in found
-    ]
-    return _corrected(single)
+    return _corrected([_single(pair, paired, minimum_percent) for pair in found])
+
+
+def _single(pair: Pair, paired: bool, minimum_percent: float) -> Comparison:
+    base, other = pair
+    improvements = tuple(
+        improvement(base.runs, other.runs, figure, paired=paired, minimum_percent=minimum_percent)
+        for figure in Figure
+    )
+    return Comparison(
+        base=base.name,
+        other=other.name,
+        improvements=improvements,
+        limits=tuple((result.name, mark) for result in pair for mark in limits(result.marks)),
+        parts_of_a_pass=frozenset(
+            found.figure for found in improvements if any(_part_of_a_pass(found, result) for result in pair)
+        ),
+    )
+
+
+def _part_of_a_pass(found: Improvement, result: ConfigurationResult) -> bool:
+    """Whether a mix is marked so that the figure is of: all for the average, for the peak those it may be at."""
+    peak = result.shape.peak
+    places: Collection[int] = found.mixes
+    if found.figure is Figure.PEAK and peak is not None:
+        places = {peak.mix, *(peak.candidates or ())}
+    mixes = [result.mixes[place] for place in places]
+    return any(mix is not None and Mark.PART_OF_A_PASS in mix.marks for mix in mixes)
 
 
 def _corrected(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Each figure by itself: two configurations alone are one comparison, whatever the number of figures."""
-    if len(comparisons) < 2:
-        return tuple(comparisons)
     columns = [
         [
-            replace(each, verdict=verdict)
+            (replace(each, verdict=verdict), None if each.p_value is None else counted(column))
             for each, verdict in zip(column, adjusted_verdicts(column), strict=True)
         ]
         for column in zip(*(comparison.improvements for comparison in comparisons), strict=True)
     ]
     return tuple(
-        replace(comparison, improvements=tuple(row), corrected_for=len(comparisons))
+        replace(
+            comparison,
+            improvements=tuple(each for each, _ in row),
+            corrected_for=tuple(count for _, count in row),
+        )
         for comparison, row in zip(comparisons, zip(*columns, strict=True), strict=True)
     )

@@ -56,6 +56,7 @@ def _points(results: Results) -> RawTable:
     figures = (
         terms.column,
         terms.second_column,
+        *(() if terms is WEB else ("below_cache_mbit_s",)),
         f"server_cpu_us_per_{terms.operation}",
         f"generator_cpu_us_per_{terms.operation}",
     )
@@ -73,7 +74,7 @@ def _points(results: Results) -> RawTable:
         "marks",
     )
     rows = tuple(
-        (result.name, *_point(mix))
+        (result.name, *_point(mix, terms))
         for result in results.configurations
         for mix in result.mixes
         if mix is not None
@@ -81,7 +82,7 @@ def _points(results: Results) -> RawTable:
     return RawTable("points", "One row a configuration and mix, over the repetitions", columns, rows)
 
 
-def _point(mix: MixResult) -> tuple[Value, ...]:
+def _point(mix: MixResult, terms: Terms) -> tuple[Value, ...]:
     cost = mix.cost
     return (
         mix.clients,
@@ -91,6 +92,7 @@ def _point(mix: MixResult) -> tuple[Value, ...]:
         mix.clients_left,
         *_spread(mix.throughput),
         *_spread(mix.second),
+        *(() if terms is WEB else _spread(mix.below_cache_mbit_s)),
         *_spread(cost.server_cpu_us),
         *_spread(cost.generator_cpu_us),
         *_times(mix.response),
@@ -263,9 +265,9 @@ def _improvements(comparisons: Sequence[Comparison], terms: Terms) -> RawTable:
             len(found.mixes),
             found.minimum_percent,
             found.verdict.value,
-            comparison.corrected_for,
+            corrected_for,
         )
         for comparison in comparisons
-        for found in comparison.improvements
+        for found, corrected_for in zip(comparison.improvements, comparison.corrected_for, strict=True)
     )
     return RawTable("improvements", "One row a comparison and figure", columns, rows)

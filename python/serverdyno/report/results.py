@@ -65,9 +65,10 @@ class MixResult:
     """One mix of one configuration over its repetitions.
 
     `throughput` and `second` are in the units of the experiment's `Terms`. `network_share`: bytes on the network over
-    bytes that applications read and wrote; `passes_a_client`: whole passes of the workload, in the mean, in the
-    repetition with the fewest. Both None of web servers. `clients_took_part`: fewest of any
-    repetition that were still in the mix at its end. `clients_left`, `errors` (by side, from start to end) and
+    bytes that applications read and wrote; `below_cache_mbit_s`: the former in Mbit/s, both ways, of all clients;
+    `passes_a_client`: whole passes of the workload, in the mean, in the repetition with the fewest. All None of web
+    servers. `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`,
+    `errors` (by side, from start to end) and
     `connections`: summed over the repetitions. `response`: of the merged repetitions; `response_of_runs`: of each
     that had a success. `under_way_*`: operations that the window closed upon, summed, and how long the slowest of
     them took in the end.
@@ -82,6 +83,7 @@ class MixResult:
     second: curve.Spread
     operations_s: curve.Spread
     network_share: float | None
+    below_cache_mbit_s: curve.Spread | None
     passes_a_client: float | None
     clients_took_part: int
     clients_left: int
@@ -320,6 +322,11 @@ def mbit_moved_per_s(record: MixRecord) -> float:
     return units.mbit_per_s(moved, record.window_s)
 
 
+def mbit_below_cache_per_s(record: MixRecord) -> float:
+    """All bytes between the clients and a file server in both directions, for operations of the window."""
+    return units.mbit_per_s(record.bytes_in + record.bytes_out, record.window_s)
+
+
 def _spread(values: Sequence[float]) -> curve.Spread:
     found = curve.spread(values)
     assert found is not None  # a mix has at least one record, and no record is NaN
@@ -355,6 +362,9 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         second=_spread([second(record) for record in records]),
         operations_s=_spread([operations_per_s(record) for record in records]),
         network_share=_network_share(records) if given.protocol == "smb" else None,
+        below_cache_mbit_s=_spread([mbit_below_cache_per_s(record) for record in records])
+        if given.protocol == "smb"
+        else None,
         passes_a_client=_passes_a_client(records),
         clients_took_part=min(record.clients_participating for record in records),
         clients_left=left,
@@ -409,6 +419,8 @@ def _marks(records: list[MixRecord], given: _Given) -> frozenset[trust.Mark]:
             found.add(trust.Mark.CLIENTS_LEFT)
     if len(records) < given.repetitions:
         found.add(trust.Mark.MISSING)
+    if (passes := _passes_a_client(records)) is not None and passes < 1:
+        found.add(trust.Mark.PART_OF_A_PASS)
     return frozenset(found)
 
 

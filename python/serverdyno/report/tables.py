@@ -10,7 +10,7 @@ from typing import Any
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import CONFIDENCE, Improvement
 from serverdyno.analysis.trust import Mark, machine_marks
-from serverdyno.report import wording
+from serverdyno.report import verdicts, wording
 from serverdyno.report.basis import letters, mark_notes
 from serverdyno.report.histograms import QUANTILE_NAMES, QUANTILES, Times
 from serverdyno.report.model import Cell, Column, Comparison, Table
@@ -23,6 +23,12 @@ COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN, Mark.GENERATOR_SATUR
 RESPONSE_MARKS = {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED, Mark.RATE_BOUND, Mark.NOISY}
 NAME = Column("Configuration", numeric=False)
 CLIENTS = Column("Clients")
+BELOW_CACHE_UNIT = "Mbit/s below the cache"
+BELOW_CACHE = (
+    "Below the cache: all bytes between clients and server, both ways, framing and what clients ask on their own "
+    "included; for operations of the window, of all clients. Throughput counts above the client's cache, which answers "
+    "a part itself."
+)
 
 
 def peaks(results: Results, basis: str) -> Table:
@@ -72,17 +78,23 @@ def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
 def throughput(
     source: Source, terms: Terms, configurations: Sequence[ConfigurationResult], basis: str
 ) -> Table:
-    """Throughput: one row a mix, one column a configuration, the peak in bold."""
+    """Throughput: one row a mix, one column a configuration, the peak in bold; of file servers beside each what passed
+    below the client's cache.
+    """
+    of_files = terms is not WEB
 
-    def cell(result: ConfigurationResult, place: int) -> Cell:
+    def cells(result: ConfigurationResult, place: int) -> list[Cell]:
         mix, summary = result.mixes[place], result.throughput
         if mix is None or summary is None:
-            return Cell(wording.NOTHING)
+            return [Cell(wording.NOTHING)] * (1 + of_files)
         text, detail = terms.written(mix.throughput.mean), _range(mix.throughput, terms.written)
-        return Cell(text, detail, summary.peak_mix == place, letters(mix.marks))
+        found = [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
+        return [*found, _spread_cell(mix.below_cache_mbit_s)] if of_files else found
 
-    title = f"Throughput in {terms.unit}"
-    return _by_clients(source, configurations, Table("throughput", 0, title, basis, (), ()), terms.unit, cell)
+    empty = Table("throughput", 0, f"Throughput in {terms.unit}", basis, (), ())
+    units = (terms.unit, BELOW_CACHE_UNIT) if of_files else (terms.unit,)
+    made = _by_clients(source, configurations, empty, units, cells)
+    return replace(made, notes=(*made.notes, BELOW_CACHE)) if of_files else made
 
 
 def second_throughput(
@@ -90,29 +102,30 @@ def second_throughput(
 ) -> Table:
     """The figure beside throughput: one row a mix, one column a configuration, the highest in bold."""
 
-    def cell(result: ConfigurationResult, place: int) -> Cell:
+    def cells(result: ConfigurationResult, place: int) -> list[Cell]:
         mix, summary = result.mixes[place], result.second
         if mix is None or summary is None:
-            return Cell(wording.NOTHING)
+            return [Cell(wording.NOTHING)]
         text, detail = terms.second_written(mix.second.mean), _range(mix.second, terms.second_written)
-        return Cell(text, detail, summary.peak_mix == place, letters(mix.marks))
+        return [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
 
     empty = Table("second", 0, terms.second_title, basis, (), ())
-    return _by_clients(source, configurations, empty, terms.second_unit, cell)
+    return _by_clients(source, configurations, empty, (terms.second_unit,), cells)
 
 
 def _by_clients(
     source: Source,
     configurations: Sequence[ConfigurationResult],
     empty: Table,
-    unit: str,
-    cell: Callable[[ConfigurationResult, int], Cell],
+    units: Sequence[str],
+    cells: Callable[[ConfigurationResult, int], list[Cell]],
 ) -> Table:
+    """`cells`: of a configuration at a mix, by its place; one for each unit."""
     rows = tuple(
         (
             Cell(f"{mix.clients:,}"),
             Cell(f"{mix.threads:,}"),
-            *(cell(result, place) for result in configurations),
+            *(cell for result in configurations for cell in cells(result, place)),
         )
         for place, mix in enumerate(source.head.mixes)
     )
@@ -122,7 +135,7 @@ def _by_clients(
         columns=(
             CLIENTS,
             Column("Threads", "a client"),
-            *(Column(result.name, unit) for result in configurations),
+            *(Column(result.name, unit) for result in configurations for unit in units),
         ),
         rows=rows,
         notes=("Bold: the highest mean of a configuration.", *mark_notes(frozenset().union(*found))),
@@ -161,10 +174,15 @@ def improvements(comparisons: Sequence[Comparison], terms: Terms, basis: str) ->
         "A peak is compared by leave-one-out: each run is read at the mix that the other runs chose, so the figure may "
         "lie below the highest mean, which noise lifts.",
     )
-    notes += mark_notes(frozenset(mark for comparison in comparisons for _, mark in comparison.limits))
+    notes += mark_notes(
+        frozenset().union(
+            *(_marks(comparison, found) for comparison in comparisons for found in comparison.improvements)
+        )
+    )
     if any(comparison.limits for comparison in comparisons):
         notes += (
-            "A mark of an improvement: of any mix of either side, so the servers may differ by more or less.",
+            "A mark of an improvement that limits it: of any mix of either side, so the servers may differ by more or "
+            "less.",
         )
     title = f"Improvement over {'the base' if against else bases.pop()}"
     return Table("improvements", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
@@ -178,12 +196,21 @@ def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
             f"Faster and slower: by more than the plan's minimum effect of {least:g}{wording.NO_BREAK}%, with the "
             "whole interval; equivalent: the whole interval lies within it, on both sides."
         )
-    if (count := comparisons[0].corrected_for) > 1:
+    correction = verdicts.corrections(
+        [found for comparison in comparisons for found in comparison.improvements],
+        [count for comparison in comparisons for count in comparison.corrected_for],
+    )
+    if correction:
         notes.append(
-            f"Verdicts are corrected for {count:,} comparisons of each figure (Holm 1979); intervals stand alone, so "
+            f"Verdicts that rest on an interval are corrected for {correction} (Holm 1979); intervals stand alone, so "
             "one that leaves out 0 % may belong to no difference shown."
         )
     return notes
+
+
+def _marks(comparison: Comparison, improvement: Improvement) -> frozenset[Mark]:
+    partial = {Mark.PART_OF_A_PASS} if improvement.figure in comparison.parts_of_a_pass else set[Mark]()
+    return frozenset({mark for _, mark in comparison.limits} | partial)
 
 
 def _improvement_row(
@@ -196,7 +223,7 @@ def _improvement_row(
         Cell(
             wording.change(improvement.percent),
             strong=True,
-            marks=letters(frozenset(mark for _, mark in comparison.limits)),
+            marks=letters(_marks(comparison, improvement)),
         ),
         Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
         Cell(improvement.verdict.value),

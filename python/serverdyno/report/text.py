@@ -6,14 +6,14 @@ Tables are laid out here and not by the terminal library, which breaks a figure 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from serverdyno.report import wording
+from serverdyno.report import references, wording
 from serverdyno.report.comparison import Compared
 from serverdyno.report.model import Cell, Column, Finding, Report, Table
 
@@ -24,12 +24,13 @@ GAP = 2
 
 def render(report: Report, console: Console) -> None:
     """Prints warnings, the main tables and the findings."""
-    _render_warnings(report.warnings, console)
     shown = [table for table in report.tables if table.key.partition("-")[0] in SHOWN]
+    complete = references.completed(report, shown)
+    _render_warnings([complete(warning) for warning in report.warnings], console)
     for table in shown:
         _render_table(table, console)
-    _render_notes(shown, console)
-    _render_findings(report.findings, console)
+    _render_notes(shown, console, complete)
+    _render_findings(report.findings, console, complete)
 
 
 def render_compared(compared: Compared, console: Console) -> None:
@@ -45,11 +46,11 @@ def _render_warnings(warnings: Sequence[str], console: Console) -> None:
         _say(warning, console, "yellow")
 
 
-def _render_notes(tables: Sequence[Table], console: Console) -> None:
+def _render_notes(tables: Sequence[Table], console: Console, complete: Callable[[str], str] = str) -> None:
     """Tables have much in common; each basis and note is said once."""
     console.print()
     for note in dict.fromkeys(note for table in tables for note in (table.basis, *table.notes)):
-        _say(note, console, "dim")
+        _say(complete(note), console, "dim")
 
 
 def _render_table(table: Table, console: Console) -> None:
@@ -142,11 +143,13 @@ def _cell(cell: Cell, width: int) -> Text:
     return text
 
 
-def _render_findings(findings: Sequence[Finding], console: Console) -> None:
+def _render_findings(
+    findings: Sequence[Finding], console: Console, complete: Callable[[str], str] = str
+) -> None:
     console.print()
     for finding in findings:
-        _say(f"• {finding.claim}", console)
-        _say(f"  {finding.evidence}", console, "dim")
+        _say(f"• {complete(finding.claim)}", console)
+        _say(f"  {complete(finding.evidence)}", console, "dim")
 
 
 def _say(sentence: str, console: Console, style: str = "") -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from serverdyno.analysis.ablation import Ablation, Effect, Interplay, Role, Tunings, ablation
+from serverdyno.analysis.holm import counted
 from serverdyno.analysis.improvement import Figure as Compared
 from serverdyno.analysis.trust import limits
 from serverdyno.plan.model import Configuration
@@ -116,10 +117,12 @@ def table(found: Design, ablations: Sequence[Ablation], basis: str) -> Table:
         for effects_of in zip(*(each.effects for each in ablations), strict=True)
         for each, effect in zip(ablations, effects_of, strict=True)
     )
-    notes = (
-        f"Baseline: {found.baseline}. Verdicts are corrected for all rows of a figure (Holm 1979); intervals stand "
-        "alone.",
+    corrected = any(counted([each.found for each in ablated.effects]) > 1 for ablated in ablations)
+    holm = (
+        " Verdicts that rest on an interval are corrected for all such rows of a figure (Holm 1979); intervals stand "
+        "alone."
     )
+    notes = (f"Baseline: {found.baseline}.{holm if corrected else ''}",)
     return Table("tuning", 0, "Tunings one by one and together", basis, columns, rows, notes, key_columns=2)
 
 
@@ -197,6 +200,6 @@ def findings(
         claim += f" All: {peaks.interaction.interplay.value} ({wording.change(peaks.interaction.percent)})."
     if limited := [result.name for result in results.configurations if limits(result.marks)]:
         claim += f" Something else than the server limits {wording.listing(limited)}: see the marks."
-    return [
-        Finding("Tuning", claim, f"Against {found.baseline}; verdicts corrected by Holm; {tables['tuning']}.")
-    ]
+    count = counted([each.found for each in peaks.effects])
+    holm = f"verdicts corrected for {count:,} comparisons (Holm); " if count > 1 else ""
+    return [Finding("Tuning", claim, f"Against {found.baseline}; {holm}{tables['tuning']}.")]

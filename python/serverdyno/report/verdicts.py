@@ -52,6 +52,11 @@ def claim(comparison: Comparison, figures: Collection[Figure]) -> str:
         sentences.append(_limits(comparison))
     if comparison.unlike:
         sentences.append(comparison.unlike)
+    if partial := [figure.value for figure in figures if figure in comparison.parts_of_a_pass]:
+        sentences.append(
+            f"Clients made less than one whole pass of the workload in mixes of {wording.listing(partial)}, so the two "
+            "were asked for different operations there."
+        )
     return " ".join(sentences)
 
 
@@ -68,10 +73,24 @@ def _finding(comparison: Comparison, terms: Terms, tables: dict[str, str]) -> Fi
         + (" in pairs" if improvements[0].paired else ""),
         f"over {wording.plural(len(improvements[0].mixes), 'mix')}",
     ]
-    if comparison.corrected_for > 1:
-        evidence.append(f"verdict corrected for {comparison.corrected_for:,} comparisons (Holm)")
+    if correction := corrections(improvements, comparison.corrected_for):
+        evidence.append(f"verdict corrected for {correction} (Holm)")
     evidence.append(tables["improvements"])
     return Finding("Comparison", claim(comparison, tuple(Figure)), "; ".join(evidence) + ".")
+
+
+def corrections(improvements: Sequence[Improvement], counts: Sequence[int | None]) -> str:
+    """`3 comparisons of each figure`, or figure by figure where they differ; nothing where no verdict was corrected."""
+    of_figures = {
+        improvement.figure: count
+        for improvement, count in zip(improvements, counts, strict=True)
+        if count is not None and count > 1
+    }
+    if len(of_figures) == len(Figure) and len(set(of_figures.values())) == 1:
+        return f"{of_figures[Figure.PEAK]:,} comparisons of each figure"
+    return wording.listing(
+        [f"{count:,} comparisons of {figure.value}" for figure, count in of_figures.items()]
+    )
 
 
 def _of(comparison: Comparison, figure: Figure) -> Improvement:
@@ -110,11 +129,14 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
 
 def _chance(comparison: Comparison, found: Sequence[Improvement]) -> str:
     """Why no difference is shown where an interval alone would show one."""
-    if not any(
-        improvement.p_value is not None and improvement.p_value < 1 - CONFIDENCE for improvement in found
-    ):
+    among = [
+        count or 1
+        for improvement, count in zip(comparison.improvements, comparison.corrected_for, strict=True)
+        if improvement in found and improvement.p_value is not None and improvement.p_value < 1 - CONFIDENCE
+    ]
+    if not among:
         return ""
-    return f" Alone it would count; among {comparison.corrected_for:,} comparisons it may be chance."
+    return f" Alone it would count; among {max(among):,} comparisons it may be chance."
 
 
 def _range(improvement: Improvement) -> str:
