@@ -163,6 +163,6 @@ def _ceiling(operations: int) -> CeilingRecord:
         operations=operations,
         bytes_in=0,
         errors=0,
-        generator_cpu_user_s=0.0,
+        generator_cpu_user_s=1.0,
         generator_cpu_system_s=0.0,
     )

@@ -29,9 +29,13 @@ def test_a_generator_that_was_held_up_could_have_made_what_its_cpu_time_allows()
     assert capacity_s(PROBE, engine_threads=2) == 40_000
 
 
-def test_what_was_reached_counts_where_it_is_more() -> None:
-    saturated = replace(PROBE, generator_cpu_user_s=1.0, generator_cpu_system_s=1.5)
-    assert capacity_s(saturated, engine_threads=1) == 10_000
+def test_a_generator_that_was_the_limit_reached_its_ceiling() -> None:
+    saturated = replace(PROBE, generator_cpu_user_s=0.5, generator_cpu_system_s=1.5)
+    assert capacity_s(saturated, engine_threads=1) == saturated.operations / saturated.window_s
+
+
+def test_no_more_threads_count_than_there_are_clients() -> None:
+    assert capacity_s(replace(PROBE, clients=2), engine_threads=4) == 40_000
 
 
 def test_between_two_probes_the_ceiling_lies_on_a_line_and_beyond_them_it_stays() -> None:
@@ -46,6 +50,8 @@ def test_between_two_probes_the_ceiling_lies_on_a_line_and_beyond_them_it_stays(
 
 def test_without_probes_there_is_no_ceiling() -> None:
     assert ceiling_operations_s([], CONFIGURATION, mix(1), 1) is None
+    idle = replace(PROBE, operations=0, generator_cpu_user_s=0.0, generator_cpu_system_s=0.0)
+    assert ceiling_operations_s([idle], CONFIGURATION, mix(1), 1) is None
 
 
 def test_a_ceiling_counts_for_the_configurations_that_it_was_measured_for() -> None:

@@ -308,6 +308,12 @@ def test_what_a_flush_is_worth_is_disclosed_and_the_password_is_not() -> None:
     assert any("answered after fsync" in note for note in notes[True])
     assert any("without fsync" in note for note in notes[False])
     assert not any("without fsync" in note for note in notes[True])
+    [differs] = [note for note in notes[False] if note.startswith("Differs from Samba's own defaults")]
+    # What it always sets, and what was asked for; not what is as Samba has it, and no place.
+    always = ("case sensitive = Yes (Auto)", "server multi channel support = No (Yes)")
+    assert all(parameter in differs for parameter in (*always, "strict sync = No (Yes)"))
+    assert "oplocks" not in differs and "/tmp" not in differs
+    assert not any("strict sync = " in note and note.startswith("Differs") for note in notes[True])
 
 
 def test_the_servers_own_counters_tell_what_it_was_asked(document: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from serverdyno.errors import DynoError
 from serverdyno.report import beside as published_beside
-from serverdyno.report import caveats, durability, findings, pairs, sections, testbed
+from serverdyno.report import caveats, ceilings, durability, findings, pairs, sections, testbed
 from serverdyno.report.disclosure import disclosure
 from serverdyno.report.methodology import methodology
 from serverdyno.report.model import Comparison, Fact, Report
@@ -79,7 +79,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
         methodology=methodology(source, results, comparisons),
         sections=tuple(others),
         testbed=bed,
-        disclosure=disclosure(source.disclosure),
+        disclosure=(*disclosure(source.disclosure), *ceilings.disclosed(source, results)),
         comparisons=comparisons,
         raw=raw_tables(source, results, comparisons),
     )

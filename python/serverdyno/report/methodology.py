@@ -232,7 +232,8 @@ def _ceiling(results: Results) -> str:
         return "Its ceiling was not measured."
     span = wording.span(min(known), max(known))
     return (
-        f"Its ceiling against the reference server: {span} {results.terms.operations}/s, depending on the mix. "
+        f"Its ceiling, of CPU time, against the reference server: {span} {results.terms.operations}/s, depending on "
+        "the mix; what the reference server reached stands in the disclosure. "
         "A mix at 80 % of its ceiling or more is marked generator-limited."
     )
 

@@ -169,7 +169,7 @@ def ceiling_operations_s(
     points = sorted(
         (point.clients * point.threads, capacity_s(point, engine_threads))
         for point in ceilings
-        if not point.configurations or configuration in point.configurations
+        if (not point.configurations or configuration in point.configurations) and cpu_s(point) > 0
     )
     if not points:
         return None
@@ -178,12 +178,15 @@ def ceiling_operations_s(
 
 
 def capacity_s(ceiling: CeilingRecord, engine_threads: int) -> float:
-    """Operations a second that the engine threads can make with that load.
+    """Operations a second for which the CPU time of the engine threads is enough with that load.
 
-    What was reached, or what one CPU second was enough for, times the threads, if that is more: then it was the
-    reference server or somebody else on the machine that held the generator up.
+    What one CPU second was enough for, times the threads. That is never less than what was reached, since a thread
+    can't use more CPU time than passes; it is more where the reference server, somebody else on the machine, or with
+    few clients the round trip held the generator up. So it is no ceiling of the round trip.
     """
-    cpu_s = ceiling.generator_cpu_user_s + ceiling.generator_cpu_system_s
-    reached_s = ceiling.operations / ceiling.window_s
-    threads = min(engine_threads, ceiling.clients)
-    return max(reached_s, ceiling.operations / cpu_s * threads) if cpu_s > 0 else reached_s
+    return ceiling.operations / cpu_s(ceiling) * min(engine_threads, ceiling.clients)
+
+
+def cpu_s(ceiling: CeilingRecord) -> float:
+    """Of the engine threads, user and system; without any the probe tells nothing of them."""
+    return ceiling.generator_cpu_user_s + ceiling.generator_cpu_system_s

@@ -23,6 +23,7 @@ from serverdyno.errors import ServerError
 from serverdyno.servers.base import Access, Installed, Settings
 from serverdyno.servers.local import LocalServer, check_path, find_program, worker_user
 from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.samba_defaults import departures
 from serverdyno.servers.samba_settings import SambaSettings
 from serverdyno.servers.smb_negotiate import negotiate
 from serverdyno.servers.surroundings import Surroundings
@@ -276,12 +277,13 @@ class Samba(LocalServer[SambaSettings]):
         ]
 
     def notes(self) -> list[str]:
-        """What FLUSH does, where the files lie, and what surrounds it."""
+        """What FLUSH does, what is not as Samba has it by itself, where the files lie, and what surrounds it."""
         settings = self.settings
         options = build_options(self.program)
         built = ", ".join(f"{name}: {'yes' if name in options else 'no'}" for name in BUILD_OPTIONS)
         notes = [
             self._flush(),
+            departures(self.directory / CONFIGURATION),
             self.volumes.description(),
             f"Files are made as the user {self.user}. One process for each connection.",
             f"Build (smbd -b): {built}.",

@@ -60,7 +60,7 @@ class SambaSettings(Settings):
         default=True,
         description="case sensitive. Samba's own default reads the whole directory for each name that is not there, "
         "at every create, to rule out another spelling; then the directories are measured, not the server. A Windows "
-        "server does no such thing: on here, and Samba's default is off.",
+        "server does no such thing: on here, and Samba's default is auto.",
     )
     signing: Literal["auto", "required"] = Field(
         default="auto",

@@ -65,4 +65,4 @@ def _words(reason: object) -> str:
             f"{'.'.join(map(str, problem['loc'])) or 'the whole'}: {problem['msg']}"
             for problem in reason.errors()
         )
-    return f"{reason}"
+    return f"{reason}".rstrip(".")

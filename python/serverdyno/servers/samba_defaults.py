@@ -1,0 +1,50 @@
+"""In what a configuration of Samba differs from Samba's own defaults, as Samba itself reads both (testparm(1)).
+
+Whoever takes a figure for that of an ordinary Samba must know what the driver always sets. Places are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+from pathlib import Path
+
+from serverdyno.servers.local import find_program
+
+PARAMETER = re.compile(r"^\s+(\S.*?) = ?(.*)$", re.MULTILINE)
+PROGRAM_TIMEOUT_S = 30.0
+
+
+def departures(configuration: Path) -> str:
+    """A sentence: each parameter that is not as Samba has it by itself, with its own default behind it."""
+    program = find_program("testparm")
+    if program is None:
+        return "Differences from Samba's own defaults: not known, since testparm is not installed."
+    own = str(configuration.parent)
+    defaults = _defaults(program)
+    found = {
+        name: f"{name} = {value or 'empty'} ({defaults.get(name) or 'empty'})"
+        for name, value in _read(program, str(configuration)).items()
+        if own not in value and name != "path" and value != defaults.get(name)
+    }
+    if not found:
+        return "Differences from Samba's own defaults: not known, since testparm could not read the configuration."
+    return f"Differs from Samba's own defaults, which stand in brackets: {', '.join(found.values())}."
+
+
+@functools.cache
+def _defaults(program: Path) -> dict[str, str]:
+    return _read(program, "-v", "/dev/null")
+
+
+def _read(program: Path, *arguments: str) -> dict[str, str]:
+    """Parameters by name: those that differ from the defaults, or with `-v` all; alike in all shares."""
+    done = subprocess.run(
+        [str(program), "-s", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_TIMEOUT_S,
+        check=False,
+    )
+    return dict(PARAMETER.findall(done.stdout))
