@@ -123,13 +123,49 @@ def test_who_is_not_let_in_is_told_before_any_load(wrong: dict[str, object], sai
         assert raised.value.hint
 
 
+def clients_of(volume: Path) -> set[str]:
+    """Whose workspaces stand on it, whole or in part."""
+    return {path.name for path in (volume / CLIENTS_DIRECTORY).iterdir()}
+
+
 @needs_root
-def test_a_full_disk_is_an_error_of_the_server_by_its_name() -> None:
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_full_disk_is_an_error_of_the_server_by_its_name_and_nothing_stays_unasked(keep: bool) -> None:
     with samba({"file_system": "ext4", "image_mib": 64}) as server:
-        result = mixed(server, clients=4)
+        workspaces = _native.Workspaces()
+        files = {"keep_workspace": keep}
+        result = mixed(server, clients=4, length_s=0.3, workspaces=workspaces, files=files)
+        left = clients_of(server.data_directories()[0])
     found = {(error["side"], error["fault"]) for error in result["errors"]}
     assert ("server", "no_space") in found
     assert result["clients_participating"] < 4
+    assert left == ({"0", "1", "2", "3"} if keep else set())
+    assert {str(client) for client in workspaces.standing()} == left
+
+
+@needs_root
+def test_a_disk_that_becomes_full_in_the_mix_is_left_as_it_was() -> None:
+    """Nobody makes room by leaving while others are measured: all of them meet the full disk."""
+    with samba({"file_system": "ext4", "image_mib": 64}) as server:
+        volume = server.data_directories()[0]
+        filler = volume / "of-somebody-else"
+        load = begun(
+            target(server),
+            clients=2,
+            length_s=1.5,
+            leave_after_errors=1,
+            files={"cache": "none", "keep_workspace": False},
+        )
+        while load.snapshot()["operations"] == 0:
+            assert not load.wait(0.01)
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 20))
+        result = ended(load)
+        left = clients_of(volume)
+    assert {error["fault"] for error in result["errors"]} == {"no_space"}
+    assert result["clients_participating"] == 0
+    assert left == set()
 
 
 def test_a_hundred_clients_work_on_one_thread() -> None:

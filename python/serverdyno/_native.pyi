@@ -236,6 +236,12 @@ class Workspaces:
     """What the clients' files contain, kept from mix to mix so that what an earlier one wrote can be checked."""
 
     def __init__(self) -> None: ...
+    def standing(self) -> list[int]:
+        """Clients whose workspaces stand on the server, whole or in part."""
+
+    def begun(self) -> bool:
+        """Whether any was ever begun, also where it is gone by now."""
+
     def diskmix_files(
         self, client: int, *, seed: int, operations: int, workspace_bytes: int = 20971520
     ) -> dict[str, bytes] | None:
@@ -296,6 +302,38 @@ class SmbTarget:
     address: str
     loopback: bool
     shares: list[str]
+    def look(self) -> list[ShareLook]:
+        """Logs on to every share and asks what room there is; within ten seconds, and nothing is written."""
+
+class ShareLook(TypedDict):
+    share: str
+    free_bytes: int | None  # for us; None: the server does not say, or says what can't be
+    is_used: bool  # clients of an earlier load, or of one that goes on, have a directory there
+    why: str | None  # it can't be used
+    advice: str | None  # what to try then
+
+class LeftOver(TypedDict):
+    client: int
+    share: str
+    directory: str  # from the root of the share
+    why: str | None  # it could not be removed; None: nobody came to it
+
+@final
+class Removal:
+    """Takes away what the clients of mixes have made and not taken away themselves."""
+
+    @staticmethod
+    def start(spec: MixSpec, most_s: float) -> Removal:
+        """Of the target and the workspaces of `spec`; ends by itself after `most_s`."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """True once it has ended. Releases the GIL."""
+
+    def stop(self) -> None:
+        """Gives up within a moment."""
+
+    def left(self) -> list[LeftOver]:
+        """What stands now."""
 
 def start(spec: MixSpec) -> Load: ...
 

@@ -4,31 +4,32 @@
 use crate::client::{ClientState, Seat};
 use crate::files_client::{Client, FilesClient, Names};
 use crate::load::{Bench, LoadError};
+use crate::removal::remove;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 use crate::tally::FilesTally;
 use dyno_files::{Cache, CacheOptions, Calls, Counted, Through};
 use dyno_measure::{monotonic_ns, unix_s, Failure, NS_PER_S};
-use dyno_reactor::Dialer;
+use dyno_reactor::{Dialer, Executor};
 use dyno_smb::{Session, SmbTarget};
 use dyno_workload::{
     DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, LoadFile, LoadFileReplay, Op,
     Outcome, Script, Workload,
 };
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Below the root of each share; one directory a client in it.
-const DIRECTORY: &str = "serverdyno-clients";
+pub(crate) const DIRECTORY: &str = "serverdyno-clients";
 /// What a client may take to write back, close and remove what its mix has left.
 const LEAVING_NS: u64 = 120 * NS_PER_S;
 /// How often a client that waits for the others looks whether all are there.
 const LOOK_NS: u64 = 2_000_000;
 /// How many clients log on at the same time. A server's queue of new connections is short (Samba's has 50 places), and
 /// whoever finds it full is forgotten by the kernel, which shows as a reset a minute later.
-const LOGGING_ON: usize = 32;
+pub(crate) const LOGGING_ON: usize = 32;
 
 /// What clients do with files.
 #[derive(Debug, Clone)]
@@ -39,26 +40,64 @@ pub enum FilesWorkload {
     LoadFile(Arc<LoadFile>),
 }
 
-/// What the files of all clients should contain, from mix to mix, so that what an earlier mix wrote can be checked.
+/// The workspaces on a server, from mix to mix: which there are, so that they can be taken away whatever happens, and
+/// what their files should contain, so that what an earlier mix wrote can be checked.
 #[derive(Debug, Clone, Default)]
-pub struct Workspaces(Arc<Mutex<HashMap<usize, Ledger>>>);
+pub struct Workspaces(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    ledgers: HashMap<usize, Ledger>,
+    /// Clients that have begun to make one, which has not been taken away as a whole.
+    standing: BTreeSet<usize>,
+    begun: bool,
+}
 
 impl Workspaces {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What a client's files should contain after its last mix; None where nobody knows.
     #[must_use]
     pub fn kept(&self, client: usize) -> Option<Ledger> {
-        let ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ledgers.get(&client).cloned()
+        self.known().ledgers.get(&client).cloned()
+    }
+
+    /// The clients whose workspaces stand on the server, whole or in part.
+    #[must_use]
+    pub fn standing(&self) -> Vec<usize> {
+        self.known().standing.iter().copied().collect()
+    }
+
+    /// Whether any was ever begun, also where it is gone by now.
+    #[must_use]
+    pub fn begun(&self) -> bool {
+        self.known().begun
+    }
+
+    fn stands(&self, client: usize) -> bool {
+        self.known().standing.contains(&client)
     }
 
     fn take(&self, client: usize) -> Option<Ledger> {
-        let mut ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ledgers.remove(&client)
+        self.known().ledgers.remove(&client)
     }
 
     fn keep(&self, client: usize, ledger: Ledger) {
-        let mut ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ledgers.insert(client, ledger);
+        self.known().ledgers.insert(client, ledger);
+    }
+
+    fn begin(&self, client: usize) {
+        let mut known = self.known();
+        known.begun = true;
+        known.standing.insert(client);
+    }
+
+    pub(crate) fn gone(&self, client: usize) {
+        let mut known = self.known();
+        known.standing.remove(&client);
+        known.ledgers.remove(&client);
     }
 }
 
@@ -81,13 +120,13 @@ pub struct FilesWork {
 
 /// One workload or the other; an enum because it lies in the hot path.
 #[derive(Debug)]
-enum AnyWorkload {
+pub(crate) enum AnyWorkload {
     DiskMix(DiskMix),
     LoadFile(LoadFileReplay),
 }
 
 impl AnyWorkload {
-    fn as_files(&self) -> &dyn FileWorkload {
+    pub(crate) fn as_files(&self) -> &dyn FileWorkload {
         match self {
             Self::DiskMix(workload) => workload,
             Self::LoadFile(workload) => workload,
@@ -121,7 +160,7 @@ enum Material {
 /// Files over SMB, with everything made that all clients share.
 #[derive(Debug)]
 pub(crate) struct FilesReady {
-    work: FilesWork,
+    pub work: FilesWork,
     material: Material,
     /// Tells what this mix writes from what any other wrote, one of the same seed too: a mix that is measured again, or
     /// the same mix of another configuration on a server that was not started for it.
@@ -150,7 +189,7 @@ impl FilesReady {
         Ok(self.work.target.enter()?)
     }
 
-    fn workload(&self, seed: u64, client: usize) -> AnyWorkload {
+    pub(crate) fn workload(&self, seed: u64, client: usize) -> AnyWorkload {
         let number = u32::try_from(client).unwrap_or(u32::MAX);
         match &self.material {
             Material::LoadFile(file) => AnyWorkload::LoadFile(LoadFileReplay::new(file.clone(), number)),
@@ -167,11 +206,19 @@ impl FilesReady {
         ));
         bench.dialer.set(dialer.clone()).expect("clients are seated once");
         let lives = bench.clients().map(|number| {
-            let workload = self.workload(bench.shared.mix.seed, number);
+            let mix = &bench.shared.mix;
+            let workload = self.workload(mix.seed, number);
+            let sampling = Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, number, 0));
+            let user = User {
+                executor: &bench.executor,
+                dialer: &dialer,
+                number,
+                timeout_ns: mix.timeout_ns,
+            };
             Life {
                 bench: bench.clone(),
                 number,
-                client: self.client(bench, &dialer, number, workload.as_files().catalogue()),
+                client: self.client(&user, workload.as_files().catalogue(), sampling),
                 workload,
                 keep_workspace: self.work.keep_workspace,
                 preparation_ns: self.work.preparation_ns,
@@ -190,20 +237,14 @@ impl FilesReady {
         }
     }
 
-    fn client(
-        &self,
-        bench: &Bench,
-        dialer: &Rc<Dialer>,
-        number: usize,
-        names: &FileCatalogue,
-    ) -> FilesClient {
-        let mix = &bench.shared.mix;
-        let client_number = u32::try_from(number).unwrap_or(u32::MAX);
+    /// One client with a session of its own, which it has yet to make.
+    pub(crate) fn client(&self, user: &User<'_>, names: &FileCatalogue, sampling: Sampling) -> FilesClient {
+        let client_number = u32::try_from(user.number).unwrap_or(u32::MAX);
         let options = Rc::new(self.work.target.options().clone());
         let share = self.work.target.share_of(client_number);
         let session = Session::new(
-            bench.executor.clone(),
-            dialer.clone(),
+            user.executor.clone(),
+            user.dialer.clone(),
             options,
             client_number,
             share,
@@ -215,13 +256,26 @@ impl FilesReady {
         };
         FilesClient::new(
             client,
-            Names::new(names, &format!("{DIRECTORY}/{number}")),
+            Names::new(names, &directory_of(user.number)),
             Ledger::new(client_number),
-            Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, number, 0)),
-            bench.executor.clone(),
-            mix.timeout_ns,
+            sampling,
+            user.executor.clone(),
+            user.timeout_ns,
         )
     }
+}
+
+/// A client's workspace, from the target's directory in its share.
+pub(crate) fn directory_of(client: usize) -> String {
+    format!("{DIRECTORY}/{client}")
+}
+
+/// Who uses files, and by what means.
+pub(crate) struct User<'a> {
+    pub executor: &'a Executor,
+    pub dialer: &'a Rc<Dialer>,
+    pub number: usize,
+    pub timeout_ns: u64,
 }
 
 /// The clients of one engine thread that have yet to log on, in the order of their numbers.
@@ -277,25 +331,33 @@ impl Life {
         let connected = self.client.connect().await;
         queue.admit(&bench);
         let prepared = match connected {
-            Ok(()) => self.prepare().await,
+            Ok(()) => {
+                queue.workspaces.begin(self.number);
+                self.prepare().await
+            }
             Err(failure) => Err(failure),
         };
         bench.start.arrive(1);
         let start_ns = self.wait_for_start(&bench).await;
         let seat = Seat::new(&bench, start_ns, self.number, Rc::new(ClientState::default()));
+        let whole = prepared.is_ok();
         if let Err(failure) = prepared {
             // It was in the mix as it was planned, and is out of it before it begins.
             seat.absent(failure);
-            return false;
+        } else {
+            self.at_start = Some(self.figures());
+            let due_ns = start_ns.saturating_add(bench.shared.mix.first_start_ns(self.number, 0));
+            seat.occupy(&mut self.workload, &mut self.client, due_ns).await;
+            self.at_end = Some(self.figures());
         }
-        self.at_start = Some(self.figures());
-        let due_ns = start_ns.saturating_add(bench.shared.mix.first_start_ns(self.number, 0));
-        seat.occupy(&mut self.workload, &mut self.client, due_ns).await;
-        self.at_end = Some(self.figures());
-        bench
-            .executor
-            .set_deadline(monotonic_ns().saturating_add(LEAVING_NS));
-        self.leave().await.is_ok()
+        // Who is out of the mix early puts nothing in order while the others are measured.
+        let end_ns = start_ns.saturating_add(bench.shared.mix.window.length_ns);
+        if monotonic_ns() < end_ns {
+            bench.executor.set_deadline(end_ns.saturating_add(LEAVING_NS));
+            self.client.wait_until(end_ns).await;
+        }
+        let left = self.leave(whole, &queue.workspaces).await;
+        whole && left.is_ok()
     }
 
     /// Finds the workspace of an earlier mix, or makes it.
@@ -323,16 +385,39 @@ impl Life {
         }
     }
 
-    /// Removes what the mix has left beside the workspace, and this too where it isn't kept.
-    async fn leave(&mut self) -> Result<(), Failure> {
+    /// Removes what the mix has left beside the workspace, and this too where it isn't kept. `whole`: there is one.
+    async fn leave(&mut self, whole: bool, workspaces: &Workspaces) -> Result<(), Failure> {
+        self.allow_for_leaving();
+        let tidied = if whole { self.tidy().await } else { Ok(()) };
+        if self.keep_workspace {
+            return tidied.and(self.client.finish().await);
+        }
+        let mut removed = tidied;
+        if whole && removed.is_ok() {
+            removed = self.do_all(self.workload.as_files().removal()).await;
+        }
+        removed = removed.and(self.client.finish().await);
+        if (!whole || removed.is_err()) && workspaces.stands(self.number) {
+            // A file that could not be written, for one: what was open has ended with the session.
+            self.allow_for_leaving();
+            removed = remove(&mut self.client, self.workload.as_files()).await;
+        }
+        if removed.is_ok() {
+            workspaces.gone(self.number);
+        }
+        removed
+    }
+
+    fn allow_for_leaving(&self) {
+        let deadline_ns = monotonic_ns().saturating_add(LEAVING_NS);
+        self.bench.executor.set_deadline(deadline_ns);
+    }
+
+    async fn tidy(&mut self) -> Result<(), Failure> {
         if self.client.lost() {
             self.client.connect().await?;
         }
-        self.do_all(self.workload.as_files().leaving()).await?;
-        if !self.keep_workspace {
-            self.do_all(self.workload.as_files().removal()).await?;
-        }
-        self.client.finish().await
+        self.do_all(self.workload.as_files().leaving()).await
     }
 
     async fn do_all(&mut self, actions: Vec<FileAction>) -> Result<(), Failure> {

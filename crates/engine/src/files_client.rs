@@ -190,6 +190,17 @@ impl FilesClient {
         Ok(())
     }
 
+    /// Removes the directories above the workspace, as far as nothing else is in them.
+    pub(crate) async fn remove_parents(&mut self) -> Result<(), Failure> {
+        let workspace = self.names.path(PathId(0)).to_owned();
+        for (end, _) in workspace.rmatch_indices('/') {
+            let path = &workspace[..end];
+            let call = Call::RemoveDirectory { path };
+            self.client.call(&call, &mut |_: &[u8]| {}).await?;
+        }
+        Ok(())
+    }
+
     async fn make_directory(&mut self, path: &str) -> Result<(), Failure> {
         match self
             .client
@@ -258,6 +269,9 @@ impl FilesClient {
         }
         let idled = self.client.idle_until(due_ns).await;
         self.note_loss(&idled).await;
+        if self.lost {
+            self.executor.sleep_until(due_ns).await;
+        }
     }
 
     fn handle(&self, slot: Slot) -> Result<Handle, Failure> {

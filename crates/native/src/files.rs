@@ -1,5 +1,6 @@
 //! Shares and workspaces as Python sees them, and a mix of work on files.
 
+use crate::load::poisoned;
 use crate::mix::{nanoseconds, MixSpec, Problems, Shape};
 use crate::target::target_error;
 use dyno_engine::{FilesWork, FilesWorkload, Work};
@@ -8,10 +9,11 @@ use dyno_smb::{Dialect, Encryption, Options, Signing};
 use dyno_workload::{DiskMix, DiskMixOptions, Script, LEAST_WORKSPACE_BYTES};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const MAX_WORKSPACE_BYTES: u64 = 1 << 40;
 const MAX_DORMANT_FILES: u32 = 100_000;
@@ -29,6 +31,16 @@ impl Workspaces {
         Self {
             inner: dyno_engine::Workspaces::default(),
         }
+    }
+
+    /// Clients whose workspaces stand on the server, whole or in part.
+    fn standing(&self) -> Vec<usize> {
+        self.inner.standing()
+    }
+
+    /// Whether any was ever begun.
+    fn begun(&self) -> bool {
+        self.inner.begun()
     }
 
     #[pyo3(signature = (client, *, seed, operations, workspace_bytes=20 << 20))]
@@ -189,6 +201,68 @@ impl SmbTarget {
     #[getter]
     fn shares(&self) -> Vec<String> {
         self.inner.shares().to_vec()
+    }
+
+    fn look<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let looks = PyList::empty(py);
+        for look in py.detach(|| dyno_engine::look(&self.inner)) {
+            let row = PyDict::new(py);
+            row.set_item("share", look.share)?;
+            row.set_item("free_bytes", look.free_bytes)?;
+            row.set_item("is_used", look.is_used)?;
+            row.set_item("why", look.failure.map(|failure| failure.to_string()))?;
+            row.set_item("advice", look.failure.as_ref().and_then(dyno_smb::advice))?;
+            looks.append(row)?;
+        }
+        Ok(looks)
+    }
+}
+
+/// The removal of what the clients of mixes have left.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct Removal {
+    inner: Mutex<dyno_engine::Removal>,
+}
+
+#[pymethods]
+impl Removal {
+    #[staticmethod]
+    fn start(spec: &MixSpec, most_s: f64) -> PyResult<Self> {
+        let Work::Files(work) = &spec.mix.work else {
+            return Err(PyValueError::new_err(
+                "work on documents has no workspaces to remove",
+            ));
+        };
+        if !(0.0..=86_400.0).contains(&most_s) {
+            return Err(PyValueError::new_err("most_s lies between 0 and 86,400"));
+        }
+        Ok(Self {
+            inner: Mutex::new(dyno_engine::Removal::start(work, nanoseconds(most_s))),
+        })
+    }
+
+    fn stop(&self) -> PyResult<()> {
+        self.inner.lock().map_err(poisoned)?.stop();
+        Ok(())
+    }
+
+    fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
+        let timeout = Duration::try_from_secs_f64(timeout_s)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        py.detach(|| Ok(self.inner.lock().map_err(poisoned)?.wait(timeout)))
+    }
+
+    fn left<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let rows = PyList::empty(py);
+        for left in self.inner.lock().map_err(poisoned)?.left() {
+            let row = PyDict::new(py);
+            row.set_item("client", left.client)?;
+            row.set_item("share", left.share)?;
+            row.set_item("directory", left.directory)?;
+            row.set_item("why", left.why.map(|failure| failure.to_string()))?;
+            rows.append(row)?;
+        }
+        Ok(rows)
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Load {
     inner: Mutex<dyno_engine::Load>,
 }
 
-fn poisoned<T>(_: T) -> PyErr {
+pub(crate) fn poisoned<T>(_: T) -> PyErr {
     PyRuntimeError::new_err("an earlier call on this mix panicked")
 }
 
