@@ -76,7 +76,8 @@ pub trait FileClient {
     /// Waits for the next event. Only to be used while a call is outstanding or a break may come.
     fn next(&mut self) -> impl Future<Output = Result<Event<'_>, Failure>>;
 
-    /// Waits until `due_ns` for a break; None once it is due.
+    /// Waits until `due_ns` for a break; None once it is due. Who asks again and again for a moment that has passed, and
+    /// so never waits, is told of a break all the same, soon after it has come.
     fn break_until(&mut self, due_ns: u64) -> impl Future<Output = Result<Option<Break>, Failure>>;
 
     /// Tells the server that a break was obeyed. Its own answer is waited for only as far as flow control needs.

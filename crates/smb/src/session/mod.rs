@@ -50,6 +50,9 @@ const MAX_COMPOUND_BYTES: usize = 2 * calls::LISTING_BYTES as usize;
 const AROUND_DATA_BYTES: usize = 4096;
 /// A session without a call for so long gives its buffers back: growing them anew costs less than a thousandth of that.
 const IDLE_NS: u64 = 100_000_000;
+/// Who only looks whether a break has come, and never waits, looks at the socket no more often than this: a look is a
+/// system call, and lets other tasks have their turn. Breaks are found by so much later, and by who waits at once.
+const LOOK_NS: u64 = 1_000_000;
 /// How long the end of a session may take: its outcome is of no use to anybody.
 const DISCONNECT_NS: u64 = 2_000_000_000;
 
@@ -79,6 +82,8 @@ pub struct Session {
     /// The socket may have more than the last call took.
     more_is_there: bool,
     receives: u32,
+    /// When the socket was last asked what it has.
+    looked_ns: u64,
     /// How long breaks alone have been waited for, since the last call, or will have been.
     idle_ns: u64,
 }
@@ -107,6 +112,7 @@ impl Session {
             traffic: Traffic::default(),
             more_is_there: false,
             receives: 0,
+            looked_ns: 0,
             idle_ns: 0,
         }
     }
@@ -180,6 +186,7 @@ impl Session {
 
     /// Takes what the socket has, without waiting.
     fn take(&mut self) -> Result<bool, Failure> {
+        self.looked_ns = monotonic_ns();
         let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
         let room = self.inbox.room();
         let room_bytes = room.len();
@@ -199,6 +206,15 @@ impl Session {
                 Ok(true)
             }
         }
+    }
+
+    /// Takes what has come while the task had no reason to wait; whether there was anything.
+    async fn look(&mut self, now_ns: u64) -> Result<bool, Failure> {
+        if now_ns < self.looked_ns.saturating_add(LOOK_NS) {
+            return Ok(false);
+        }
+        self.executor.give_way().await;
+        self.take()
     }
 
     /// Waits for whatever calls the task, unless the socket may have more, and takes what is there.
@@ -261,6 +277,9 @@ impl Session {
                 }),
                 Some(Told::Answer(..)) => {}
                 None if monotonic_ns() >= due_ns => {
+                    if self.look(monotonic_ns()).await? {
+                        continue;
+                    }
                     // Looking for what came has taken a little again.
                     self.release_if_idle();
                     return Ok(None);

@@ -87,6 +87,33 @@ fn an_exclusive_or_batch_oplock_gives_way_to_another_client() {
     });
 }
 
+/// A client that needs nothing of the server for a while, because it has everything in its cache, only ever looks
+/// whether a break has come. The other stands still until it finds it, for 35 s at the most.
+#[test]
+fn a_break_is_found_by_who_only_looks_and_never_waits() {
+    let Some(samba) = Samba::shared() else { return };
+    run(|executor| async move {
+        let mut first = Client::connect(&executor, &samba).await;
+        let path = fresh_path();
+        let ask = Ask::Lease(LeaseKey(0x10_0c), Caching::ALL);
+        let (handle, ..) = first.open(&Open { ask, ..create(&path) }).await;
+        let second = beside(&samba, move |client| open_for_writing(client, path));
+        let give_up_ns = monotonic_ns() + 10 * SECOND_NS;
+        let mut found = None;
+        while found.is_none() && monotonic_ns() < give_up_ns {
+            found = first.session.break_until(0).await.expect("the session goes on");
+        }
+        let broken = found.expect("a break comes");
+        first
+            .session
+            .acknowledge(broken.whom, broken.to)
+            .await
+            .expect("the session goes on");
+        second.join().expect("it opens");
+        first.close(handle).await;
+    });
+}
+
 #[test]
 fn a_lease_gives_way_as_far_as_it_must() {
     let Some(samba) = Samba::shared() else { return };
