@@ -49,6 +49,7 @@ class Listener:
         self.stages: list[str] = []
         self.left_s: list[float] = []
         self.failures: list[str] = []
+        self.notices: list[str] = []
 
     def stage(self, text: str) -> None:
         self.stages.append(text)
@@ -61,6 +62,9 @@ class Listener:
 
     def mix_finished(self, record: MixRecord) -> None:
         pass
+
+    def notice(self, text: str, hint: str | None = None) -> None:
+        self.notices.append(f"{text} | {hint}")
 
     def run_failed(self, run: RunKey, error: DynoError) -> None:
         self.failures.append(f"{run.folder}: {error}")

@@ -94,12 +94,17 @@ class UsersSmbd:
                 assert time.monotonic() < deadline, "smbd does not answer"
                 time.sleep(0.02)
 
+    def processes(self) -> list[psutil.Process]:
+        """All of it, the first one first."""
+        assert self._process is not None
+        first = psutil.Process(self._process.pid)
+        return [first, *first.children(recursive=True)]
+
     def kill(self) -> None:
         """Every process of it, at once and without a warning."""
         if self._process is None:
             return
-        first = psutil.Process(self._process.pid)
-        for process in [first, *first.children(recursive=True)]:
+        for process in self.processes():
             process.kill()
         self._process.wait()
         assert self._process.stdin is not None

@@ -2,8 +2,9 @@
 //! waits for the others, works, and leaves things as a next mix needs them.
 
 use crate::client::{ClientState, Seat};
-use crate::files_client::{Client, FilesClient, Names};
+use crate::files_client::{Client, FilesClient};
 use crate::load::{Bench, LoadError};
+use crate::names::Names;
 use crate::removal::remove;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 use crate::tally::FilesTally;

@@ -1,6 +1,7 @@
 //! Work on files under the engine's contract: operations of the workload become calls, what is read is held against
 //! what the file should contain, and every answer is judged against what the workload says must be there.
 
+use crate::names::Names;
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use crate::tally::SessionKind;
@@ -10,7 +11,7 @@ use dyno_files::{
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_reactor::Executor;
 use dyno_smb::Session;
-use dyno_workload::{content_of, FileAction, FileCatalogue, Intent, Ledger, Op, PathId, Presence, Slot};
+use dyno_workload::{content_of, FileAction, Intent, Ledger, Op, PathId, Presence, Slot};
 use std::collections::BTreeMap;
 
 /// Kinds of session that are told of one client: a server that agrees to something else each time has no end of them.
@@ -59,35 +60,6 @@ impl Files for Client {
             Self::Through(through) => through.finish().await,
             Self::Cached(cache) => cache.finish().await,
         }
-    }
-}
-
-/// The names of one client's workspace as the server knows them.
-#[derive(Debug)]
-pub(crate) struct Names {
-    /// Of the client. Space is asked for here: the share's root, which all would open, is a place where clients of
-    /// one server wait for each other, and Samba 4.17 now and then crashes.
-    directory: String,
-    paths: Vec<String>,
-    patterns: Vec<String>,
-}
-
-impl Names {
-    /// Below `directory`, which has no slash at its end.
-    pub(crate) fn new(catalogue: &FileCatalogue, directory: &str) -> Self {
-        let below = |path: &String| match path.as_str() {
-            "" => directory.to_owned(),
-            path => format!("{directory}/{path}"),
-        };
-        Self {
-            directory: directory.to_owned(),
-            paths: catalogue.paths.iter().map(below).collect(),
-            patterns: catalogue.patterns.clone(),
-        }
-    }
-
-    fn path(&self, id: PathId) -> &str {
-        &self.paths[id.0 as usize]
     }
 }
 
@@ -476,47 +448,6 @@ impl FilesClient {
                 handle: self.handle(slot)?,
             },
             _ => unreachable!("opens, reads and writes have functions of their own; the others go by path"),
-        })
-    }
-}
-
-impl Names {
-    /// The call of an action that goes by path, and what must be there; None of one on an open file.
-    fn call_by_path(&self, action: &FileAction) -> Option<(Call<'_>, Option<Presence>)> {
-        Some(match *action {
-            FileAction::QueryPath { path, presence } => {
-                let path = self.path(path);
-                (Call::QueryPath { path }, Some(presence))
-            }
-            FileAction::QuerySpace => {
-                let directory = &self.directory;
-                (Call::QuerySpace { directory }, None)
-            }
-            FileAction::Find {
-                directory,
-                pattern,
-                presence,
-            } => {
-                let (directory, pattern) = (self.path(directory), &self.patterns[usize::from(pattern)]);
-                (Call::Find { directory, pattern }, Some(presence))
-            }
-            FileAction::Rename { from, to } => {
-                let (from, to) = (self.path(from), self.path(to));
-                (Call::Rename { from, to }, None)
-            }
-            FileAction::Delete { path, presence } => {
-                let path = self.path(path);
-                (Call::Delete { path }, Some(presence))
-            }
-            FileAction::MakeDirectory { path, presence } => {
-                let path = self.path(path);
-                (Call::MakeDirectory { path }, Some(presence))
-            }
-            FileAction::RemoveDirectory { path, presence } => {
-                let path = self.path(path);
-                (Call::RemoveDirectory { path }, Some(presence))
-            }
-            _ => return None,
         })
     }
 }

@@ -11,6 +11,7 @@ mod files_client;
 mod load;
 mod look;
 mod mix;
+mod names;
 mod protocol;
 mod removal;
 mod sampling;

@@ -75,6 +75,9 @@ def _options(
 def main() -> None:
     """Runs the command line. Exit status: 0 done, 1 failed runs, 2 the user's mistake, 130 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
+    # Whoever ignores it has asked for that: nohup does.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, _terminate)
     try:
         app(prog_name="dyno")
     except Exception as error:

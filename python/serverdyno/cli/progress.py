@@ -56,6 +56,12 @@ class PlainLines:
         """Clients, throughput, errors, time left."""
         self.say(f"{_finished(record)}, {format_duration_s(self._left_s)} left")
 
+    def notice(self, text: str, hint: str | None = None) -> None:
+        """Lines that stay."""
+        self.say(text, "bold")
+        if hint:
+            self.say(f"hint: {hint}")
+
     def run_failed(self, run: RunKey, error: DynoError) -> None:
         """Lines that can't be overlooked."""
         self.say(f"FAILED {run.folder}: {error}", "bold red")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from serverdyno import _native
@@ -12,6 +12,7 @@ from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Suite
 
 TICK_S = 0.25
 STOP_WAIT_S = 10.0  # a stopped mix ends within a moment
+REMOVAL_S = 60.0  # for what clients have left on a server, all together
 PREFLIGHT_S = 0.3
 PREFLIGHT_HINTS = {
     "webbench-static": "The document root must hold the WebBench tree: `dyno tree DIRECTORY` writes it.",
@@ -69,6 +70,32 @@ def run_mix(
         return load.result()
     except OSError as error:
         raise _impossible(mix, error) from error
+
+
+def remove_workspaces(
+    task: Task,
+    mix: Mix,
+    on_start: Callable[[], None],
+    on_left: Callable[[Sequence[_native.LeftOver]], None],
+) -> None:
+    """Takes away what the clients of all mixes so far have made on the server, `REMOVAL_S` at most.
+
+    `on_left` is told what stands in the end, also where something interrupts it; it is not called where nothing does.
+    """
+    if not task.workspaces.begun():
+        return
+    removal = _native.Removal.start(_specification(mix, task, seed=0), REMOVAL_S)
+    try:
+        on_start()
+        while not removal.wait(TICK_S):
+            pass
+    except BaseException:
+        removal.stop()
+        removal.wait(STOP_WAIT_S)
+        raise
+    finally:
+        if left := removal.left():
+            on_left(left)
 
 
 def _impossible(mix: Mix, error: Exception) -> UserError:

@@ -27,5 +27,8 @@ class Progress(Protocol):
     def mix_finished(self, record: MixRecord) -> None:
         """A mix is over and kept."""
 
+    def notice(self, text: str, hint: str | None = None) -> None:
+        """Something that the user must know and that stops nothing."""
+
     def run_failed(self, run: RunKey, error: DynoError) -> None:
         """A run could not be carried out; the experiment goes on with the next."""

@@ -16,6 +16,7 @@ from serverdyno.runner.durability import Durability, watched
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import Surroundings, mix_record
 from serverdyno.runner.under_test import under_test
+from serverdyno.runner.workspaces import workspaces_taken_away
 from serverdyno.servers.base import ServerDriver
 from serverdyno.store.experiment import Experiment
 
@@ -60,8 +61,10 @@ class Run:
     def carry_out(self) -> None:
         """Starts the server, runs the mixes, keeps each. Raises DynoError; the server is stopped first."""
         self.progress.stage(f"starting {self.key.configuration}")
+        configuration = self._configuration()
         with (
-            under_test(self.experiment.head, self._configuration(), self.mixes) as (server, task),
+            under_test(self.experiment.head, configuration, self.mixes) as (server, task),
+            workspaces_taken_away(configuration, server.access(), self.mixes[0], task, self.progress),
             watched(server, task.suite) as durability,
         ):
             disclose_server(self.experiment, self.key.configuration, server)

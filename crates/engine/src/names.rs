@@ -1,0 +1,73 @@
+//! The names of a client's files as the server knows them, and the calls that go by name. Not for: files that are open
+//! (`files_client.rs`).
+
+use dyno_files::Call;
+use dyno_workload::{FileAction, FileCatalogue, PathId, Presence};
+
+/// The names of one client's workspace as the server knows them.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// Of the client. Space is asked for here: the share's root, which all would open, is a place where clients of
+    /// one server wait for each other, and Samba 4.17 now and then crashes.
+    directory: String,
+    paths: Vec<String>,
+    patterns: Vec<String>,
+}
+
+impl Names {
+    /// Below `directory`, which has no slash at its end.
+    pub(crate) fn new(catalogue: &FileCatalogue, directory: &str) -> Self {
+        let below = |path: &String| match path.as_str() {
+            "" => directory.to_owned(),
+            path => format!("{directory}/{path}"),
+        };
+        Self {
+            directory: directory.to_owned(),
+            paths: catalogue.paths.iter().map(below).collect(),
+            patterns: catalogue.patterns.clone(),
+        }
+    }
+
+    pub(crate) fn path(&self, id: PathId) -> &str {
+        &self.paths[id.0 as usize]
+    }
+
+    /// The call of an action that goes by path, and what must be there; None of one on an open file.
+    pub(crate) fn call_by_path(&self, action: &FileAction) -> Option<(Call<'_>, Option<Presence>)> {
+        Some(match *action {
+            FileAction::QueryPath { path, presence } => {
+                let path = self.path(path);
+                (Call::QueryPath { path }, Some(presence))
+            }
+            FileAction::QuerySpace => {
+                let directory = &self.directory;
+                (Call::QuerySpace { directory }, None)
+            }
+            FileAction::Find {
+                directory,
+                pattern,
+                presence,
+            } => {
+                let (directory, pattern) = (self.path(directory), &self.patterns[usize::from(pattern)]);
+                (Call::Find { directory, pattern }, Some(presence))
+            }
+            FileAction::Rename { from, to } => {
+                let (from, to) = (self.path(from), self.path(to));
+                (Call::Rename { from, to }, None)
+            }
+            FileAction::Delete { path, presence } => {
+                let path = self.path(path);
+                (Call::Delete { path }, Some(presence))
+            }
+            FileAction::MakeDirectory { path, presence } => {
+                let path = self.path(path);
+                (Call::MakeDirectory { path }, Some(presence))
+            }
+            FileAction::RemoveDirectory { path, presence } => {
+                let path = self.path(path);
+                (Call::RemoveDirectory { path }, Some(presence))
+            }
+            _ => return None,
+        })
+    }
+}

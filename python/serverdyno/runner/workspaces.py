@@ -1,0 +1,81 @@
+"""Takes away what clients have made on a file server of the user's, however the run ends; what stays is named.
+
+A server of ours takes its shares with it. Not for: leaving at the end of a mix, which the data plane does.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from serverdyno.fleet import local
+from serverdyno.plan.model import Configuration, Mix
+from serverdyno.runner.progress import Progress
+from serverdyno.servers.base import Access
+
+if TYPE_CHECKING:
+    from serverdyno._native import LeftOver
+
+
+CLIENTS_DIRECTORY = "serverdyno-clients"  # that of crates/engine/src/files.rs
+
+
+@contextmanager
+def workspaces_taken_away(
+    configuration: Configuration, access: Access, mix: Mix, task: local.Task, progress: Progress
+) -> Iterator[None]:
+    """For as long as load goes to a server: afterwards nothing of its clients is on the user's shares, or it is said
+    what is. A second interrupt ends the removal.
+    """
+    if configuration.url is None or task.suite.protocol == "http":
+        yield
+        return
+    interrupted = False
+
+    def say_so() -> None:
+        if interrupted and task.workspaces.standing():
+            # The interrupt may have come from a terminal that is gone.
+            with suppress(OSError):
+                progress.notice(
+                    f"interrupted: taking the clients' workspaces away from {configuration.url}, for "
+                    f"{local.REMOVAL_S:g} s at most; another interrupt leaves the rest there"
+                )
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        interrupted = True
+        raise
+    finally:
+        local.remove_workspaces(task, mix, say_so, lambda left: progress.notice(*what_is_left(access, left)))
+
+
+def what_is_left(access: Access, left: Sequence[LeftOver]) -> tuple[str, str]:
+    """In words: what stands where and why, and how it is removed."""
+
+    def share_of(one: LeftOver) -> str:
+        return one["share"]
+
+    lines, commands = [], []
+    for share, there in groupby(sorted(left, key=share_of), key=share_of):
+        found = sorted(there, key=lambda one: one["client"])
+        why = next((one["why"] for one in found if one["why"]), None)
+        directories = ", ".join(one["directory"] for one in found)
+        lines.append(f"  share {share}: {directories}{f' ({why})' if why else ''}")
+        commands.append(remove_command(access, share, found[0]["directory"].rpartition("/")[0]))
+    text = "\n".join([f"workspaces are left on {access.url}:", *lines])
+    return text, f"Nothing but such workspaces is in there. To remove all of a share: {'; '.join(commands)}"
+
+
+def remove_command(access: Access, share: str, directory: str) -> str:
+    """What removes a directory by smbclient, which asks for the password."""
+    parts = urlsplit(access.url)
+    who = "-N" if access.user is None else f"-U {shlex.quote(access.user)}"
+    port = f" -p {parts.port}" if parts.port else ""
+    unc = shlex.quote(f"//{parts.hostname}/{share}")
+    removal = shlex.quote(f'deltree "{directory}"')
+    return f"smbclient {unc}{port} {who} -c {removal}"

@@ -1,0 +1,180 @@
+"""What a run leaves on a file server of the user's: nothing, or what it names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from disk_mix import CLIENTS_DIRECTORY, begun, ended
+from dyno_process import PATIENCE_S, Home, wait_for_line
+from file_server import needs_root
+from serverdyno import _native
+from serverdyno.plan.model import FilesSettings, Plan, ServerPlan, Suite
+from serverdyno.runner.create import create_experiment
+from test_runner import Listener, carried_out
+from users_smbd import PASSWORD, USER, UsersSmbd, started
+
+pytestmark = needs_root
+LEAST_WORKSPACE_BYTES = 15 << 20
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
+    """One that runs whenever a test begins."""
+    running = started(tmp_path_factory.mktemp("users"))
+    yield running
+    running.kill()
+
+
+@pytest.fixture(autouse=True)
+def password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNO_SMB_PASSWORD", PASSWORD)
+
+
+def created(folder: Path, url: str, clients: list[int], length_s: float, *shares: str) -> Path:
+    """An experiment that was not begun, with mixes shorter than a plan may have."""
+    suite = Suite(
+        name="tiny",
+        title="Tiny",
+        source="a test",
+        workload="diskmix",
+        clients=clients,
+        length_s=length_s,
+        files=FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES),
+    )
+    settings = {"shares": list(shares), "user": USER}
+    users = ServerPlan(server="external-smb", url=url, settings=settings)
+    plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=[users])
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
+    return folder
+
+
+def left_on(server: UsersSmbd, *shares: str) -> list[str]:
+    """What stands on the shares."""
+    return sorted(f"{share}/{path.name}" for share in shares for path in (server.at / share).iterdir())
+
+
+def test_a_run_that_ends_well_leaves_the_shares_as_they_were(server: UsersSmbd, tmp_path: Path) -> None:
+    """Also the share that no client of the mixes works on, which the preflight has looked at."""
+    folder = created(tmp_path / "e", server.url, [1], 0.5, "data", "more")
+    listener = Listener()
+    assert carried_out(folder, listener)
+    assert (listener.notices, listener.failures) == ([], [])
+    assert left_on(server, "data", "more") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_an_interrupted_run_takes_its_workspaces_away(
+    home: Home, server: UsersSmbd, tmp_path: Path, number: int
+) -> None:
+    folder = created(tmp_path / "e", server.url, [2, 3], 30.0, "data", "more")
+    with home.started("resume", folder) as dyno:
+        wait_for_line(dyno, "starting")
+        wait_until_made(dyno, server.at / "data" / CLIENTS_DIRECTORY / "0" / "bulk" / "complete.mrk")
+        dyno.send_signal(number)
+        _, told = dyno.communicate(timeout=PATIENCE_S)
+    assert dyno.returncode == 130, told
+    assert "taking the clients' workspaces away" in told and "60 s at most" in told
+    assert "are left" not in told and "Traceback" not in told
+    assert left_on(server, "data", "more") == []
+
+
+def wait_until_made(dyno: subprocess.Popen[str], path: Path) -> None:
+    """The file system is asked; nothing announces it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        if time.monotonic() >= deadline or dyno.poll() is not None:
+            dyno.kill()
+            raise AssertionError(f"{path} is not made: {dyno.communicate()[1]}")
+        time.sleep(0.01)
+
+
+@contextmanager
+def held_still(server: UsersSmbd) -> Iterator[None]:
+    """Its processes are there and do nothing."""
+    processes = server.processes()
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.resume()
+
+
+def test_what_a_second_interrupt_leaves_is_named_with_a_command_that_removes_it(
+    home: Home, server: UsersSmbd, tmp_path: Path
+) -> None:
+    folder = created(tmp_path / "e", server.url, [3], 30.0, "data", "more")
+    with home.started("resume", folder) as dyno:
+        wait_until_made(dyno, server.at / "data" / CLIENTS_DIRECTORY / "2" / "bulk" / "complete.mrk")
+        with held_still(server):
+            dyno.send_signal(signal.SIGINT)
+            wait_for_line(dyno, "another interrupt leaves the rest there")
+            dyno.send_signal(signal.SIGINT)
+            _, told = dyno.communicate(timeout=PATIENCE_S)
+    assert dyno.returncode == 130, told
+    assert f"workspaces are left on {server.url}:" in told
+    assert f"share data: {CLIENTS_DIRECTORY}/0, {CLIENTS_DIRECTORY}/2" in told
+    assert f"share more: {CLIENTS_DIRECTORY}/1" in told
+    assert PASSWORD not in told
+    assert left_on(server, "data", "more") == [f"data/{CLIENTS_DIRECTORY}", f"more/{CLIENTS_DIRECTORY}"]
+    commands = re.findall(r"smbclient [^;\n]+", told)
+    assert len(commands) == 2
+    for command in commands:
+        subprocess.run(
+            [*shlex.split(command), "--password", PASSWORD, "-s", server.at / "smb.conf"],
+            check=True,
+            capture_output=True,
+            timeout=PATIENCE_S,
+        )
+    assert left_on(server, "data", "more") == []
+
+
+def test_what_a_server_that_is_gone_keeps_is_removed_once_it_is_back(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    server = started(tmp_path_factory.mktemp("gone"))
+    try:
+        target = _native.SmbTarget.open(
+            server.url + "data/below", shares=["data"], user=USER, password=PASSWORD
+        )
+        (server.at / "data" / "below").mkdir(mode=0o777)
+        (server.at / "data" / "below").chmod(0o777)
+        workspaces = _native.Workspaces()
+        load = begun(target, workspaces=workspaces, length_s=60.0)
+        while load.snapshot()["operations"] == 0:
+            assert not load.wait(0.01)
+        server.kill()
+        load.stop()
+        ended(load)
+        spec = _native.files_mix(
+            _native.Shape(clients=2, threads=1, length_s=1.0),
+            target=target,
+            workload="diskmix",
+            workspaces=workspaces,
+        )
+        gone = _native.Removal.start(spec, 0.3)
+        assert gone.wait(PATIENCE_S)
+        left = gone.left()
+        assert [(one["share"], one["directory"]) for one in left] == [
+            ("data", f"below/{CLIENTS_DIRECTORY}/0"),
+            ("data", f"below/{CLIENTS_DIRECTORY}/1"),
+        ]
+        assert all("nothing accepted the connection" in (one["why"] or "") for one in left)
+        server.start()
+        back = _native.Removal.start(spec, PATIENCE_S)
+        assert back.wait(PATIENCE_S)
+        assert (back.left(), workspaces.standing()) == ([], [])
+        assert list((server.at / "data" / "below").iterdir()) == []
+    finally:
+        server.kill()
