@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +31,6 @@ from serverdyno.runner.create import create_experiment
 from serverdyno.runner.experiment import carry_out
 from serverdyno.runner.record import Surroundings, mix_record
 from serverdyno.runner.under_test import under_test
-from serverdyno.servers.proof import free_port
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import MixRecord
 
@@ -157,13 +161,35 @@ def test_an_interrupted_calibration_leaves_nothing_and_is_begun_anew(home: Home,
     assert (opened.ceilings(), opened.mixes(), opened.plan_text) == ([], [], PLAN)
 
 
+@contextmanager
+def answering_once() -> Iterator[int]:
+    """The port of a web server that is there when it is asked whether it is, and gone afterwards."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        with listening, contextlib.suppress(OSError):
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    try:
+        yield int(listening.getsockname()[1])
+    finally:
+        with contextlib.suppress(OSError):  # it is closed where it has answered
+            listening.shutdown(socket.SHUT_RDWR)
+        answering.join()
+
+
 def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_again(
     home: Home, tmp_path: Path
 ) -> None:
-    port = free_port()
-    nobody = ServerPlan(server="external", name="nobody", url=f"http://127.0.0.1:{port}/")
-    folder = experiment(tmp_path / "e", [nobody, REFERENCE])
-    done = home.dyno("resume", folder)
+    with answering_once() as port:
+        nobody = ServerPlan(server="external", name="nobody", url=f"http://127.0.0.1:{port}/")
+        folder = experiment(tmp_path / "e", [nobody, REFERENCE])
+        done = home.dyno("resume", folder)
     assert done.returncode == 1
     assert "FAILED 001-nobody-r1: nothing answers HTTP" in done.stderr
     assert f"to try them again: dyno resume {folder}" in done.stderr
@@ -179,7 +205,7 @@ def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_a
         assert carried_out(folder, listener)
     finally:
         server.stop()
-    assert listener.stages == ["looking at this machine", "starting nobody"]
+    assert listener.stages == ["looking at this machine", "asking your servers", "starting nobody"]
     assert before.items() < files(folder).items()
     assert [note["state"] for note in opened.run_notes().values()] == ["done", "done"]
 

@@ -230,6 +230,8 @@ def files_mix(
     keep_workspace: bool = True,  # else removed after the mix
     preparation_timeout_s: float = 600,
 ) -> MixSpec: ...
+def files_footprint_bytes(spec: MixSpec) -> int:
+    """The most bytes that the files of one client have at one time, in a first pass; servers need a little more."""
 
 @final
 class Workspaces:

@@ -13,8 +13,8 @@ use dyno_measure::{monotonic_ns, unix_s, Failure, NS_PER_S};
 use dyno_reactor::{Dialer, Executor};
 use dyno_smb::{Session, SmbTarget};
 use dyno_workload::{
-    DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, LoadFile, LoadFileReplay, Op,
-    Outcome, Script, Workload,
+    footprint_bytes, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, LoadFile,
+    LoadFileReplay, Op, Outcome, Script, Workload,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -117,6 +117,17 @@ pub struct FilesWork {
     pub workspaces: Workspaces,
     /// What a client may take to make its workspace.
     pub preparation_ns: u64,
+}
+
+impl FilesWork {
+    /// The room that one client's files need at least, once it has gone through its workload.
+    #[must_use]
+    pub fn footprint_bytes(&self) -> u64 {
+        match FilesReady::new(self).workload(0, 0) {
+            AnyWorkload::DiskMix(mut workload) => footprint_bytes(&mut workload),
+            AnyWorkload::LoadFile(mut workload) => footprint_bytes(&mut workload),
+        }
+    }
 }
 
 /// One workload or the other; an enum because it lies in the hot path.

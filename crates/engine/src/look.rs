@@ -107,9 +107,15 @@ async fn ask(client: &mut impl Files) -> Result<(Option<u64>, bool), Failure> {
     Ok((free_bytes, used != Reply::NotThere))
 }
 
+/// What Samba says, total and free, where its `dfree command` gives it nothing (`source3/smbd/dfree.c`).
+const SAMBA_KNOWS_NOTHING: (u64, u64) = (2 << 20, 1 << 20);
+/// More than any volume has, an exbibyte: a number without a sign or without a meaning.
+const MOST_BYTES: u64 = 1 << 60;
+
 /// Some servers that keep no count of room say that they have none at all, others that more is free than there is.
 fn believable(total_bytes: u64, free_bytes: u64) -> Option<u64> {
-    (total_bytes > 0 && free_bytes <= total_bytes).then_some(free_bytes)
+    let can_be = (1..MOST_BYTES).contains(&total_bytes) && free_bytes <= total_bytes;
+    (can_be && (total_bytes, free_bytes) != SAMBA_KNOWS_NOTHING).then_some(free_bytes)
 }
 
 #[cfg(test)]
@@ -123,5 +129,8 @@ mod tests {
         assert_eq!(believable(0, 0), None);
         assert_eq!(believable(100, 101), None);
         assert_eq!(believable(0, u64::MAX), None);
+        assert_eq!(believable(u64::MAX, 1 << 20), None);
+        assert_eq!(believable(2 << 20, 1 << 20), None);
+        assert_eq!(believable(2 << 20, 1), Some(1));
     }
 }

@@ -218,6 +218,15 @@ impl SmbTarget {
     }
 }
 
+/// The room that the files of one client of a mix need at least.
+#[pyfunction]
+pub fn files_footprint_bytes(py: Python<'_>, spec: &MixSpec) -> PyResult<u64> {
+    match &spec.mix.work {
+        Work::Files(work) => Ok(py.detach(|| work.footprint_bytes())),
+        Work::Web(_) => Err(PyValueError::new_err("work on documents makes no files")),
+    }
+}
+
 /// The removal of what the clients of mixes have left.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Removal {

@@ -17,7 +17,7 @@ mod workload;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::files::{files_mix, LoadFile, Removal, SmbTarget, Workspaces};
+    use crate::files::{files_footprint_bytes, files_mix, LoadFile, Removal, SmbTarget, Workspaces};
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]

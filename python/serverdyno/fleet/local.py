@@ -132,6 +132,16 @@ def preflight(task: Task, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.Mi
     return result
 
 
+def need(task: Task, mixes: Sequence[Mix]) -> tuple[list[int], int]:
+    """Clients of the largest mix on each share of a file server, and the bytes that each needs there at least."""
+    assert isinstance(task.target, _native.SmbTarget)
+    shares = len(task.target.shares)
+    most = max([_preflight_clients(task), *(mix.clients for mix in mixes)])
+    # Clients are dealt out to the shares in turn.
+    clients = [len(range(share, most, shares)) for share in range(shares)]
+    return clients, _native.files_footprint_bytes(_specification(mixes[0], task, seed=0))
+
+
 def _preflight_clients(task: Task) -> int:
     if not isinstance(task.target, _native.SmbTarget):
         return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from serverdyno.errors import DynoError
 from serverdyno.fleet.placement import place
 from serverdyno.plan.model import Mix, RunKey
+from serverdyno.runner.ask import ask_users_servers
 from serverdyno.runner.calibrate import Calibration, rulers
 from serverdyno.runner.disclose import disclose_host
 from serverdyno.runner.progress import Progress
@@ -43,6 +44,17 @@ def disclose(experiment: Experiment, progress: Progress) -> None:
     disclose_host(experiment)
 
 
+def ask(experiment: Experiment, progress: Progress) -> None:
+    """Asks the servers of the user that are still to be measured, before anything takes time. Raises DynoError."""
+    rest = {run.configuration for run in missing(experiment)}
+    configurations = experiment.head.configurations
+    ask_users_servers(
+        experiment.head,
+        [each for each in configurations if each.url is not None and each.name in rest],
+        progress,
+    )
+
+
 def calibrate(experiment: Experiment, progress: Progress) -> None:
     """Measures the generator's ceiling, unless an earlier part of the experiment has."""
     if experiment.ceilings():
@@ -65,4 +77,4 @@ def run_all(experiment: Experiment, progress: Progress) -> None:
         left_s -= sum(mix.length_s for mix in mixes)
 
 
-STAGES = (disclose, calibrate, run_all)
+STAGES = (disclose, ask, calibrate, run_all)

@@ -10,6 +10,7 @@ from serverdyno.fleet import local
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
 from serverdyno.runner.agreed import Agreed
+from serverdyno.runner.ask import looked
 from serverdyno.runner.calibrate import ceiling_operations_s
 from serverdyno.runner.disclose import disclose_server
 from serverdyno.runner.durability import Durability, watched
@@ -67,6 +68,7 @@ class Run:
             workspaces_taken_away(configuration, server.access(), self.mixes[0], task, self.progress),
             watched(server, task.suite) as durability,
         ):
+            looked(task, self.mixes)
             disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
             self.requests.add(local.preflight(task, self.mixes[0]))

@@ -1,0 +1,119 @@
+"""Asks the user's own servers everything that can be asked without load, before anything takes time.
+
+All problems at once, each with its configuration. Not for: whether a server serves the workload, which the preflight
+of each run shows.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+from serverdyno import _native
+from serverdyno.errors import DynoError, ServerError, UserError
+from serverdyno.fleet import local
+from serverdyno.plan.model import Configuration, Mix
+from serverdyno.runner.progress import Progress
+from serverdyno.runner.under_test import under_test
+from serverdyno.runner.workspaces import CLIENTS_DIRECTORY, remove_command
+from serverdyno.servers.base import Access
+from serverdyno.store.head import ExperimentHead
+
+AT_ONCE = 8  # a server that is silent takes ten seconds
+MIB = 1 << 20
+
+
+def ask_users_servers(
+    head: ExperimentHead, configurations: Sequence[Configuration], progress: Progress
+) -> None:
+    """Whether each server answers, lets us in, agrees to be loaded, and has room. Raises DynoError that names all that
+    do not; tells of what an earlier load has left.
+    """
+    if not configurations:
+        return
+    progress.stage("asking your servers")
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = list(pool.map(lambda configuration: _asked(head, configuration), configurations))
+    problems = [
+        (configuration.name, error)
+        for configuration, (error, _) in zip(configurations, asked, strict=True)
+        if error is not None
+    ]
+    if problems:
+        raise _all_in_one(problems)
+    for notice in dict.fromkeys(notice for _, notice in asked if notice is not None):
+        progress.notice(*notice)
+
+
+def _asked(
+    head: ExperimentHead, configuration: Configuration
+) -> tuple[DynoError | None, tuple[str, str] | None]:
+    """What is wrong with a server, and what is to be said of it otherwise."""
+    try:
+        with under_test(head, configuration, head.mixes) as (server, task):
+            looks = looked(task, head.mixes)
+            return None, _used_before(server.access(), looks)
+    except DynoError as error:
+        return error, None
+
+
+def looked(task: local.Task, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
+    """What the shares say of themselves; none of a web server. Raises ServerError where one can't be used, or has not
+    the room for the largest of `mixes`. A server that says nothing of room is not doubted.
+    """
+    if not isinstance(task.target, _native.SmbTarget):
+        return []
+    looks = task.target.look()
+    refused = [look for look in looks if look["why"] is not None]
+    if refused:
+        told = "; ".join(f"share {look['share']}: {look['why']}" for look in refused)
+        raise ServerError(f"{task.target.url}: {told}", hint=refused[0]["advice"])
+    clients, bytes_each = local.need(task, mixes)
+    short = [
+        f"share {look['share']}: {count} x {_mib(bytes_each)} are needed ({_mib(count * bytes_each)}), "
+        f"{_mib(look['free_bytes'])} are free"
+        for look, count in zip(looks, clients, strict=True)
+        if look["free_bytes"] is not None and look["free_bytes"] < count * bytes_each
+    ]
+    if short:
+        raise ServerError(
+            f"{task.target.url} has no room for the workspaces: {'; '.join(short)}",
+            hint=f"Make room there (a directory {CLIENTS_DIRECTORY} of an earlier load may be in the way), spread the "
+            "clients over more shares, or take a suite with fewer clients.",
+        )
+    return looks
+
+
+def _mib(count: int) -> str:
+    return f"{count / MIB:,.0f} MiB"
+
+
+def _used_before(access: Access, looks: Sequence[_native.ShareLook]) -> tuple[str, str] | None:
+    used = [look["share"] for look in looks if look["is_used"]]
+    if not used:
+        return None
+    # The path of the URL begins with a share, which stands for nothing where shares are named.
+    base = urlsplit(access.url).path.strip("/").partition("/")[2]
+    directory = f"{base}/{CLIENTS_DIRECTORY}" if base else CLIENTS_DIRECTORY
+    commands = "; ".join(remove_command(access, share, directory) for share in used)
+    return (
+        f"{access.url}: there is {directory} on share {', '.join(used)} already, from a load that was killed or that "
+        "still goes on; what this one makes anew it takes away, the rest stays",
+        f"If no other load goes on there: {commands}",
+    )
+
+
+def _all_in_one(problems: Sequence[tuple[str, DynoError]]) -> DynoError:
+    """One error that says everything; whose mistake it is depends on all of them."""
+    if len(problems) == 1:
+        [(name, error)] = problems
+        return type(error)(f"{name}: {error}", hint=error.hint)
+    lines = [f"{len(problems)} servers can't be loaded:"]
+    for name, error in problems:
+        lines.append(textwrap.indent(f"{name}: {error}", "  "))
+        if error.hint:
+            lines.append(textwrap.indent(f"hint: {error.hint}", "    "))
+    kind = UserError if all(isinstance(error, UserError) for _, error in problems) else ServerError
+    return kind("\n".join(lines))

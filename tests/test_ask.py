@@ -1,0 +1,198 @@
+"""The user's own servers are asked before anything takes time; all problems are told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from disk_mix import CLIENTS_DIRECTORY
+from file_server import needs_root
+from serverdyno import _native
+from serverdyno.errors import ServerError
+from serverdyno.plan.model import FilesSettings, Plan, ServerPlan, Suite
+from serverdyno.runner.create import create_experiment
+from serverdyno.servers.proof import free_port
+from serverdyno.store.experiment import Experiment
+from test_consent import namespace, said  # noqa: F401
+from test_runner import Listener, carried_out
+from users_smbd import PASSWORD, USER, UsersSmbd, started
+
+LEAST_WORKSPACE_BYTES = 15 << 20
+BLOCKS = 1024  # of 1 KiB, a MiB
+# smbd runs it in the share's directory and believes what it says.
+DFREE = '#!/bin/sh\ncat "$PWD.dfree" 2>/dev/null || echo 100000000 50000000\n'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
+    """One whose room is what `SHARE.dfree` says: blocks in all, and free ones."""
+    script = tmp_path_factory.mktemp("dfree") / "dfree"
+    script.write_text(DFREE)
+    for path in (script, script.parent):
+        path.chmod(0o755)
+    running = started(tmp_path_factory.mktemp("users"), f"dfree command = {script}")
+    yield running
+    running.kill()
+
+
+@pytest.fixture(autouse=True)
+def password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNO_SMB_PASSWORD", PASSWORD)
+
+
+def users(name: str, url: str, *shares: str, **settings: Any) -> ServerPlan:
+    given = {"shares": list(shares or ["data"]), "user": USER} | settings
+    return ServerPlan(server="external-smb", name=name, url=url, settings=given)
+
+
+def created(folder: Path, clients: list[int], *servers: ServerPlan, workload: str = "diskmix") -> Path:
+    """An experiment that was not begun, with mixes shorter than a plan may have."""
+    suite = Suite(
+        name="tiny",
+        title="Tiny",
+        source="a test",
+        workload=workload,  # type: ignore[arg-type]
+        clients=clients,
+        length_s=0.5,
+        files=FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES),
+    )
+    plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=list(servers))
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
+    return folder
+
+
+def refusal(folder: Path) -> tuple[ServerError, Listener]:
+    """What keeps the experiment from beginning: no mix, no ceiling, nothing on a share."""
+    listener = Listener()
+    with pytest.raises(ServerError) as raised:
+        carried_out(folder, listener)
+    opened = Experiment.open(folder)
+    assert (opened.mixes(), opened.ceilings(), opened.run_notes()) == ([], [], {})
+    assert listener.stages == ["looking at this machine", "asking your servers"]
+    return raised.value, listener
+
+
+@needs_root
+def test_every_file_server_that_cannot_be_used_is_named_before_the_calibration(
+    server: UsersSmbd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WRONG", "not-it")
+    monkeypatch.delenv("NEVER_SET", raising=False)
+    folder = created(
+        tmp_path / "e",
+        [1],
+        ServerPlan(server="reference-smb", name="private"),
+        users("good", server.url),
+        users("stranger", server.url, password_variable="WRONG"),
+        users("elsewhere", server.url, "data", "nothing", "denied"),
+        users("dead", f"smb://127.0.0.1:{free_port()}/"),
+        users("speechless", server.url, password_variable="NEVER_SET"),
+        users("lost", f"{server.url}data/nowhere"),
+    )
+    error, _ = refusal(folder)
+    told = str(error).splitlines()
+    assert told[0] == "5 servers can't be loaded:"
+    problems = {line.split(":")[0].strip(): line for line in told if line.startswith("  ") and line[2] != " "}
+    assert list(problems) == ["stranger", "elsewhere", "dead", "speechless", "lost"]
+    assert "STATUS_LOGON_FAILURE" in problems["stranger"]
+    assert "share nothing: " in problems["elsewhere"] and "STATUS_BAD_NETWORK_NAME" in problems["elsewhere"]
+    assert "share denied: " in problems["elsewhere"] and "share data: " not in problems["elsewhere"]
+    assert "nothing answers SMB" in problems["dead"]
+    assert "no NEVER_SET" in problems["speechless"]
+    assert "STATUS_OBJECT_NAME_NOT_FOUND" in problems["lost"]
+    assert sum("hint: " in line for line in told) >= 4
+    assert "not-it" not in str(error) and list((server.at / "data").iterdir()) == []
+
+
+def test_every_web_server_that_cannot_be_used_is_named_before_the_calibration(
+    namespace: str,  # noqa: F811
+) -> None:
+    """One does not answer, one has not agreed to be loaded."""
+    script = f"""
+        import os, sys, tempfile
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        from pathlib import Path
+        os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp()
+        from serverdyno.errors import DynoError
+        from serverdyno.plan.model import Bounds, ServerPlan
+        from test_ask import created
+        from test_runner import Listener, carried_out
+
+        bounds = Bounds(max_clients=1, max_rate_per_s=1, max_length_s=1)
+        url = serve(lambda path, host: (404, ""))
+        servers = [
+            ServerPlan(server="reference", name="private"),
+            ServerPlan(server="external", name="unasked", url=url, bounds=bounds),
+            ServerPlan(server="external", name="dead", url="http://127.0.0.1:9/"),
+        ]
+        folder = created(Path(tempfile.mkdtemp()) / "e", [1], *servers, workload="webbench-static")
+        listener = Listener()
+        try:
+            carried_out(folder, listener)
+        except DynoError as error:
+            print(error)
+        print(listener.stages)
+    """
+    lines = said(namespace, script).splitlines()
+    assert lines[0] == "2 servers can't be loaded:"
+    assert lines[1].startswith("  unasked: ") and "has not agreed to be loaded" in lines[1]
+    assert any(line.startswith("  dead: nothing answers HTTP") for line in lines)
+    assert lines[-1] == "['looking at this machine', 'asking your servers']"
+
+
+@needs_root
+def test_shares_without_the_room_for_the_largest_mix_are_told_before_any_workspace_is_made(
+    server: UsersSmbd, tmp_path: Path
+) -> None:
+    room = server.at / "data.dfree"
+    room.write_text(f"{1000 * BLOCKS} {40 * BLOCKS}\n")
+    try:
+        folder = created(tmp_path / "e", [1, 6], users("small", server.url, "data", "more"))
+        error, _ = refusal(folder)
+    finally:
+        room.unlink()
+    # 3 of the 6 clients work on each share; a workspace of 15 MiB grows a little in a pass.
+    assert "share data: 3 x " in str(error) and "40 MiB are free" in str(error)
+    assert "share more" not in str(error)
+    assert "fewer clients" in (error.hint or "")
+    assert list((server.at / "data").iterdir()) == []
+
+
+@needs_root
+def test_a_server_that_says_nothing_true_of_its_room_is_measured(server: UsersSmbd, tmp_path: Path) -> None:
+    target = _native.SmbTarget.open(server.url, shares=["data"], user=USER, password=PASSWORD)
+    room = server.at / "data.dfree"
+    try:
+        for text in (f"{10 * BLOCKS} {20 * BLOCKS}", "", "0 0"):
+            room.write_text(f"{text}\n")
+            [look] = target.look()
+            assert (look["free_bytes"], look["why"]) == (None, None), text
+        listener = Listener()
+        assert carried_out(created(tmp_path / "e", [1], users("odd", server.url)), listener)
+    finally:
+        room.unlink()
+    assert (listener.failures, listener.notices) == ([], [])
+
+
+@needs_root
+def test_what_a_killed_load_has_left_is_told_with_a_command_that_removes_it(
+    server: UsersSmbd, tmp_path: Path
+) -> None:
+    stranger = server.at / "more" / CLIENTS_DIRECTORY / "77"
+    stranger.mkdir(parents=True)
+    stranger.parent.chmod(0o777)
+    try:
+        listener = Listener()
+        folder = created(tmp_path / "e", [1], users("mine", server.url, "data", "more"))
+        assert carried_out(folder, listener), listener.failures
+        assert stranger.is_dir()
+    finally:
+        stranger.rmdir()
+        stranger.parent.rmdir()
+    [notice] = listener.notices
+    assert f"there is {CLIENTS_DIRECTORY} on share more already" in notice
+    assert f"smbclient //127.0.0.1/more -p {server.port} -U {USER}" in notice
