@@ -11,7 +11,7 @@ use crate::tally::FilesTally;
 use dyno_files::{Cache, CacheOptions, Calls, Counted, Through};
 use dyno_measure::{monotonic_ns, unix_s, Failure, NS_PER_S};
 use dyno_reactor::{Dialer, Executor};
-use dyno_smb::{Session, SmbTarget};
+use dyno_smb::{Options, Session, SmbTarget};
 use dyno_workload::{
     footprint_bytes, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, LoadFile,
     LoadFileReplay, Op, Outcome, Script, Workload,
@@ -177,6 +177,7 @@ pub(crate) struct FilesReady {
     /// Tells what this mix writes from what any other wrote, one of the same seed too: a mix that is measured again, or
     /// the same mix of another configuration on a server that was not started for it.
     mark: u32,
+    options: Options,
     /// Names of the operation classes.
     pub classes: Vec<String>,
 }
@@ -190,6 +191,7 @@ impl FilesReady {
                 FilesWorkload::LoadFile(file) => Material::LoadFile(file.clone()),
             },
             mark: (xxh3_64(&unix_s().to_le_bytes()) >> 32) as u32,
+            options: as_new_clients(work.target.options()),
             classes: Vec::new(),
         };
         ready.classes = ready.workload(0, 0).as_files().catalogue().classes.clone();
@@ -252,7 +254,7 @@ impl FilesReady {
     /// One client with a session of its own, which it has yet to make.
     pub(crate) fn client(&self, user: &User<'_>, names: &FileCatalogue, sampling: Sampling) -> FilesClient {
         let client_number = u32::try_from(user.number).unwrap_or(u32::MAX);
-        let options = Rc::new(self.work.target.options().clone());
+        let options = Rc::new(self.options.clone());
         let share = self.work.target.share_of(client_number);
         let session = Session::new(
             user.executor.clone(),
@@ -274,6 +276,15 @@ impl FilesReady {
             user.executor.clone(),
             user.timeout_ns,
         )
+    }
+}
+
+/// Client machines that the server has not met yet. Samba hands a connection under a known GUID to the process that had
+/// the last one (multichannel); where that is about to end, the connection hangs or is ended with it.
+pub(crate) fn as_new_clients(options: &Options) -> Options {
+    Options {
+        guid_seed: options.guid_seed ^ xxh3_64(&unix_s().to_be_bytes()),
+        ..options.clone()
     }
 }
 

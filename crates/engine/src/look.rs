@@ -1,7 +1,7 @@
 //! What a file server says before any load: whether each share lets its clients in, what room there is, and whether
 //! something of an earlier load stands there. Nothing is written. Not for: consent (`dyno_smb::SmbTarget`).
 
-use crate::files::DIRECTORY;
+use crate::files::{as_new_clients, DIRECTORY};
 use dyno_files::{Call, Files, Reply, Through};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use dyno_reactor::{Dialer, Executor};
@@ -65,7 +65,7 @@ fn look_from_here(target: &SmbTarget) -> Vec<ShareLook> {
         let session = Session::new(
             executor.clone(),
             dialer.clone(),
-            Rc::new(target.options().clone()),
+            Rc::new(as_new_clients(target.options())),
             FIRST_ASKING_CLIENT - u32::try_from(place).unwrap_or(0),
             share,
         );
