@@ -56,7 +56,7 @@ test-rust: setup
 
 test-python: setup
 	@tools/install-servers.sh tests
-	$(BIN)/pytest --numprocesses 2  # of which one alone uses the machine: tests/conftest.py
+	$(BIN)/pytest --numprocesses 2  # tests/conftest.py says which tests may run side by side
 
 lint: setup ## Check format, lints and types; a warning is an error.
 	cargo fmt --all --check

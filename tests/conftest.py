@@ -12,22 +12,36 @@ from xdist.scheduler import LoadScopeScheduling
 
 from dyno_process import Home, new_home
 
-# Test modules, by the beginning of their names, that start no server and look at nothing of the machine. The others
-# share its ports, mounts, limits and counters.
-APART_FROM_THE_MACHINE = ("test_analysis_", "test_audit", "test_published", "test_report_")
+# Test modules, by the beginning of their names. Those of file servers share the machine's mounts, limits and counters
+# of system calls; those without a server share nothing; all others share what web servers need.
+OF_FILE_SERVERS = (
+    "test_agreed",
+    "test_ask",
+    "test_benches_files",
+    "test_calibrate",
+    "test_durability",
+    "test_external_smb",
+    "test_files",
+    "test_reference_smb",
+    "test_samba",
+    "test_users_workspaces",
+)
+WITHOUT_SERVER = ("test_analysis_", "test_audit", "test_published", "test_report_")
 
 
-class MachineInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """One worker runs all tests that need the machine, one after the other; the others take the rest meanwhile."""
+class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+    """Tests that share something of the machine run one after the other, in one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0].rpartition("/")[2]
-        return nodeid if module.startswith(APART_FROM_THE_MACHINE) else "machine"
+        if module.startswith(OF_FILE_SERVERS):
+            return "file servers"
+        return nodeid if module.startswith(WITHOUT_SERVER) else "web servers"
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> MachineInTurn:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharersInTurn:
     """For `make test-python`, which has two workers."""
-    return MachineInTurn(config, log)
+    return SharersInTurn(config, log)
 
 
 @pytest.fixture(scope="session")
