@@ -121,6 +121,7 @@ def smbtorture(name: str, load_file: Path, clients: int) -> FileTool:
             *(*way.before, "smbtorture", *way.after, *(f"--option={option}" for option in options)),
             *(f"//127.0.0.1/{SHARE}", "bench.nbench", f"--loadfile={load_file}"),
             *(f"--num-progs={clients}", "-t", str(TORTURE_MOST_S)),
+            f"--basedir={server.directory}",  # where what it leaves when it is ended goes away with the server
         ]
 
     lines = round(SET_UP_MARGIN * set_up_lines(load_file))
