@@ -10,7 +10,7 @@ from serverdyno import _native
 from serverdyno.servers.samba import PROOF_NAME, Samba
 
 PATIENCE_S = 90.0
-CLIENTS_DIRECTORY = "serverdyno-clients"
+CLIENTS_DIRECTORY = "serverdyno-clients"  # and behind it what is the load's own
 FILES = 57  # 56 files of a workspace and the marker
 
 
@@ -24,6 +24,12 @@ def target(server: Samba, **smb: Any) -> _native.SmbTarget:
         "network_namespace": access.network_namespace,
     }
     return _native.SmbTarget.open(smb.pop("url", access.url), **(options | smb))
+
+
+def clients_directory(share: Path) -> Path:
+    """That of the only load that has been there."""
+    [found] = share.glob(f"{CLIENTS_DIRECTORY}-*")
+    return found
 
 
 def begun(

@@ -182,7 +182,7 @@ def test_a_server_that_says_nothing_true_of_its_room_is_measured(server: UsersSm
 def test_what_a_killed_load_has_left_is_told_with_a_command_that_removes_it(
     server: UsersSmbd, tmp_path: Path
 ) -> None:
-    stranger = server.at / "more" / CLIENTS_DIRECTORY / "77"
+    stranger = server.at / "more" / f"{CLIENTS_DIRECTORY}-0123abcd" / "77"
     stranger.mkdir(parents=True)
     stranger.parent.chmod(0o777)
     try:
@@ -194,5 +194,5 @@ def test_what_a_killed_load_has_left_is_told_with_a_command_that_removes_it(
         stranger.rmdir()
         stranger.parent.rmdir()
     [notice] = listener.notices
-    assert f"there is {CLIENTS_DIRECTORY} on share more already" in notice
+    assert f"there is {CLIENTS_DIRECTORY}-* on share more already" in notice
     assert f"smbclient //127.0.0.1/more -p {server.port} -U {USER}" in notice

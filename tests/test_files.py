@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from disk_mix import (
-    CLIENTS_DIRECTORY,
     FILES,
+    clients_directory,
     contents,
     mixed,
     names,
@@ -29,8 +29,9 @@ DELAY_MS = 30.0
 def test_a_workspace_reads_the_same_through_another_client_and_on_the_servers_disk(tmp_path: Path) -> None:
     with samba() as server:
         assert whole(mixed(server, clients=1))
-        on_disk = contents(server.data_directories()[0] / CLIENTS_DIRECTORY / "0")
-        commands = f"cd {CLIENTS_DIRECTORY}/0; lcd {tmp_path}; prompt off; recurse on; mget *"
+        on_disk = contents(clients_directory(server.data_directories()[0]) / "0")
+        directory = clients_directory(server.data_directories()[0]).name
+        commands = f"cd {directory}/0; lcd {tmp_path}; prompt off; recurse on; mget *"
         smbclient(server, commands)
     assert len(on_disk) == FILES
     assert contents(tmp_path) == on_disk
@@ -46,7 +47,7 @@ def test_a_workspace_that_is_not_kept_leaves_what_was_there_before() -> None:
         top = server.data_directories()[0]
         (top / "of-somebody-else").write_text("stays")
         assert whole(mixed(server, files={"keep_workspace": False}))
-        assert names([top]) == [["of-somebody-else", CLIENTS_DIRECTORY, PROOF_NAME]]
+        assert names([top]) == [["of-somebody-else", clients_directory(top).name, PROOF_NAME]]
 
 
 @needs_root

@@ -11,7 +11,17 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
-from disk_mix import CLIENTS_DIRECTORY, PATIENCE_S, begun, contents, ended, mixed, target, whole
+from disk_mix import (
+    CLIENTS_DIRECTORY,
+    PATIENCE_S,
+    begun,
+    clients_directory,
+    contents,
+    ended,
+    mixed,
+    target,
+    whole,
+)
 from file_server import samba
 from serverdyno import _native
 from serverdyno.errors import UserError
@@ -104,13 +114,11 @@ def test_connections_and_sessions_that_were_set_up_again_are_counted() -> None:
 
 def test_a_workspace_that_is_made_anew_has_other_contents_than_the_one_before_it() -> None:
     with samba() as server:
-        directory = server.data_directories()[0] / CLIENTS_DIRECTORY / "0"
-        found = []
         for _ in range(2):
-            # The books of a former mix are lost with it, and the seed is the same.
+            # Of one seed, and each in a directory of its own.
             assert whole(mixed(server, clients=1, seed=7))
-            found.append(contents(directory))
-    former, present = found
+        made = server.data_directories()[0].glob(f"{CLIENTS_DIRECTORY}-*")
+        former, present = (contents(directory / "0") for directory in made)
     assert former.keys() == present.keys()
     assert [name for name, content in present.items() if content == former[name]] == []
 
@@ -137,8 +145,8 @@ def test_a_write_that_is_lost_between_two_mixes_of_one_seed_is_wrong_content(tmp
         return load.result()
 
     with samba() as server:
-        file = server.data_directories()[0] / CLIENTS_DIRECTORY / "0" / "KEPT.DAT"
         assert one_pass(server)["errors"] == []
+        file = clients_directory(server.data_directories()[0]) / "0" / "KEPT.DAT"
         former = file.read_bytes()
         second = one_pass(server)
         assert (second["errors"], second["passes"], second["bytes_checked"]) == ([], 1, 4096)

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from benches import load_files
 
-from disk_mix import CLIENTS_DIRECTORY, PATIENCE_S, begun, ended, mixed, served, target, whole
+from disk_mix import PATIENCE_S, begun, clients_directory, ended, mixed, served, target, whole
 from file_server import family, needs_root, samba, skip_unless_installed
 from serverdyno import _native
 from serverdyno.errors import ServerError
@@ -36,7 +36,7 @@ def test_clients_are_dealt_out_to_the_volumes() -> None:
     with samba({"volumes": 4}) as server:
         assert whole(mixed(server, clients=8))
         found = [
-            {path.name for path in (directory / CLIENTS_DIRECTORY).iterdir()}
+            {path.name for path in clients_directory(directory).iterdir()}
             for directory in server.data_directories()
         ]
     assert found == [{"0", "4"}, {"1", "5"}, {"2", "6"}, {"3", "7"}]
@@ -125,7 +125,7 @@ def test_who_is_not_let_in_is_told_before_any_load(wrong: dict[str, object], sai
 
 def clients_of(volume: Path) -> set[str]:
     """Whose workspaces stand on it, whole or in part."""
-    return {path.name for path in (volume / CLIENTS_DIRECTORY).iterdir()}
+    return {path.name for path in clients_directory(volume).iterdir()}
 
 
 @needs_root

@@ -129,6 +129,15 @@ def test_effects_are_drawn_about_zero_with_their_intervals(tuned: Report) -> Non
     assert "Improvement of the peak, %" in words
 
 
+def test_two_switches_in_every_combination_have_nothing_piled_up_between_one_and_all() -> None:
+    switches: dict[str, dict[str, Any]] = {"off": {}, "a": {"a": 1}, "b": {"b": 1}, "both": {"a": 1, "b": 1}}
+    source = experiment({name: Shape(1000) for name in switches})
+    found = section(build_from(configured(source, switches)), "tuning")
+    assert found is not None
+    peaks = [row for row in found.tables[0].rows if row[2].text == "peak"]
+    assert [row[0].text for row in peaks] == ["a", "b", "both"]
+
+
 def test_two_levels_of_one_factor_are_no_ablation() -> None:
     source = experiment({name: Shape(1000) for name in "abc"}, repetitions=1)
     levels = configured(source, {"a": {"workers": 1}, "b": {"workers": 2}, "c": {"workers": 4}})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from disk_mix import CLIENTS_DIRECTORY, FILES, begun, contents, ended, target, whole
+from disk_mix import FILES, begun, clients_directory, contents, ended, target, whole
 from file_server import samba, smbclient
 from serverdyno import _native
 from serverdyno.servers.samba import Samba
@@ -36,10 +36,10 @@ def differences(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> li
     return told
 
 
-def read_by_another(server: Samba, share: str, client: int, into: Path) -> dict[str, bytes]:
+def read_by_another(server: Samba, share: str, workspace: str, into: Path) -> dict[str, bytes]:
     """A client's workspace, as smbclient gets it."""
     into.mkdir()
-    commands = f"cd {CLIENTS_DIRECTORY}/{client}; lcd {into}; prompt off; recurse on; mget *"
+    commands = f"cd {workspace}; lcd {into}; prompt off; recurse on; mget *"
     smbclient(server, commands, share=share)
     return contents(into)
 
@@ -85,12 +85,14 @@ def test_the_server_has_what_the_workload_wrote_and_nothing_else(
         shares, directories = server.access().shares, server.data_directories()
         # Clients are spread over the volumes in their order.
         for volume, directory in enumerate(directories):
-            there = {each.name for each in (directory / CLIENTS_DIRECTORY).iterdir()}
+            there = {each.name for each in clients_directory(directory).iterdir()}
             assert there == {str(client) for client in range(volume, CLIENTS, VOLUMES)}
         for client in range(CLIENTS):
-            on_disk = contents(directories[client % VOLUMES] / CLIENTS_DIRECTORY / str(client))
+            directory = clients_directory(directories[client % VOLUMES])
+            on_disk = contents(directory / str(client))
             assert len(on_disk) == FILES
-            read = read_by_another(server, shares[client % VOLUMES], client, tmp_path / str(client))
+            workspace = f"{directory.name}/{client}"
+            read = read_by_another(server, shares[client % VOLUMES], workspace, tmp_path / str(client))
             assert differences(read, on_disk) == []
             expected = as_the_workload_says(workspaces, result, client)
             found = [differences(on_disk, files) for files in expected]
@@ -109,7 +111,7 @@ def test_every_operation_is_in_what_a_single_client_leaves(files: dict[str, Any]
     with samba() as server:
         workspaces, result = mixed(server, 1, 0.7, files)
         assert whole(result)
-        on_disk = contents(server.data_directories()[0] / CLIENTS_DIRECTORY / "0")
+        on_disk = contents(clients_directory(server.data_directories()[0]) / "0")
     size = {name: value for name, value in files.items() if name == "workspace_bytes"}
 
     def after(operations: int) -> dict[str, bytes]:

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from disk_mix import CLIENTS_DIRECTORY, begun, ended
+from disk_mix import CLIENTS_DIRECTORY, begun, clients_directory, ended
 from dyno_process import PATIENCE_S, Home, wait_for_line
 from file_server import needs_root
 from serverdyno import _native
-from serverdyno.plan.model import FilesSettings, Plan, ServerPlan, Suite
+from serverdyno.plan.model import FilesSettings, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.runner.create import create_experiment
+from serverdyno.store.experiment import Experiment
 from test_runner import Listener, carried_out
 from users_smbd import PASSWORD, USER, UsersSmbd, started
 
@@ -79,7 +80,7 @@ def test_an_interrupted_run_takes_its_workspaces_away(
     folder = created(tmp_path / "e", server.url, [2, 3], 30.0, "data", "more")
     with home.started("resume", folder) as dyno:
         wait_for_line(dyno, "starting")
-        wait_until_made(dyno, server.at / "data" / CLIENTS_DIRECTORY / "0" / "bulk" / "complete.mrk")
+        wait_until_made(dyno, server.at / "data", "0")
         dyno.send_signal(number)
         _, told = dyno.communicate(timeout=PATIENCE_S)
     assert dyno.returncode == 130, told
@@ -88,13 +89,13 @@ def test_an_interrupted_run_takes_its_workspaces_away(
     assert left_on(server, "data", "more") == []
 
 
-def wait_until_made(dyno: subprocess.Popen[str], path: Path) -> None:
+def wait_until_made(dyno: subprocess.Popen[str], share: Path, client: str) -> None:
     """The file system is asked; nothing announces it."""
     deadline = time.monotonic() + PATIENCE_S
-    while not path.exists():
+    while not [*share.glob(f"{CLIENTS_DIRECTORY}-*/{client}/bulk/complete.mrk")]:
         if time.monotonic() >= deadline or dyno.poll() is not None:
             dyno.kill()
-            raise AssertionError(f"{path} is not made: {dyno.communicate()[1]}")
+            raise AssertionError(f"no workspace is made: {dyno.communicate()[1]}")
         time.sleep(0.01)
 
 
@@ -116,7 +117,8 @@ def test_what_a_second_interrupt_leaves_is_named_with_a_command_that_removes_it(
 ) -> None:
     folder = created(tmp_path / "e", server.url, [3], 30.0, "data", "more")
     with home.started("resume", folder) as dyno:
-        wait_until_made(dyno, server.at / "data" / CLIENTS_DIRECTORY / "2" / "bulk" / "complete.mrk")
+        wait_until_made(dyno, server.at / "data", "2")
+        directory = clients_directory(server.at / "data").name
         with held_still(server):
             dyno.send_signal(signal.SIGINT)
             wait_for_line(dyno, "another interrupt leaves the rest there")
@@ -124,10 +126,10 @@ def test_what_a_second_interrupt_leaves_is_named_with_a_command_that_removes_it(
             _, told = dyno.communicate(timeout=PATIENCE_S)
     assert dyno.returncode == 130, told
     assert f"workspaces are left on {server.url}:" in told
-    assert f"share data: {CLIENTS_DIRECTORY}/0, {CLIENTS_DIRECTORY}/2" in told
-    assert f"share more: {CLIENTS_DIRECTORY}/1" in told
+    assert f"share data: {directory}/0, {directory}/2" in told
+    assert f"share more: {directory}/1" in told
     assert PASSWORD not in told
-    assert left_on(server, "data", "more") == [f"data/{CLIENTS_DIRECTORY}", f"more/{CLIENTS_DIRECTORY}"]
+    assert left_on(server, "data", "more") == [f"data/{directory}", f"more/{directory}"]
     commands = re.findall(r"smbclient [^;\n]+", told)
     assert len(commands) == 2
     for command in commands:
@@ -138,6 +140,47 @@ def test_what_a_second_interrupt_leaves_is_named_with_a_command_that_removes_it(
             timeout=PATIENCE_S,
         )
     assert left_on(server, "data", "more") == []
+
+
+class Killer(Listener):
+    """Ends the server in the middle of a mix of so many clients."""
+
+    def __init__(self, server: UsersSmbd, clients: int) -> None:
+        super().__init__()
+        self.server, self.clients, self.due = server, clients, False
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        self.due = mix.clients == self.clients
+
+    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        if self.due and snapshot["operations"] > 0:
+            self.server.kill()
+            self.due = False
+
+
+def test_a_mix_whose_server_is_gone_is_no_measurement(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    server = started(tmp_path_factory.mktemp("dies"))
+    try:
+        folder = created(tmp_path / "e", server.url, [1, 2, 3], 1.0, "data")
+        killer = Killer(server, 2)
+        assert not carried_out(folder, killer)
+        assert "nothing accepted the connection" in killer.failures[0]
+        assert Experiment.open(folder).finished() == {(1, 1)}  # the others are done by a resume
+    finally:
+        server.kill()
+
+
+def test_two_loads_on_one_share_do_not_touch_each_others_files(server: UsersSmbd) -> None:
+    target = _native.SmbTarget.open(server.url, shares=["data"], user=USER, password=PASSWORD)
+    first = begun(target, length_s=PATIENCE_S, files={"keep_workspace": False})
+    while first.snapshot()["operations"] == 0:
+        assert not first.wait(0.01), ended(first)["errors"]
+    second = ended(begun(target, length_s=0.5, files={"keep_workspace": False}))
+    first.stop()
+    for result in (ended(first), second):
+        assert (result["errors"], result["clients_participating"]) == ([], 2)
 
 
 def test_what_a_server_that_is_gone_keeps_is_removed_once_it_is_back(
@@ -154,6 +197,7 @@ def test_what_a_server_that_is_gone_keeps_is_removed_once_it_is_back(
         load = begun(target, workspaces=workspaces, length_s=60.0)
         while load.snapshot()["operations"] == 0:
             assert not load.wait(0.01)
+        directory = clients_directory(server.at / "data" / "below").name
         server.kill()
         load.stop()
         ended(load)
@@ -167,8 +211,8 @@ def test_what_a_server_that_is_gone_keeps_is_removed_once_it_is_back(
         assert gone.wait(PATIENCE_S)
         left = gone.left()
         assert [(one["share"], one["directory"]) for one in left] == [
-            ("data", f"below/{CLIENTS_DIRECTORY}/0"),
-            ("data", f"below/{CLIENTS_DIRECTORY}/1"),
+            ("data", f"below/{directory}/0"),
+            ("data", f"below/{directory}/1"),
         ]
         assert all("nothing accepted the connection" in (one["why"] or "") for one in left)
         server.start()

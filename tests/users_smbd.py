@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -105,7 +106,8 @@ class UsersSmbd:
         if self._process is None:
             return
         for process in self.processes():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # one that has just served its last client
+                process.kill()
         self._process.wait()
         assert self._process.stdin is not None
         self._process.stdin.close()

@@ -19,10 +19,12 @@ use dyno_workload::{
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Below the root of each share; one directory a client in it.
+/// How the directory begins that each load makes in a share, with one directory a client in it. The rest of its name is
+/// the load's own: two that meet on a share, or one after another that was killed, don't touch each other's files.
 pub(crate) const DIRECTORY: &str = "serverdyno-clients";
 /// What a client may take to write back, close and remove what its mix has left.
 const LEAVING_NS: u64 = 120 * NS_PER_S;
@@ -43,8 +45,25 @@ pub enum FilesWorkload {
 
 /// The workspaces on a server, from mix to mix: which there are, so that they can be taken away whatever happens, and
 /// what their files should contain, so that what an earlier mix wrote can be checked.
-#[derive(Debug, Clone, Default)]
-pub struct Workspaces(Arc<Mutex<Known>>);
+#[derive(Debug, Clone)]
+pub struct Workspaces {
+    directory: Arc<str>,
+    known: Arc<Mutex<Known>>,
+}
+
+impl Default for Workspaces {
+    /// Those of a load that has yet to begin, with a directory of their own.
+    fn default() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let mut name = unix_s().to_le_bytes().to_vec();
+        name.extend(std::process::id().to_le_bytes());
+        name.extend(NUMBER.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        Self {
+            directory: format!("{DIRECTORY}-{:08x}", xxh3_64(&name) >> 32).into(),
+            known: Arc::default(),
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -56,7 +75,12 @@ struct Known {
 
 impl Workspaces {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client's workspace, from the target's directory in its share.
+    pub(crate) fn directory_of(&self, client: usize) -> String {
+        format!("{}/{client}", self.directory)
     }
 
     /// What a client's files should contain after its last mix; None where nobody knows.
@@ -270,7 +294,7 @@ impl FilesReady {
         };
         FilesClient::new(
             client,
-            Names::new(names, &directory_of(user.number)),
+            Names::new(names, &self.work.workspaces.directory_of(user.number)),
             Ledger::new(client_number),
             sampling,
             user.executor.clone(),
@@ -286,11 +310,6 @@ pub(crate) fn as_new_clients(options: &Options) -> Options {
         guid_seed: options.guid_seed ^ xxh3_64(&unix_s().to_be_bytes()),
         ..options.clone()
     }
-}
-
-/// A client's workspace, from the target's directory in its share.
-pub(crate) fn directory_of(client: usize) -> String {
-    format!("{DIRECTORY}/{client}")
 }
 
 /// Who uses files, and by what means.

@@ -21,7 +21,7 @@ pub struct ShareLook {
     pub share: String,
     /// Room for us, where the server says so in a way that can be believed.
     pub free_bytes: Option<u64>,
-    /// There is a directory of the clients of an earlier load, or of one that goes on.
+    /// There are directories of the clients of earlier loads, or of some that go on.
     pub is_used: bool,
     /// Why it can't be used.
     pub failure: Option<Failure>,
@@ -91,8 +91,9 @@ fn look_from_here(target: &SmbTarget) -> Vec<ShareLook> {
 async fn ask(client: &mut impl Files) -> Result<(Option<u64>, bool), Failure> {
     client.connect().await?;
     let mut ignored = |_: &[u8]| {};
+    let (directory, pattern) = ("", &format!("{DIRECTORY}*"));
     let used = client
-        .call(&Call::QueryPath { path: DIRECTORY }, &mut ignored)
+        .call(&Call::Find { directory, pattern }, &mut ignored)
         .await?;
     let space = client
         .call(&Call::QuerySpace { directory: "" }, &mut ignored)
@@ -104,7 +105,8 @@ async fn ask(client: &mut impl Files) -> Result<(Option<u64>, bool), Failure> {
         // That this one question is refused keeps nobody from working there.
         _ => None,
     };
-    Ok((free_bytes, used != Reply::NotThere))
+    let is_used = matches!(used, Reply::Found { entries } if entries > 0);
+    Ok((free_bytes, is_used))
 }
 
 /// What Samba says, total and free, where its `dfree command` gives it nothing (`source3/smbd/dfree.c`).

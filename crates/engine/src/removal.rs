@@ -4,7 +4,7 @@
 //! Each workspace has a session of its own again, which deletes by name whatever the workload may have made, and nothing
 //! else. Not for: leaving in order at the end of a mix (`files.rs`).
 
-use crate::files::{directory_of, FilesReady, FilesWork, User, LOGGING_ON};
+use crate::files::{FilesReady, FilesWork, User, LOGGING_ON};
 use crate::files_client::FilesClient;
 use crate::sampling::Sampling;
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -140,8 +140,8 @@ impl Removal {
                 .share_of(u32::try_from(client).unwrap_or(u32::MAX))
                 .to_owned(),
             directory: match base.as_str() {
-                "" => directory_of(client),
-                base => format!("{base}/{}", directory_of(client)),
+                "" => self.work.workspaces.directory_of(client),
+                base => format!("{base}/{}", self.work.workspaces.directory_of(client)),
             },
             why: failures.get(&client).copied(),
         });

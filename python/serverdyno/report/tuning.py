@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from serverdyno.analysis.ablation import Ablation, Effect, Interplay, Role, Tunings, ablation
 from serverdyno.analysis.holm import counted
@@ -80,8 +81,8 @@ def _changes(base: Configuration, other: Configuration) -> Changes:
 def _chain(between: dict[str, Changes], whole: Changes) -> tuple[str, ...]:
     """Names in the order in which changes were added; none where they don't lie one in another, or aren't of these."""
     ordered = sorted(between, key=lambda name: len(between[name]))
-    sets = [between[name] for name in ordered]
-    grows = all(fewer < more for fewer, more in zip(sets, [*sets[1:], whole], strict=True))
+    sets = [*(between[name] for name in ordered), whole]
+    grows = all(fewer < more for fewer, more in pairwise(sets))
     return tuple(ordered) if grows else ()
 
 

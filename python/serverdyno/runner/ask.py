@@ -80,7 +80,7 @@ def looked(task: local.Task, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
     if short:
         raise ServerError(
             f"{task.target.url} has no room for the workspaces: {'; '.join(short)}",
-            hint=f"Make room there (a directory {CLIENTS_DIRECTORY} of an earlier load may be in the way), spread the "
+            hint=f"Make room there (directories {CLIENTS_DIRECTORY}-* of earlier loads may be in the way), spread the "
             "clients over more shares, or take a suite with fewer clients.",
         )
     return looks
@@ -96,11 +96,12 @@ def _used_before(access: Access, looks: Sequence[_native.ShareLook]) -> tuple[st
         return None
     # The path of the URL begins with a share, which stands for nothing where shares are named.
     base = urlsplit(access.url).path.strip("/").partition("/")[2]
-    directory = f"{base}/{CLIENTS_DIRECTORY}" if base else CLIENTS_DIRECTORY
+    directories = f"{CLIENTS_DIRECTORY}-*"
+    directory = f"{base}/{directories}" if base else directories
     commands = "; ".join(remove_command(access, share, directory) for share in used)
     return (
         f"{access.url}: there is {directory} on share {', '.join(used)} already, from a load that was killed or that "
-        "still goes on; what this one makes anew it takes away, the rest stays",
+        "still goes on; this one has a directory of its own, and leaves that as it is",
         f"If no other load goes on there: {commands}",
     )
 

@@ -95,6 +95,9 @@ class Run:
         result = local.run_mix(mix, task, seed, on_tick)
         # What a server did that ended meanwhile is no measurement of it.
         server.check()
+        if result["clients_participating"] == 0 or result["operations"] == 0:
+            # Overloaded, which is a measurement, or gone, which is none: a server of the user's is not ours to see.
+            self.requests.add(local.preflight(task, mix))
         self.requests.add(result)
         self.agreed.add(result)
         use = meter.use(result["window_s"])

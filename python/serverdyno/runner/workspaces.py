@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from serverdyno._native import LeftOver
 
 
-CLIENTS_DIRECTORY = "serverdyno-clients"  # that of crates/engine/src/files.rs
+CLIENTS_DIRECTORY = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
 
 
 @contextmanager
