@@ -106,7 +106,7 @@ def test_files_in_memory_are_called_that_at_the_head(home: Home, tmp_path: Path,
     assert any("the files are in memory" in said and "nothing is on a disk" in said for said in warnings)
     report = (folder / "report" / "report.html").read_text()
     assert "synced to memory: nothing is on a disk" in report
-    assert "but for the borders of the windows (" not in report
+    assert "but for the opening of its window (" not in report
 
 
 def test_a_file_server_of_the_user_is_measured_by_its_url(home: Home, tmp_path: Path) -> None:

@@ -25,12 +25,17 @@ from serverdyno.store.records import MixRecord, OperationRow
 FLUSH = "flush"
 DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync")
 """The calls after which data is on the disk. sync_file_range(2) and msync(2) alone don't promise that."""
-BORDER_SHARE = 0.02
-"""Of the flushes: the window of the counts and that of the flushes differ by some milliseconds."""
-BORDER_EACH_CLIENT = 2
-"""A flush under way at either border, whose sync is on the other side of it."""
+BORDER_EACH_CLIENT = 1
+"""A flush under way as the window opens, whose sync is before it. A sync comes before the answer, so the end of the
+window takes none away."""
+LATE_S = 0.01
+"""By which the first count may be late: the wake-up of who counts, and reading the kernel's counters. The last one
+being late only adds syncs."""
+LATE_LEAST = 1
+"""Flushes that such a moment may hold, however few there are a second."""
 BORDER_MOST = 0.25
-"""Of the flushes: where they are few, what may be under way must not stand for syncs that nobody made."""
+"""Of the flushes of a mix, beyond a single one, and of a run: where they are few, what may be under way must not stand
+for syncs that nobody made."""
 STRAY_SHARE = 0.01
 """Of the flushes: so few syncs were for something else, such as the server's own books."""
 UNSTABLE = 2.0
@@ -40,8 +45,8 @@ UNSTABLE = 2.0
 class Kept(StrEnum):
     """What the counts say of the promise. They don't say which sync was for which flush."""
 
-    EACH = "at least as many syncs as flushes, but for the borders of the windows"
-    FEWER = "fewer syncs than flushes"
+    EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
+    FEWER = "fewer syncs than flushes in at least one mix"
     NONE = "flushes answered without any sync"
     MEMORY = "synced to memory: nothing is on a disk"
     NO_FLUSH = "no flush was sent"
@@ -66,10 +71,24 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class InMix:
+    """Flushes and syncs in the window of one mix; `border`: so many syncs at most may be before it."""
+
+    flushes: int
+    syncs: int
+    border: float
+
+    @property
+    def missing(self) -> int:
+        """Syncs that are fewer than the flushes."""
+        return max(0, self.flushes - self.syncs)
+
+
+@dataclass(frozen=True, slots=True)
 class Promise:
     """Flushes and syncs of one run, in the windows of its mixes. `syncs` None: not known, `because` says why.
 
-    `border`: by how much the syncs may be short of the flushes for being counted at other moments.
+    `mixes`: each on its own, since syncs to spare in one are not those that another lacks.
     `added_ms`: what each sync of the server took longer on purpose.
     """
 
@@ -83,7 +102,7 @@ class Promise:
     disk_after_ms: dict[str, float] | None
     syncs: int | None
     because: str
-    border: float
+    mixes: tuple[InMix, ...]
     media: Media
     added_ms: float
 
@@ -95,21 +114,27 @@ class Promise:
         if self.media.in_memory:
             return Outcome(Kept.MEMORY)
         weak = self.media.weak
-        if self.syncs is not None and self.syncs >= self.flushes - self.border:
+        if self.syncs is not None and self._kept_in_each_mix:
             return Outcome(Kept.EACH, weak=weak)
         if self.syncs is None or self.media.synchronous:
             return Outcome(Kept.UNKNOWN, self.media.synchronous, weak)
         return Outcome(Kept.NONE if self.syncs <= STRAY_SHARE * self.flushes else Kept.FEWER, weak=weak)
 
     @property
-    def most_outside(self) -> int:
-        """`border` as a number of syncs."""
-        return math.floor(self.border)
+    def _kept_in_each_mix(self) -> bool:
+        """By each mix on its own; and all that is missing is a small part of the flushes."""
+        in_border = all(mix.missing <= mix.border for mix in self.mixes)
+        return in_border and self.missing <= BORDER_MOST * self.flushes
+
+    @property
+    def missing(self) -> int:
+        """Syncs that mixes lack, summed over those mixes alone."""
+        return sum(mix.missing for mix in self.mixes)
 
     @property
     def short(self) -> bool:
         """Whether the syncs make up for the flushes only with those that may fall outside the windows."""
-        return self.outcome.kept is Kept.EACH and self.syncs is not None and self.syncs < self.flushes
+        return self.outcome.kept is Kept.EACH and self.missing > 0
 
     @property
     def unstable(self) -> bool:
@@ -137,23 +162,23 @@ def promises(source: Source, results: Results) -> list[Promise]:
 def _promise(records: Sequence[MixRecord], note: Any, added_ms: float) -> Promise:
     rows = [_flushes(record) for record in records]
     known = all(record.syncs_known for record in records)
-    syncs = sum(row.count for record in records for row in record.syncs if row.system_call in DATA_CALLS)
+    mixes = tuple(
+        _in_mix(record, sum(row.count for row in flushes))
+        for record, flushes in zip(records, rows, strict=True)
+    )
     because = note.get("syncs_unknown_because") or "the run was not finished"
     return Promise(
         run=records[0].run,
         configuration=records[0].configuration,
         repetition=records[0].repetition,
-        flushes=sum(row.count for row in chain(*rows)),
+        flushes=sum(mix.flushes for mix in mixes),
         failed=sum(row.errors for row in chain(*rows)),
         response=histograms.times([row.response_time_hdr for row in chain(*rows)]),
         disk_ms=note.get("disk_fsync_ms"),
         disk_after_ms=note.get("disk_fsync_after_ms"),
-        syncs=syncs if known else None,
+        syncs=sum(mix.syncs for mix in mixes) if known else None,
         because="" if known else because,
-        border=sum(
-            border(sum(row.count for row in flushes), record.clients)
-            for record, flushes in zip(records, rows, strict=True)
-        ),
+        mixes=mixes,
         media=medium.parsed(note.get("media")),
         added_ms=added_ms,
     )
@@ -163,9 +188,15 @@ def _flushes(record: MixRecord) -> list[OperationRow]:
     return [row for row in record.by_operation if row.operation == FLUSH]
 
 
-def border(flushes: int, clients: int) -> float:
-    """How many syncs of one mix may be missing, of as many flushes as that, for the borders of its window."""
-    return min(max(BORDER_SHARE * flushes, BORDER_EACH_CLIENT * clients), BORDER_MOST * flushes)
+def _in_mix(record: MixRecord, flushes: int) -> InMix:
+    syncs = sum(row.count for row in record.syncs if row.system_call in DATA_CALLS)
+    return InMix(flushes, syncs, border(flushes, record.clients, record.window_s))
+
+
+def border(flushes: int, clients: int, window_s: float) -> float:
+    """How many syncs of one mix may be missing, of as many flushes as that, for the opening of its window."""
+    late = max(LATE_LEAST, LATE_S * flushes / window_s)
+    return min(BORDER_EACH_CLIENT * clients + late, max(1, BORDER_MOST * flushes))
 
 
 def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
@@ -288,11 +319,18 @@ def _counts(found: Sequence[Promise]) -> str:
     counted = f"{flushes}, {wording.plural(sum(promise.syncs or 0 for promise in found), 'sync')}"
     if not any(promise.short for promise in found):
         return counted
-    return f"{counted}; {_outside(sum(promise.most_outside for promise in found))}"
+    return f"{counted}; {_outside(found)}"
 
 
-def _outside(most: int) -> str:
-    return f"up to {most:,} may fall outside"
+def _outside(found: Sequence[Promise]) -> str:
+    """What is missing and what may be, of the mixes that lack syncs: others have some to spare."""
+    short = [mix for promise in found if promise.short for mix in promise.mixes if mix.missing]
+    missing, most = (
+        sum(each) for each in zip(*((mix.missing, math.floor(mix.border)) for mix in short), strict=True)
+    )
+    return (
+        f"{missing:,} missing in {wording.plural(len(short), 'mix')}, where up to {most:,} may fall outside"
+    )
 
 
 def table(found: Sequence[Promise], basis: str) -> Table:
@@ -320,12 +358,13 @@ def _notes(found: Sequence[Promise]) -> Iterator[str]:
         "synchronous writing, can't be counted so."
     )
     yield (
-        f"{wording.NOTHING} not known. At the borders of the windows, syncs of flushes that were counted may fall "
-        f"outside: {wording.share(BORDER_SHARE)} of the flushes, or {BORDER_EACH_CLIENT} a client of each mix where "
-        f"that is more, at most {wording.share(BORDER_MOST)}. At least as many syncs as flushes, but for these, is "
-        "what a server does that keeps each flush; the syncs may have been for something else. Fewer: flushes of the "
-        "same moment may have shared a sync, or some were answered without one; the counts can't tell. Without any: at "
-        f"most {wording.share(STRAY_SHARE)}."
+        f"{wording.NOTHING} not known. Each mix is judged on its own. As its window opens, syncs of flushes that were "
+        f"counted may fall outside: {BORDER_EACH_CLIENT} a client, and those of {LATE_S * 1000:g} ms ({LATE_LEAST} at "
+        f"least), by which the count may be late; at most {wording.share(BORDER_MOST)} of the mix's flushes beyond a "
+        "single one, and of the run's. At least as many syncs as flushes, but for these, is what a server does that "
+        "keeps each flush; the syncs may have been for something else. Fewer: flushes of the same moment may have "
+        "shared a sync, or some were answered without one; the counts can't tell. Without any: at most "
+        f"{wording.share(STRAY_SHARE)}."
     )
     yield (
         "The disk's own fsync: of a file in the server's data directory that grew by 4 KiB each time, before any "
@@ -361,7 +400,7 @@ def _row(promise: Promise) -> tuple[Cell, ...]:
         _disk(promise),
         Cell(
             wording.NOTHING if promise.syncs is None else f"{promise.syncs:,}",
-            _outside(promise.most_outside) if promise.short else "",
+            _outside([promise]) if promise.short else "",
         ),
         Cell(str(promise.media)),
         Cell(_worded(promise.outcome, [promise])),
