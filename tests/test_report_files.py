@@ -435,6 +435,8 @@ def test_the_disks_own_fsync_is_no_measure_where_it_changed_over_the_run() -> No
     assert "may not have waited for it" in notes
     notes, _ = notes_and_cell(FileShape(100, settings=(("fsync_delay_ms", 20.0),)))
     assert "samba: fsync_delay_ms adds 20 ms" in notes
+    notes, _ = notes_and_cell(FileShape(100, syncs_a_flush=0.0, settings=(("fsync_delay_ms", 20.0),)))
+    assert "fsync_delay_ms" not in notes
 
 
 def test_times_are_given_for_each_operation_at_the_peak_and_at_the_last_mix(report: Report) -> None:

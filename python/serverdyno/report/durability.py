@@ -377,7 +377,9 @@ def _notes(found: Sequence[Promise]) -> Iterator[str]:
             "Where syncs were not counted: a flush that takes much less than a disk that is stable may not have "
             "waited for it."
         )
-    added = {promise.configuration: promise.added_ms for promise in found if promise.added_ms}
+    # Of who made none nothing was slowed; where nobody counted, some may have been made.
+    slowed = [promise for promise in found if promise.added_ms and promise.syncs != 0]
+    added = {promise.configuration: promise.added_ms for promise in slowed}
     for name, added_ms in added.items():
         yield (
             f"{name}: fsync_delay_ms adds {added_ms:g} ms at least to each sync of the server, and so to flushes; "
