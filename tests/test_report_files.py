@@ -20,6 +20,7 @@ STRICT = {"samba-strict": FileShape(120), "samba-lax": FileShape(300, syncs_a_fl
 EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
 FEWER = "fewer syncs than flushes in at least one mix"
 NONE, STRAY = "flushes answered without any sync", "flushes answered without a sync but for strays"
+NOWHERE = "what the files lie on is not known"
 MEMORY = "synced to memory: nothing is on a disk"
 SYNCHRONOUS = "not known: the file system writes synchronously (mount option sync)"
 DIRECTORIES = "not known: the file system writes directories synchronously (mount option dirsync)"
@@ -292,13 +293,38 @@ def test_the_verdict_on_flushes_is_that_of_the_mounts_too(
     assert NONE in verdict or not any(NONE in said for said in found)
 
 
-@pytest.mark.parametrize("layers", [(), (("9p", "rw"),), (("overlay", "rw"),), (("nfs4", "rw"),)])
+@pytest.mark.parametrize("layers", [(("9p", "rw"),), (("overlay", "rw"),), (("nfs4", "rw"),)])
 def test_of_a_medium_that_the_mounts_do_not_tell_nothing_is_said_to_be_lost(
     layers: tuple[tuple[str, str], ...],
 ) -> None:
     shapes = {"samba": FileShape(100, syncs_a_flush=0.0, layers=layers)}
     [warning] = [said for said in report_of(experiment(shapes)).warnings if "flush" in said]
     assert warning == f"samba: {NONE}."
+
+
+@pytest.mark.parametrize("note", [{}, {"state": "failed", "reason": "it ended"}], ids=["none", "failed"])
+@pytest.mark.parametrize(
+    ("syncs", "verdict"), [(1.0, f"{EACH}, and {NOWHERE}"), (0.0, f"{NONE}, and {NOWHERE}")]
+)
+def test_a_run_whose_note_is_lost_does_not_pass_for_one_on_a_disk(
+    note: dict[str, str], syncs: float, verdict: str
+) -> None:
+    shape = FileShape(100, syncs_a_flush=syncs, layers=(("tmpfs", "rw"),))
+    source = experiment({"a": shape, "b": shape})
+    report = report_of(replace(source, run_notes={key.number: note for key in source.head.order if note}))
+    assert set(column(table(report, "durability"), "What became of a flush")) == {verdict}
+    assert f"a and b: {NOWHERE}. On memory, nothing would be on a disk." in report.warnings
+    [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
+    assert "Whether they did the same with a flush is not known." in claim
+
+
+def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_runs_unlike() -> None:
+    for layer, said in (("tmpfs", f"not known: {NOWHERE} for each run"), ("ext4", f"{EACH}, and {NOWHERE}")):
+        source = experiment({"samba": FileShape(100, layers=((layer, "rw"),))})
+        kept = {run: note for run, note in source.run_notes.items() if run != 2}
+        report = report_of(replace(source, run_notes=kept))
+        [found] = [each.claim for each in report.findings if each.topic == "Durability"]
+        assert found.startswith(f"samba: {said} (")
 
 
 def test_servers_on_unlike_mounts_are_not_called_alike() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 from typing import Any
@@ -55,19 +55,30 @@ class Kept(StrEnum):
 
 
 UNCERTAIN = {Kept.UNKNOWN, Kept.NOT_ALIKE}
+NO_MEDIUM = "what the files lie on is not known"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a flush. `because` of one that is not known; `weak`: how far syncs went, where that is short."""
+    """What became of a flush. `because` of one that is not known; `weak`: how far syncs went, where that is short.
+
+    `on_known`: whether it is known what the files lie on, where the verdict hangs on that: it may be memory.
+    """
 
     kept: Kept
     because: str = ""
     weak: Cut | None = None
+    on_known: bool = True
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether two that are equal in it may have done different things, or the reverse."""
+        return self.kept in UNCERTAIN or not self.on_known
 
     def __str__(self) -> str:
         because = f": {self.because}" if self.because else ""
-        return f"{self.kept.value}{because}{f', and {self.weak}' if self.weak else ''}"
+        on = "" if self.on_known else f", and {NO_MEDIUM}"
+        return f"{self.kept.value}{because}{f', and {self.weak}' if self.weak else ''}{on}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +124,13 @@ class Promise:
             return Outcome(Kept.NO_FLUSH)
         if self.media.in_memory:
             return Outcome(Kept.MEMORY)
-        weak = self.media.weak
+        weak, known = self.media.weak, self.media.known
         if self.syncs is not None and self._kept_in_each_mix:
-            return Outcome(Kept.EACH, weak=weak)
+            return Outcome(Kept.EACH, weak=weak, on_known=known)
         if self.syncs is None or self.media.synchronous:
             return Outcome(Kept.UNKNOWN, self.media.synchronous, weak)
-        return Outcome(Kept.NONE if self.syncs <= STRAY_SHARE * self.flushes else Kept.FEWER, weak=weak)
+        kept = Kept.NONE if self.syncs <= STRAY_SHARE * self.flushes else Kept.FEWER
+        return Outcome(kept, weak=weak, on_known=known)
 
     @property
     def _kept_in_each_mix(self) -> bool:
@@ -204,13 +216,26 @@ def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
     by_name: dict[str, set[Outcome]] = defaultdict(set)
     for promise in found:
         by_name[promise.configuration].add(promise.outcome)
-    return {name: seen.pop() if len(seen) == 1 else Outcome(Kept.NOT_ALIKE) for name, seen in by_name.items()}
+    return {name: _together(seen) for name, seen in by_name.items()}
+
+
+def _together(seen: set[Outcome]) -> Outcome:
+    """Of several runs. One of which it is not known what its files lay on is not called unlike the others for that."""
+    if not all(outcome.on_known for outcome in seen):
+        if any(outcome.kept is Kept.MEMORY for outcome in seen):
+            return Outcome(Kept.UNKNOWN, f"{NO_MEDIUM} for each run")
+        seen = {replace(outcome, on_known=False) for outcome in seen}
+    return next(iter(seen)) if len(seen) == 1 else Outcome(Kept.NOT_ALIKE)
 
 
 def warnings(found: Sequence[Promise]) -> list[str]:
     """What must be known before any throughput is compared."""
     did = outcomes(found)
-    seen = {outcome for outcome in did.values() if outcome.kept not in (Kept.UNKNOWN, Kept.NO_FLUSH)}
+    seen = {
+        outcome
+        for outcome in did.values()
+        if outcome.kept not in (Kept.UNKNOWN, Kept.NO_FLUSH) and outcome.on_known
+    }
     said = []
     if len(seen) > 1:
         sure = any(outcome.kept in (Kept.NONE, Kept.MEMORY) or outcome.weak for outcome in seen)
@@ -249,9 +274,13 @@ def _not_known(did: Mapping[str, Outcome]) -> list[str]:
 
 
 def _media_warnings(found: Sequence[Promise]) -> list[str]:
-    """Of files in memory, whether a flush was sent or not, and of syncs that stop short of the medium."""
+    """Of files in memory or who knows where, whether a flush was sent or not, and of syncs that stop short."""
     in_memory: dict[str, dict[str, None]] = defaultdict(dict)
     weak: dict[Cut, dict[str, None]] = defaultdict(dict)
+    # Where nobody could count syncs either, that nothing is known has been said.
+    unknown = list(
+        dict.fromkeys(each.configuration for each in found if each.syncs is not None and not each.media.known)
+    )
     for promise in found:
         if promise.media.in_memory:
             in_memory[str(promise.media)][promise.configuration] = None
@@ -268,6 +297,11 @@ def _media_warnings(found: Sequence[Promise]) -> list[str]:
             f"{', unless that cache is protected' if how.by_device_cache else ''}."
             for how, names in weak.items()
         ),
+        *(
+            [f"{wording.listing(unknown)}: {NO_MEDIUM}. On memory, nothing would be on a disk."]
+            if unknown
+            else []
+        ),
     ]
 
 
@@ -275,9 +309,9 @@ def unlike(found: Sequence[Promise], base: str, other: str) -> str:
     """A sentence for each comparison of two that did different things with a flush, or may have; else nothing."""
     did = outcomes(found)
     first, second = did.get(base), did.get(other)
-    if first is None or second is None or (first == second and first.kept not in UNCERTAIN):
+    if first is None or second is None or (first == second and not first.uncertain):
         return ""
-    if {first.kept, second.kept} & UNCERTAIN:
+    if first.uncertain or second.uncertain:
         return "Whether they did the same with a flush is not known."
     return "They differ in what became of a flush, so like is not compared with like."
 

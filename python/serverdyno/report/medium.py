@@ -83,6 +83,11 @@ class Media:
     volumes: tuple[tuple[Layer, ...], ...] = ()
 
     @property
+    def known(self) -> bool:
+        """Whether it is of each volume."""
+        return bool(self.volumes) and all(self.volumes)
+
+    @property
     def in_memory(self) -> bool:
         """Whether any volume is, at whatever depth."""
         return any(layer.in_memory for layers in self.volumes for layer in layers)
