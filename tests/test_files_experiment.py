@@ -140,6 +140,8 @@ def test_an_interrupted_experiment_leaves_nothing_running_and_is_finished_later(
     wait_until_machine_is(before)
     finished = Experiment.open(folder).finished()
     assert (1, 1) in finished and (1, 3) not in finished
+    [note] = Experiment.open(folder).run_notes().values()
+    assert note["state"] == "begun" and note["media"][0]
     done = home.dyno("resume", folder)
     assert done.returncode == 0, done.stderr
     assert Experiment.open(folder).finished() == {(1, 1), (1, 2), (1, 3)}

@@ -28,7 +28,7 @@ from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, 
 from serverdyno.probes.window import UNKNOWN
 from serverdyno.runner.calibrate import calibration_mixes, document_bytes
 from serverdyno.runner.create import create_experiment
-from serverdyno.runner.experiment import carry_out
+from serverdyno.runner.experiment import carry_out, note_failure
 from serverdyno.runner.record import Surroundings, mix_record
 from serverdyno.runner.under_test import under_test
 from serverdyno.store.experiment import Experiment
@@ -208,6 +208,17 @@ def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_a
     assert listener.stages == ["looking at this machine", "asking your servers", "starting nobody"]
     assert before.items() < files(folder).items()
     assert [note["state"] for note in opened.run_notes().values()] == ["done", "done"]
+
+
+def test_a_failure_keeps_what_its_run_had_noted_of_the_disk(tmp_path: Path) -> None:
+    media = [[{"file_system": "tmpfs", "options": ["rw"], "device": "none"}]]
+    with Experiment.open(experiment(tmp_path / "e", [REFERENCE]), writable=True) as written:
+        [run] = written.head.order
+        written.write_run_note(run, {"state": "begun", "syncs_unknown_because": None, "media": media})
+        for _ in range(2):  # the second by a part that failed before it had looked
+            note_failure(written, run, ServerError("it ended"))
+            [note] = written.run_notes().values()
+            assert (note["state"], note["reason"], note["media"]) == ("failed", "it ended", media)
 
 
 def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp_path: Path) -> None:

@@ -33,18 +33,24 @@ class Durability:
         """System calls so far by which the server's processes asked for the disk; None: not known."""
         return self.counter.counts() if self.counter else None
 
-    def note(self) -> dict[str, object]:
-        """What is kept with the run beside its mixes; nothing of a run that has no file server. After the last mix,
-        while the server runs: the disk is asked once more.
+    def note_before(self) -> dict[str, object]:
+        """What is kept with the run from before its first mix on, so that a failure does not lose it; nothing of a run
+        that has no file server.
         """
         if self.counter is None or self.server is None:
             return {}
         return {
             "disk_fsync_ms": self.disk_fsync_ms,
-            "disk_fsync_after_ms": _disk_fsync_ms(self.server),
             "syncs_unknown_because": self.counter.reason,
             "media": [[asdict(layer) for layer in layers] for layers in self.media],
         }
+
+    def note(self) -> dict[str, object]:
+        """The same after the last mix, while the server runs: the disk is asked once more."""
+        before = self.note_before()
+        if not before or self.server is None:
+            return {}
+        return {**before, "disk_fsync_after_ms": _disk_fsync_ms(self.server)}
 
 
 @contextmanager

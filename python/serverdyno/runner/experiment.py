@@ -13,6 +13,8 @@ from serverdyno.runner.run import Run
 from serverdyno.store.experiment import Experiment
 
 FAILED = "failed"
+OF_THE_DISK = ("disk_fsync_ms", "syncs_unknown_because", "media")
+"""Of a run's note: what the mixes that it finished can't be judged without, also where it failed then."""
 
 
 def carry_out(experiment: Experiment, progress: Progress) -> bool:
@@ -72,9 +74,16 @@ def run_all(experiment: Experiment, progress: Progress) -> None:
         try:
             Run(experiment, key, mixes, progress, left_s).carry_out()
         except DynoError as error:
-            experiment.write_run_note(key, {"state": FAILED, "reason": str(error), "hint": error.hint})
+            note_failure(experiment, key, error)
             progress.run_failed(key, error)
         left_s -= sum(mix.length_s for mix in mixes)
+
+
+def note_failure(experiment: Experiment, key: RunKey, error: DynoError) -> None:
+    """In place of what was noted as the run began, or by an earlier part of it, but for what that says of the disk."""
+    noted = experiment.readable_run_notes()[0].get(key.number, {})
+    kept = {name: noted[name] for name in OF_THE_DISK if name in noted}
+    experiment.write_run_note(key, {"state": FAILED, "reason": str(error), "hint": error.hint, **kept})
 
 
 STAGES = (disclose, ask, calibrate, run_all)

@@ -72,6 +72,8 @@ class Run:
             disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
             self.requests.add(local.preflight(task, self.mixes[0]))
+            if before := durability.note_before():
+                self.experiment.write_run_note(self.key, {"state": "begun", **before})
             for mix in self.mixes:
                 self._run_mix(mix, task, server, durability)
             self._note(server, served_before, durability)

@@ -67,7 +67,7 @@ class FsyncTimes(Part):
 class RunNote(Part):
     """A run's note."""
 
-    state: Literal["done", "failed"]
+    state: Literal["begun", "done", "failed"]
     reason: str = ""
     hint: str | None = None
     from_mix: int = 1
