@@ -211,6 +211,35 @@ def test_what_differs_in_durability_stands_above_all_figures(report: Report) -> 
     assert f"samba-strict: {EACH}; samba-lax: flushes answered without any sync." in warning
 
 
+def test_programs_and_who_reads_no_further_than_the_summary_see_it_too(report: Report) -> None:
+    highest = next(said for said in report.summary.text if "Highest peak" in said)
+    assert f"clients, {NONE}. Lowest peak: samba-strict, " in highest and f"clients, {EACH}." in highest
+    made = document.document(report)
+    assert [each.flush_outcome for each in made.configurations] == [EACH, NONE]
+    strict, lax = made.configurations
+    assert strict.flushes == strict.syncs != 0 and lax.flushes and lax.syncs == 0
+    assert {each.differs_in_durability for each in made.comparisons} == {True}
+    assert in_improvements(report, "differs_in_durability") == {"yes"}
+
+
+def in_improvements(report: Report, column: str) -> set[object]:
+    [kept] = [raw for raw in report.raw if raw.name == "improvements"]
+    return {row[kept.columns.index(column)] for row in kept.rows}
+
+
+@pytest.mark.parametrize(("syncs", "differs", "cell"), [(1.0, False, "no"), (None, None, None)])
+def test_what_is_alike_or_not_known_is_not_called_different(
+    syncs: float | None, differs: bool | None, cell: str | None
+) -> None:
+    shapes = {"a": FileShape(100), "b": FileShape(200, syncs_a_flush=syncs)}
+    report = report_of(experiment(shapes))
+    assert {each.differs_in_durability for each in document.document(report).comparisons} == {differs}
+    assert in_improvements(report, "differs_in_durability") == {cell}
+    assert in_improvements(report, "part_of_a_pass") == {"yes", "no"}  # of the average, and not of the peak
+    highest = next(said for said in report.summary.text if "Highest peak" in said)
+    assert (EACH in highest) is (syncs is None)
+
+
 def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(report: Report) -> None:
     [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
     assert "They differ in what became of a flush, so like is not compared with like." in claim

@@ -92,7 +92,11 @@ def _comparisons(source: Source, results: Results) -> tuple[Comparison, ...]:
         minimum_percent=source.head.plan.minimum_effect_percent,
     )
     promises = durability.promises(source, results)
-    return tuple(replace(each, unlike=durability.unlike(promises, each.base, each.other)) for each in found)
+    differs = [durability.differs(promises, each.base, each.other) for each in found]
+    return tuple(
+        replace(each, unlike=durability.unlike(differ), differs_in_durability=differ)
+        for each, differ in zip(found, differs, strict=True)
+    )
 
 
 def _particulars(source: Source) -> tuple[Fact, ...]:

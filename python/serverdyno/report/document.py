@@ -16,6 +16,7 @@ from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Figure as Compared
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.report import durability
 from serverdyno.report.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.model import Comparison, Disclosure, Fact, Finding, Report, Section
 from serverdyno.report.results import ConfigurationResult, MixResult
@@ -109,7 +110,11 @@ class Fall:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationFigures:
-    """One configuration. `falls` null: can't be judged, which is not the same as none."""
+    """One configuration. `falls` null: can't be judged, which is not the same as none.
+
+    `flush_outcome`: what became of a flush, in words; `flushes` answered and `syncs` of the server's processes in the
+    windows of all its runs. Null of web servers, and where it is not known.
+    """
 
     name: str
     peak: PeakFigures | None
@@ -119,6 +124,9 @@ class ConfigurationFigures:
     kept_high: float | None
     knee_clients: int | None
     falls: tuple[Fall, ...] | None
+    flush_outcome: str | None
+    flushes: int | None
+    syncs: int | None
     points: tuple[PointFigures, ...]
 
 
@@ -127,6 +135,7 @@ class ComparisonFigures:
     """One figure of `other` against `base`. `corrected_for`: the comparisons that the verdict is one of, and
     corrected for; null where there is no interval, and so nothing to correct. `part_of_a_pass`: clients of either side
     made less than one whole pass of the workload, so the two were asked for different operations.
+    `differs_in_durability`: the two did different things with a flush; null where that is not known.
     """
 
     base: str
@@ -144,6 +153,7 @@ class ComparisonFigures:
     corrected_for: int | None
     limited: tuple[str, ...]
     part_of_a_pass: bool
+    differs_in_durability: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +190,7 @@ def as_json(report: Report) -> bytes:
 
 def document(report: Report) -> Document:
     """The document of a report."""
+    told = durability.told(durability.promises(report.source, report.results))
     return Document(
         schema_version=SCHEMA_VERSION,
         title=report.title,
@@ -192,7 +203,9 @@ def document(report: Report) -> Document:
         sections=report.sections,
         testbed=report.testbed,
         disclosure=report.disclosure,
-        configurations=tuple(_configuration(result) for result in report.results.configurations),
+        configurations=tuple(
+            _configuration(result, told.get(result.name)) for result in report.results.configurations
+        ),
         comparisons=tuple(row for comparison in report.comparisons for row in _comparisons(comparison)),
     )
 
@@ -216,7 +229,7 @@ def _experiment(report: Report) -> ExperimentFacts:
     )
 
 
-def _configuration(result: ConfigurationResult) -> ConfigurationFigures:
+def _configuration(result: ConfigurationResult, flushed: durability.Told | None) -> ConfigurationFigures:
     shape, kept = result.shape, result.shape.kept
     falls = shape.dips.findings
     return ConfigurationFigures(
@@ -240,6 +253,9 @@ def _configuration(result: ConfigurationResult) -> ConfigurationFigures:
             )
             for fall in falls
         ),
+        flush_outcome=flushed.outcome if flushed else None,
+        flushes=flushed.flushes if flushed else None,
+        syncs=flushed.syncs if flushed else None,
         points=tuple(_point(mix) for mix in result.finished),
     )
 
@@ -320,6 +336,7 @@ def _comparisons(comparison: Comparison) -> list[ComparisonFigures]:
             corrected_for=corrected_for,
             limited=limited,
             part_of_a_pass=found.figure in comparison.parts_of_a_pass,
+            differs_in_durability=comparison.differs_in_durability,
         )
         for found, corrected_for in zip(comparison.improvements, comparison.corrected_for, strict=True)
     ]

@@ -305,22 +305,64 @@ def _media_warnings(found: Sequence[Promise]) -> list[str]:
     ]
 
 
-def unlike(found: Sequence[Promise], base: str, other: str) -> str:
-    """A sentence for each comparison of two that did different things with a flush, or may have; else nothing."""
+def differs(found: Sequence[Promise], base: str, other: str) -> bool | None:
+    """Whether two did different things with a flush; None: not known."""
     did = outcomes(found)
     first, second = did.get(base), did.get(other)
-    if first is None or second is None or (first == second and not first.uncertain):
-        return ""
-    if first.uncertain or second.uncertain:
+    if first is None or second is None:
+        return False
+    return None if first.uncertain or second.uncertain else first != second
+
+
+def unlike(differs: bool | None) -> str:
+    """A sentence for each comparison of two that did different things with a flush, or may have; else nothing."""
+    if differs is None:
         return "Whether they did the same with a flush is not known."
-    return "They differ in what became of a flush, so like is not compared with like."
+    return "They differ in what became of a flush, so like is not compared with like." if differs else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the runs of one configuration did together. `syncs` None: not known."""
+
+    outcome: str
+    flushes: int
+    syncs: int | None
+
+
+def told(found: Sequence[Promise]) -> dict[str, Told]:
+    """By the name of each configuration."""
+    by_name = _by_name(found)
+    did = outcomes(found)
+    return {
+        name: Told(
+            _worded(did[name], promises),
+            sum(promise.flushes for promise in promises),
+            None
+            if any(promise.syncs is None for promise in promises)
+            else sum(promise.syncs or 0 for promise in promises),
+        )
+        for name, promises in by_name.items()
+    }
+
+
+def beside_peaks(found: Sequence[Promise]) -> dict[str, str]:
+    """The same in words, to stand beside each figure, where it is not the same for all; else nothing."""
+    if len(set(outcomes(found).values())) < 2:
+        return {}
+    return {name: of_name.outcome for name, of_name in told(found).items()}
+
+
+def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:
+    by_name: dict[str, list[Promise]] = defaultdict(list)
+    for promise in found:
+        by_name[promise.configuration].append(promise)
+    return by_name
 
 
 def findings(found: Sequence[Promise], tables: dict[str, str]) -> list[Finding]:
     """What became of the flushes of each configuration, its runs together; none of web servers."""
-    by_name: dict[str, list[Promise]] = defaultdict(list)
-    for promise in found:
-        by_name[promise.configuration].append(promise)
+    by_name = _by_name(found)
     did = outcomes(found)
     parts = [
         f"{name}: {_worded(did[name], promises)} ({_counts(promises)})" for name, promises in by_name.items()

@@ -6,7 +6,7 @@ than the server may have set is called so. What must be known before any figure 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from serverdyno import units
 from serverdyno.analysis.improvement import Figure, Verdict
@@ -30,7 +30,8 @@ def summary(source: Source, results: Results, comparisons: Sequence[Comparison])
     """The executive summary, a paragraph each."""
     paragraphs = [_what_was_done(source, results)]
     if any(result.peak for result in results.configurations):
-        paragraphs.append(_highest_and_lowest(results))
+        beside = durability.beside_peaks(durability.promises(source, results))
+        paragraphs.append(_highest_and_lowest(results, beside))
     if comparisons:
         paragraphs.append(_what_may_be_said(comparisons))
     paragraphs.append(NAMES_STATEMENT)
@@ -57,12 +58,13 @@ def _what_was_done(source: Source, results: Results) -> str:
     )
 
 
-def _highest_and_lowest(results: Results) -> str:
+def _highest_and_lowest(results: Results, beside: Mapping[str, str]) -> str:
+    """`beside`: what each did with a flush, where they differ: who reads no further must not take it for one race."""
     ranked = _ranked([result for result in results.configurations if result.throughput is not None])
-    highest = _peak_claim(ranked[0], results.terms)
+    highest = _peak_claim(ranked[0], results.terms, beside)
     if len(ranked) == 1:
         return f"Peak: {highest}"
-    return f"Highest peak: {highest} Lowest peak: {_peak_claim(ranked[-1], results.terms)}"
+    return f"Highest peak: {highest} Lowest peak: {_peak_claim(ranked[-1], results.terms, beside)}"
 
 
 def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
@@ -125,7 +127,7 @@ def _ranked(configurations: Sequence[ConfigurationResult]) -> list[Configuration
     )
 
 
-def _peak_claim(result: ConfigurationResult, terms: Terms) -> str:
+def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, str]) -> str:
     summary, peak = result.throughput, result.peak
     if summary is None or peak is None:
         return f"{result.name} finished no mix."
@@ -133,9 +135,10 @@ def _peak_claim(result: ConfigurationResult, terms: Terms) -> str:
         return f"{result.name} completed no {terms.operation} in any window."
     words = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
     limited = f" ({words})" if words else ""
+    flushed = f", {beside[result.name]}" if result.name in beside else ""
     return (
         f"{result.name}, {terms.written(summary.peak.mean)} {terms.unit}{limited} with "
-        f"{wording.plural(peak.clients, 'client')}."
+        f"{wording.plural(peak.clients, 'client')}{flushed}."
     )
 
 

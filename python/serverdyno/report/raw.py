@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, fields
 
 from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.improvement import Figure
 from serverdyno.analysis.trust import share_of_ceiling
 from serverdyno.report.histograms import QUANTILE_NAMES, Times, times
 from serverdyno.report.model import Comparison, RawTable, Value
@@ -247,6 +248,8 @@ def _improvements(comparisons: Sequence[Comparison], terms: Terms) -> RawTable:
         "minimum_effect_percent",
         "verdict",
         "corrected_for_comparisons",
+        "limits",
+        *(() if terms is WEB else ("part_of_a_pass", "differs_in_durability")),
     )
     rows = tuple(
         (
@@ -266,8 +269,19 @@ def _improvements(comparisons: Sequence[Comparison], terms: Terms) -> RawTable:
             found.minimum_percent,
             found.verdict.value,
             corrected_for,
+            "; ".join(f"{name}: {mark.name.lower()}" for name, mark in comparison.limits),
+            *(() if terms is WEB else _of_two_file_servers(comparison, found.figure)),
         )
         for comparison in comparisons
         for found, corrected_for in zip(comparison.improvements, comparison.corrected_for, strict=True)
     )
     return RawTable("improvements", "One row a comparison and figure", columns, rows)
+
+
+def _of_two_file_servers(comparison: Comparison, figure: Figure) -> tuple[Value, ...]:
+    """What makes them unlike but for speed; nothing in the cell where it is not known."""
+    differs = comparison.differs_in_durability
+    return (
+        "yes" if figure in comparison.parts_of_a_pass else "no",
+        None if differs is None else "yes" if differs else "no",
+    )
