@@ -436,8 +436,9 @@ def _notes(found: Sequence[Promise]) -> Iterator[str]:
     yield (
         f"{wording.NOTHING} not known. Each mix is judged on its own. As its window opens, syncs of flushes that were "
         f"counted may fall outside: {BORDER_EACH_CLIENT} a client, and those of {LATE_S * 1000:g} ms ({LATE_LEAST} at "
-        f"least), by which the count may be late; at most {wording.share(BORDER_MOST)} of the mix's flushes beyond a "
-        "single one, and of the run's. At least as many syncs as flushes, but for these, is what a server does that "
+        f"least), by which the count may be late; at most {wording.share(BORDER_MOST)} of the mix's flushes, or a "
+        f"single one where that is more, and {wording.share(BORDER_MOST)} of the run's. At least as many syncs as "
+        "flushes, but for these, is what a server does that "
         "keeps each flush; the syncs may have been for something else. Fewer: flushes of the same moment may have "
         "shared a sync, or some were answered without one; the counts can't tell. Without any: at most "
         f"{wording.share(STRAY_SHARE)}."
