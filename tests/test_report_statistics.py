@@ -166,6 +166,16 @@ def test_the_shares_and_intervals_of_the_table_are_those_of_the_analysis() -> No
     )
 
 
+@pytest.mark.parametrize("repetitions", [1, 2, 3])
+def test_how_peaks_are_compared_is_said_as_it_is_done(repetitions: int) -> None:
+    source = experiment({"a": Shape(2000), "b": Shape(3000)}, repetitions=repetitions)
+    notes = " ".join(table(report_of(source), "improvements").notes)
+    assert ("by leave-one-out" in notes) == (repetitions >= 3)
+    assert ("Below three repetitions the highest means are compared, which noise lifts." in notes) == (
+        repetitions < 3
+    )
+
+
 def said_everywhere(report: Report) -> str:
     notes = [note for table in report.tables for note in table.notes]
     return " ".join(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from serverdyno.analysis.curve import Spread
-from serverdyno.analysis.improvement import CONFIDENCE, Improvement
+from serverdyno.analysis.improvement import CONFIDENCE, FEWEST_REPETITIONS, Improvement
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.report import verdicts, wording
 from serverdyno.report.basis import letters, mark_notes
@@ -171,8 +171,7 @@ def improvements(comparisons: Sequence[Comparison], terms: Terms, basis: str) ->
         "Improvement: configuration / base - 1. Interval: t interval on the log ratio with a bootstrap "
         "standard error over whole runs; none below three repetitions.",
         *_verdict_notes(comparisons),
-        "A peak is compared by leave-one-out: each run is read at the mix that the other runs chose, so the figure may "
-        "lie below the highest mean, which noise lifts.",
+        *_peak_notes(comparisons),
     )
     notes += mark_notes(
         frozenset().union(
@@ -186,6 +185,20 @@ def improvements(comparisons: Sequence[Comparison], terms: Terms, basis: str) ->
         )
     title = f"Improvement over {'the base' if against else bases.pop()}"
     return Table("improvements", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
+
+
+def _peak_notes(comparisons: Sequence[Comparison]) -> list[str]:
+    """How peaks are compared: by their repetitions, which need not be the same in all comparisons."""
+    counts = {comparison.improvements[0].repetitions for comparison in comparisons}
+    notes = []
+    if max(counts) >= FEWEST_REPETITIONS:
+        notes.append(
+            "A peak is compared by leave-one-out: each run is read at the mix that the other runs chose, so the figure "
+            "may lie below the highest mean, which noise lifts."
+        )
+    if min(counts) < FEWEST_REPETITIONS:
+        notes.append("Below three repetitions the highest means are compared, which noise lifts.")
+    return notes
 
 
 def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
