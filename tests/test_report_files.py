@@ -151,6 +151,21 @@ def test_single_clients_are_those_that_stayed_with_how_even_they_were_served() -
     assert table(report, "clients").rows[2][6].text == "0.250"
 
 
+def test_what_differs_between_runs_is_not_sold_as_unfairness_to_clients() -> None:
+    source = experiment({"samba": FileShape(120)}, repetitions=2)
+
+    def slower(record: MixRecord) -> MixRecord:
+        share = 4 if record.repetition == 2 else 1
+        moved = [replace(row, bytes_read=4_000_000 // share, bytes_written=0) for row in record.by_client]
+        return replace(record, by_client=moved)
+
+    shown = table(report_of(source, slower), "clients")
+    assert [(row[6].text, row[6].detail) for row in shown.rows] == [("1.000", "1.000–1.000")] * 5  # noqa: RUF001
+    assert {row[5].text for row in shown.rows[1:]} == {"0"}
+    assert shown.rows[0][5].text == "–"  # noqa: RUF001  (one client deviates from nobody)
+    assert "with the smallest and the largest" in shown.basis
+
+
 def test_calls_below_the_cache_are_counted_by_operation_at_the_peak(report: Report) -> None:
     peak = [row for row in report.source.records if row.configuration == "samba-lax" and row.mix == 3]
     calls = [call for row in peak for call in row.calls if call.call == "create"]

@@ -6,7 +6,7 @@ Of file servers; the figures follow from the rows of clients and of calls of the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from serverdyno import units
@@ -14,7 +14,7 @@ from serverdyno.analysis import curve
 from serverdyno.analysis.fairness import jain
 from serverdyno.report import wording
 from serverdyno.report.model import Cell, Column, Table
-from serverdyno.report.results import ConfigurationResult, Results
+from serverdyno.report.results import ConfigurationResult, MixResult, Results
 from serverdyno.store.records import MixRecord
 
 NAME, CLIENTS = Column("Configuration", numeric=False), Column("Clients")
@@ -22,12 +22,19 @@ NAME, CLIENTS = Column("Configuration", numeric=False), Column("Clients")
 
 @dataclass(frozen=True, slots=True)
 class PerClient:
-    """Mbit/s of single clients in one mix of one configuration, over its repetitions; those that left are not in it."""
+    """Mbit/s of single clients in one mix of one configuration; those that left are not in it.
+
+    `mean`, `deviation` and `fairness`: over the repetitions, of the clients of each by itself, so that what differs
+    from run to run is not taken for one between clients. `smallest`, `largest`: of any client in any repetition.
+    """
 
     configuration: str
     clients: int
-    mbit_s: curve.Spread
-    fairness: float | None
+    mean: curve.Spread
+    smallest: float
+    largest: float
+    deviation: curve.Spread | None
+    fairness: curve.Spread | None
     left: int
 
 
@@ -51,16 +58,36 @@ def per_client(results: Results) -> list[PerClient]:
     for result in results.configurations:
         for mix in result.finished:
             records = _records(results, result.name, mix.mix)
-            stayed = [
-                units.mbit_per_s((row.bytes_read or 0) + row.bytes_written, record.window_s)
-                for record in records
-                for row in record.by_client
-                if row.left_at_s is None
-            ]
-            spread = curve.spread(stayed)
-            if spread is not None:
-                found.append(PerClient(result.name, mix.clients, spread, jain(stayed), mix.clients_left))
+            runs = [moved for record in records if (moved := _stayed_mbit_s(record))]
+            if runs:
+                found.append(_per_client(result.name, mix, runs))
     return found
+
+
+def _stayed_mbit_s(record: MixRecord) -> list[float]:
+    """Of each client that was in the mix to its end."""
+    return [
+        units.mbit_per_s((row.bytes_read or 0) + row.bytes_written, record.window_s)
+        for row in record.by_client
+        if row.left_at_s is None
+    ]
+
+
+def _per_client(configuration: str, mix: MixResult, runs: Sequence[Sequence[float]]) -> PerClient:
+    """`runs`: Mbit/s of each client that stayed, for each repetition in which one did."""
+    each = [found for run in runs if (found := curve.spread(run)) is not None]
+    mean = curve.spread([run.mean for run in each])
+    assert mean is not None  # there is a run, and each has a client
+    return PerClient(
+        configuration=configuration,
+        clients=mix.clients,
+        mean=mean,
+        smallest=min(run.minimum for run in each),
+        largest=max(run.maximum for run in each),
+        deviation=curve.spread([run.deviation for run in each if run.deviation is not None]),
+        fairness=curve.spread([index for run in runs if (index := jain(run)) is not None]),
+        left=mix.clients_left,
+    )
 
 
 def saved(results: Results) -> list[Saved]:
@@ -99,8 +126,8 @@ def per_client_table(results: Results, basis: str) -> Table:
         NAME,
         CLIENTS,
         Column("Mean", "Mbit/s a client"),
-        Column("Smallest", "Mbit/s"),
-        Column("Largest", "Mbit/s"),
+        Column("Smallest client", "Mbit/s"),
+        Column("Largest client", "Mbit/s"),
         Column("Standard deviation", "Mbit/s"),
         Column("Fairness", "Jain's index"),
         Column("Clients left", "all repetitions"),
@@ -109,20 +136,29 @@ def per_client_table(results: Results, basis: str) -> Table:
         (
             Cell(row.configuration),
             Cell(f"{row.clients:,}"),
-            Cell(wording.significant(row.mbit_s.mean)),
-            Cell(wording.significant(row.mbit_s.minimum)),
-            Cell(wording.significant(row.mbit_s.maximum)),
-            Cell(wording.significant(row.mbit_s.deviation)),
-            Cell(wording.NOTHING if row.fairness is None else f"{row.fairness:.3f}"),
+            _cell(row.mean, wording.significant),
+            Cell(wording.significant(row.smallest)),
+            Cell(wording.significant(row.largest)),
+            _cell(row.deviation, wording.significant),
+            _cell(row.fairness, lambda index: f"{index:.3f}"),
             Cell(f"{row.left:,}"),
         )
         for row in per_client(results)
     )
     notes = (
-        "Of the clients that were in the mix to its end, all repetitions together. Fairness: 1 where all moved the "
-        "same, 1 / clients where one moved all (Jain, Chiu and Hawe, 1984).",
+        "Of the clients that were in the mix to its end. Mean, standard deviation and fairness: of the clients of each "
+        "repetition by itself, so that what differs between repetitions is in none of them. Smallest and largest: of "
+        "any client in any repetition.",
+        "Fairness: 1 where all moved the same, 1 / clients where one moved all (Jain, Chiu and Hawe, 1984).",
     )
     return Table("clients", 0, "Single clients", basis, columns, rows, notes, key_columns=2)
+
+
+def _cell(spread: curve.Spread | None, written: Callable[[float], str]) -> Cell:
+    if spread is None:
+        return Cell(wording.NOTHING)
+    ends = f"{written(spread.minimum)}–{written(spread.maximum)}"  # noqa: RUF001
+    return Cell(written(spread.mean), ends if spread.n > 1 else "")
 
 
 def saved_table(results: Results, basis: str) -> Table:

@@ -156,7 +156,7 @@ def _clients(source: Source, results: Results, under: Lines) -> list[Section]:
     if source.head.suite.protocol == "http":
         return [connections]
     of_files = (
-        clients.per_client_table(results, under.mean_alone),
+        clients.per_client_table(results, under.mean),
         clients.saved_table(results, under.summed),
         clients.calls_table(results, under.summed),
     )
