@@ -136,6 +136,30 @@ def test_a_mix_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it() 
     assert not any("P part" in note for table in whole.tables for note in table.notes)
 
 
+@pytest.mark.parametrize("repetitions", [2, 3])
+def test_a_peak_is_marked_p_only_for_the_mixes_at_which_it_was_read(repetitions: int) -> None:
+    # Noise at the other mixes makes all of them candidates for the peak; every run has its highest at the third.
+    source = experiment(
+        {"a": FileShape(120, noise=0.0), "b": FileShape(120, noise=0.0)}, repetitions=repetitions
+    )
+    scatter = {1: 1.0, 2: 0.5, 3: 0.9}
+
+    def scattered(record: MixRecord) -> MixRecord:
+        share = 1.0 if record.mix == 3 else 0.98 * scatter[record.repetition]
+        moved = [
+            replace(row, bytes_read=int(share * 8_000_000 / record.clients), bytes_written=0)
+            for row in record.by_client
+        ]
+        return replace(record, by_client=moved)
+
+    noisy = replace(source, records=[scattered(row) for row in source.records])
+    aside = few_passes(noisy, {2}, "a")
+    peak = aside.results.configurations[0].shape.peak
+    assert peak is not None and peak.mix == 2 and 1 in (peak.candidates or ())
+    assert [row[3].marks for row in table(aside, "improvements").rows] == ["", "P"]
+    assert [row[3].marks for row in table(few_passes(noisy, {3}, "a"), "improvements").rows] == ["P", "P"]
+
+
 def test_single_clients_are_those_that_stayed_with_how_even_they_were_served() -> None:
     source = experiment({"samba": FileShape(120)}, repetitions=1)
     hit = source.records[1]

@@ -88,8 +88,9 @@ class Improvement:
     largest improvement seen between single runs (of the same repetition where `paired`), a peak being read at
     the mix that the other runs chose. `repetitions`: of the side with fewer; below three the others are too few to
     choose a mix, and both peaks are the highest means. `mixes`: indices of the mixes that both sides finished and
-    that were compared. `minimum_percent`: the minimum effect that the verdict is about. `p_value`: of the strongest
-    claim, that there is a difference beyond the minimum effect or none beyond it; below 5 % exactly where the
+    that were compared; `base_read_at`, `other_read_at`: those at which the figure of a side was read, none where no
+    whole run was there to be read. `minimum_percent`: the minimum effect that the verdict is about. `p_value`: of the
+    strongest claim, that there is a difference beyond the minimum effect or none beyond it; below 5 % exactly where the
     verdict claims something. None where there is no interval.
     """
 
@@ -107,6 +108,8 @@ class Improvement:
     verdict: Verdict
     minimum_percent: float = 0.0
     p_value: float | None = None
+    base_read_at: tuple[int, ...] = ()
+    other_read_at: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,16 @@ def improvement(
         verdict=Verdict.NOT_COMPARABLE,
         minimum_percent=minimum_percent,
     )
-    return _estimate(nothing, kept[0].throughput, kept[1].throughput)
+    if not nothing.mixes or nothing.repetitions == 0:
+        return nothing
+    # One other run, or none, chooses a mix by its noise alone; then neither side's peak is chosen so.
+    enough = nothing.repetitions >= FEWEST_REPETITIONS
+    base_at, other_at = (
+        tuple(nothing.mixes[mix] for mix in _read_at(side.throughput, figure, leave_one_out=enough))
+        for side in kept
+    )
+    placed = replace(nothing, base_read_at=base_at, other_read_at=other_at)
+    return _estimate(placed, kept[0].throughput, kept[1].throughput, leave_one_out=enough)
 
 
 def _finished(throughput: Throughput) -> NDArray[np.bool_]:
@@ -186,12 +198,21 @@ def _of_runs(runs: Throughput, figure: Figure, *, leave_one_out: bool) -> NDArra
     return np.asarray(runs[:, runs.mean(axis=0).argmax()])
 
 
-def _estimate(nothing: Improvement, base: Throughput, other: Throughput) -> Improvement:
-    if not nothing.mixes or nothing.repetitions == 0:
-        return nothing
-    # One other run, or none, chooses a mix by its noise alone; then neither side's peak is chosen so.
-    enough = nothing.repetitions >= FEWEST_REPETITIONS
-    base_runs, other_runs = (_of_runs(runs, nothing.figure, leave_one_out=enough) for runs in (base, other))
+def _read_at(runs: Throughput, figure: Figure, *, leave_one_out: bool) -> list[int]:
+    """Columns of `runs`: all for the average, for the peak where `_of_runs` reads it."""
+    if figure is Figure.OVERALL_AVERAGE:
+        return list(range(runs.shape[1]))
+    if leave_one_out:
+        return sorted({int(mix) for mix in peak.chosen(runs)})
+    return [int(runs.mean(axis=0).argmax())]
+
+
+def _estimate(
+    nothing: Improvement, base: Throughput, other: Throughput, *, leave_one_out: bool
+) -> Improvement:
+    base_runs, other_runs = (
+        _of_runs(runs, nothing.figure, leave_one_out=leave_one_out) for runs in (base, other)
+    )
     base_figure, other_figure = float(base_runs.mean()), float(other_runs.mean())
     if min(base_runs.min(), other_runs.min()) <= 0:
         return replace(nothing, base=base_figure, other=other_figure)

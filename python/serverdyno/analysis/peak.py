@@ -93,9 +93,18 @@ def leave_one_out(runs: Throughput, copies: Copies) -> NDArray[np.float64]:
     `copies`: how often each run was drawn, resamples x runs or runs alone. All copies of a run are the same
     run: none of them helps to choose its mix. A resample of one run only keeps the mix of the sample itself.
     """
+    return np.asarray(runs[np.arange(len(runs)), _chosen(runs, copies)])
+
+
+def chosen(runs: Throughput) -> NDArray[np.intp]:
+    """For each run the mix that the other runs choose, at which `leave_one_out` reads it."""
+    return _chosen(runs, np.ones(len(runs)))
+
+
+def _chosen(runs: Throughput, copies: Copies) -> NDArray[np.intp]:
     others = (copies @ runs)[..., None, :] - copies[..., None] * runs
     others = np.where((copies == len(runs))[..., None], runs.sum(axis=0) - runs, others)
-    return np.asarray(runs[np.arange(len(runs)), others.argmax(axis=-1)])
+    return np.asarray(others.argmax(axis=-1))
 
 
 def sample(runs: Throughput) -> Sample:

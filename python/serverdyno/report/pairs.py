@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from serverdyno.analysis.holm import adjusted_verdicts, counted
-from serverdyno.analysis.improvement import Figure, Improvement, improvement
+from serverdyno.analysis.improvement import Figure, improvement
 from serverdyno.analysis.trust import Mark, limits
 from serverdyno.report.model import Comparison
 from serverdyno.report.results import ConfigurationResult
@@ -48,18 +48,16 @@ def _single(pair: Pair, paired: bool, minimum_percent: float) -> Comparison:
         improvements=improvements,
         limits=tuple((result.name, mark) for result in pair for mark in limits(result.marks)),
         parts_of_a_pass=frozenset(
-            found.figure for found in improvements if any(_part_of_a_pass(found, result) for result in pair)
+            found.figure
+            for found in improvements
+            if _part_of_a_pass(base, found.base_read_at) or _part_of_a_pass(other, found.other_read_at)
         ),
     )
 
 
-def _part_of_a_pass(found: Improvement, result: ConfigurationResult) -> bool:
-    """Whether a mix is marked so that the figure is of: all for the average, for the peak those it may be at."""
-    peak = result.shape.peak
-    places: Collection[int] = found.mixes
-    if found.figure is Figure.PEAK and peak is not None:
-        places = {peak.mix, *(peak.candidates or ())}
-    mixes = [result.mixes[place] for place in places]
+def _part_of_a_pass(result: ConfigurationResult, read_at: Collection[int]) -> bool:
+    """Whether one of the mixes at which a figure was read is marked so."""
+    mixes = [result.mixes[place] for place in read_at]
     return any(mix is not None and Mark.PART_OF_A_PASS in mix.marks for mix in mixes)
 
 
