@@ -125,7 +125,7 @@ def test_a_mix_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it() 
     assert [row[3].marks for row in table(aside, "improvements").rows] == ["", "P"]
     assert any(note.startswith("P part of a pass: ") for note in table(aside, "improvements").notes)
     [claim] = [found.claim for found in aside.findings if found.topic == "Comparison"]
-    assert "less than one whole pass of the workload in mixes of overall average, so" in claim
+    assert "less than one pass of the workload in the window in mixes of overall average, so" in claim
     assert [row.part_of_a_pass for row in document.document(aside).comparisons] == [False, True]
 
     at_peak = few_passes(source, {3}, "samba-strict")
@@ -134,6 +134,29 @@ def test_a_mix_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it() 
     whole = few_passes(source, set(), "samba-lax")
     assert not any("pass" in found.claim for found in whole.findings)
     assert not any("P part" in note for table in whole.tables for note in table.notes)
+
+
+def test_passes_of_the_ramps_are_none_of_the_window() -> None:
+    source = experiment({"samba": FileShape(120)}, repetitions=2)
+
+    def half_outside(record: MixRecord) -> MixRecord:
+        # 1.5 passes a client in the mix, 0.75 in the window; of the first mix 3 and 1.5.
+        passes = record.clients * (3 if record.mix == 1 else 1.5)
+        return replace(record, passes=int(passes), operations_total=2 * record.operations)
+
+    report = report_of(source, half_outside)
+    assert ["P" in row[2].marks for row in table(report, "throughput").rows] == [
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
+    [said] = [warning for warning in report.warnings if "marked P" in warning]
+    assert said.startswith(
+        "In 4 of 5 points (of 2, 4, 8 and 16 clients) there was less than one pass of the workload in"
+    )
+    assert "nearer" not in said
 
 
 @pytest.mark.parametrize("repetitions", [2, 3])

@@ -28,8 +28,8 @@ class Mark(StrEnum):
     CLIENTS_LEFT = "clients left the mix"
     MISSING = "fewer repetitions than planned"
     PART_OF_A_PASS = (
-        "part of a pass: a client made less than one whole pass of the workload, so a quicker server was asked for "
-        "other operations"
+        "part of a pass: less than one pass of the workload in the window, in the mean of the clients, in the "
+        "repetition with the fewest, so a quicker server was asked for other operations"
     )
 
 

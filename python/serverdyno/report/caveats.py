@@ -121,10 +121,10 @@ def _parts_of_a_pass(results: Results) -> list[str]:
         return []
     clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
     return [
-        f"In {len(short):,} of {wording.plural(len(known), 'point')} (of {clients} clients) a client made less than "
-        "one whole pass of the workload; they are marked P. A quicker server gets further in it, and so is asked for "
-        "other operations: operations/s are nearer to a comparison there than Mbit/s, and longer mixes are better than "
-        "both."
+        f"In {len(short):,} of {wording.plural(len(known), 'point')} (of {clients} clients) there was less than one "
+        "pass of the workload in the window, in the mean of the clients, in the repetition with the fewest; they are "
+        "marked P. A quicker server gets further in it, and so is asked for other operations: neither operations/s nor "
+        "Mbit/s compare like with like there. Longer mixes do."
     ]
 
 

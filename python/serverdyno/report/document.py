@@ -134,7 +134,7 @@ class ConfigurationFigures:
 class ComparisonFigures:
     """One figure of `other` against `base`. `corrected_for`: the comparisons that the verdict is one of, and
     corrected for; null where there is no interval, and so nothing to correct. `part_of_a_pass`: clients of either side
-    made less than one whole pass of the workload, so the two were asked for different operations.
+    made, in the mean, less than one pass of the workload in a window, so the two were asked for different operations.
     `differs_in_durability`: the two did different things with a flush; null where that is not known.
     """
 

@@ -196,8 +196,8 @@ class Comparison:
     figure its verdict is one, and corrected for; None: there is no interval and so nothing to correct. `limits`: the
     marks that limit any mix of either, with its name: what else than the server set its figures. `unlike`: in what
     else the two differ than in speed, as a sentence. `differs_in_durability`: whether that is in what became of a
-    flush; None: not known. `parts_of_a_pass`: the figures for which clients of either side
-    made less than one whole pass of the workload, so that the two were asked for different operations.
+    flush; None: not known. `parts_of_a_pass`: the figures for which clients of either side made, in the mean, less
+    than one pass of the workload in a window, so that the two were asked for different operations.
     """
 
     base: str

@@ -66,7 +66,8 @@ class MixResult:
 
     `throughput` and `second` are in the units of the experiment's `Terms`. `network_share`: bytes on the network over
     bytes that applications read and wrote; `below_cache_mbit_s`: the former in Mbit/s, both ways, of all clients;
-    `passes_a_client`: whole passes of the workload, in the mean, in the repetition with the fewest. All None of web
+    `passes_a_client`: passes of the workload in the window, in the mean of the clients, in the repetition with the
+    fewest. All None of web
     servers. `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`,
     `errors` (by side, from start to end) and
     `connections`: summed over the repetitions. `response`: of the merged repetitions; `response_of_runs`: of each
@@ -387,8 +388,13 @@ def _network_share(records: list[MixRecord]) -> float | None:
 
 
 def _passes_a_client(records: list[MixRecord]) -> float | None:
+    """Of the window: records count the passes that ended anywhere in the mix, its ramps and what came after included.
+
+    What fell into the window is the share of its operations. A part of a pass counts for none in the records, so this
+    is rather too low than too high.
+    """
     known = [
-        record.passes / record.clients_participating
+        record.passes / record.clients_participating * record.operations / max(1, record.operations_total)
         for record in records
         if record.passes is not None and record.clients_participating
     ]

@@ -54,8 +54,8 @@ def claim(comparison: Comparison, figures: Collection[Figure]) -> str:
         sentences.append(comparison.unlike)
     if partial := [figure.value for figure in figures if figure in comparison.parts_of_a_pass]:
         sentences.append(
-            f"Clients made less than one whole pass of the workload in mixes of {wording.listing(partial)}, so the two "
-            "were asked for different operations there."
+            "In the mean, clients made less than one pass of the workload in the window in mixes of "
+            f"{wording.listing(partial)}, so the two were asked for different operations there."
         )
     return " ".join(sentences)
 
