@@ -84,6 +84,33 @@ def test_what_a_client_moved_before_it_left_is_not_throughput() -> None:
     assert "L" in table(report, "throughput").rows[-1][2].marks
 
 
+def test_when_all_clients_left_that_is_said_and_not_that_nothing_succeeded() -> None:
+    source = experiment(STRICT, repetitions=2)
+    report = report_of(
+        source,
+        lambda row: without_clients(row, row.clients) if row.configuration == "samba-lax" else row,
+    )
+    said = " ".join([*report.summary.text, *(found.claim for found in report.findings)])
+    assert "completed no operation" not in said
+    assert (
+        said.count("samba-lax has no throughput: all clients left in the mixes of 1, 2, 4, 8 and 16 clients")
+        == 2
+    )
+    [head] = [warning for warning in report.warnings if warning.startswith("Clients left")]
+    assert head.startswith(
+        "Clients left in 5 of 10 points, all repetitions together: samba-lax with 1 client (all of"
+    )
+    assert (
+        "8 clients (all of 16) and 1 more. These points are marked L" in head
+        and "Throughput counts nothing" in head
+    )
+
+    hit = source.records[-1]
+    few = report_of(source, lambda row: without_clients(row, 3) if row is hit else row)
+    [head] = [warning for warning in few.warnings if warning.startswith("Clients left")]
+    assert f"together: {hit.configuration} with 16 clients (3 of 32). These" in head
+
+
 def test_what_passed_below_the_cache_stands_beside_each_mix_in_every_form(report: Report) -> None:
     shown = table(report, "throughput")
     assert [(head.label, head.unit) for head in shown.columns[2:]] == [

@@ -5,14 +5,20 @@ Each is said once, however many mixes it concerns. What the figures show is in `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.report import agreed, durability, wording
 from serverdyno.report.basis import shortening
 from serverdyno.report.results import Results, cpus_busy
 from serverdyno.report.source import Source
+from serverdyno.report.terms import WEB
 
 COUNT_TOLERANCE = 0.001
 """Of the requests of a run: a server's log may be read a moment before its last lines are written."""
+
+MOST_NAMED = 4
+"""Points in one sentence; the tables have the marks of all."""
 
 
 def warnings(source: Source, results: Results) -> tuple[str, ...]:
@@ -48,6 +54,7 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
         *_shared_cpus(source),
         *_noise(results),
         *_low_ceiling(results),
+        *_clients_left(results),
         *_parts_of_a_pass(results),
     )
 
@@ -111,6 +118,40 @@ def _noise(results: Results) -> list[str]:
         f"Others used the machine in {len(noisy):,} of {wording.plural(len(known), 'mix')}{measured}: "
         f"{wording.listing(parts)}. These mixes are marked noisy (N); figures of a quiet machine may differ."
     ]
+
+
+def _clients_left(results: Results) -> list[str]:
+    """Points whose load was lower than they say, those first in which nobody was left."""
+    points = [
+        (result.name, mix)
+        for result in results.configurations
+        for mix in result.finished
+        if Mark.CLIENTS_LEFT in mix.marks
+    ]
+    if not points:
+        return []
+    points.sort(key=lambda point: not point[1].all_clients_left)
+    named = _named(
+        [
+            f"{name} with {wording.plural(mix.clients, 'client')} "
+            f"({'all' if mix.all_clients_left else f'{mix.clients_left:,}'} of "
+            f"{mix.clients * mix.repetitions:,})"
+            for name, mix in points
+        ]
+    )
+    uncounted = (
+        "" if results.terms is WEB else " Throughput counts nothing of who left, whatever it had done before."
+    )
+    return [
+        f"Clients left in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, all repetitions together: "
+        f"{named}. These points are marked L: the load was lower than they say.{uncounted}"
+    ]
+
+
+def _named(points: Sequence[str]) -> str:
+    """The first of them by name, and the others by number."""
+    rest = len(points) - MOST_NAMED
+    return wording.listing([*points[:MOST_NAMED], *([f"{rest:,} more"] if rest > 0 else [])])
 
 
 def _parts_of_a_pass(results: Results) -> list[str]:

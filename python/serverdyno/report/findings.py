@@ -132,13 +132,28 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
     if summary is None or peak is None:
         return f"{result.name} finished no mix."
     if summary.peak.mean == 0:
-        return f"{result.name} completed no {terms.operation} in any window."
+        return _nothing_counted(result, terms)
     words = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
     limited = f" ({words})" if words else ""
     flushed = f", {beside[result.name]}" if result.name in beside else ""
     return (
         f"{result.name}, {terms.written(summary.peak.mean)} {terms.unit}{limited} with "
         f"{wording.plural(peak.clients, 'client')}{flushed}."
+    )
+
+
+def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
+    """Why all throughput is zero. Of file servers it may be so beside successes: those of clients that left."""
+    if not any(mix.operations_s.mean for mix in result.finished):
+        return f"{result.name} completed no {terms.operation} in any window."
+    deserted = [f"{mix.clients:,}" for mix in result.finished if mix.all_clients_left]
+    if not deserted:
+        return f"{result.name} moved no data in any window."
+    mixes = "the mix" if len(deserted) == 1 else "the mixes"
+    clients = f"{wording.listing(deserted)} {'client' if deserted == ['1'] else 'clients'}"
+    return (
+        f"{result.name} has no throughput: all clients left in {mixes} of {clients}, and what they did before is not "
+        "counted."
     )
 
 
@@ -149,8 +164,7 @@ def _peak_finding(
     if summary is None or peak is None:
         return Finding("Peak", f"{result.name} finished no mix, so it has no figures.", tables["runs"])
     if summary.peak.mean == 0:
-        claim = f"{result.name} completed no {terms.operation} in any window."
-        return Finding("Peak", claim, f"{_error_words(peak)}. {tables['errors']}.")
+        return Finding("Peak", _nothing_counted(result, terms), f"{_error_words(peak)}. {tables['errors']}.")
     figures = (
         f"{terms.written(summary.peak.mean)} {terms.unit} "
         f"({terms.second_written(peak.second.mean)} {terms.second_unit}) with "

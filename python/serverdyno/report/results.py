@@ -100,6 +100,11 @@ class MixResult:
     marks: frozenset[trust.Mark]
 
     @property
+    def all_clients_left(self) -> bool:
+        """Whether nobody was in the mix to its end, in any repetition."""
+        return self.clients_left == self.clients * self.repetitions
+
+    @property
     def server_saturated(self) -> bool:
         """Whether the server used nearly all of the CPUs that it may use; False where that isn't known."""
         busy = self.cost.server_cpus_busy
