@@ -263,8 +263,22 @@ def test_what_was_set_aside_is_named_at_the_head(tmp_path: Path) -> None:
     with Experiment.open(tmp_path / "experiment", writable=True) as kept:
         kept.set_aside_damaged()
         [said] = [warning for warning in build(kept).warnings if "set aside" in warning]
-        assert "runs/001-apache-r1/mix-02.parquet.damaged" in said
+        assert "runs/001-apache-r1/mix-02.parquet.damaged. A mix of that place" in said and "note" not in said
         assert not any("can't be read" in warning for warning in build(kept).warnings)
+
+
+def test_of_a_note_that_was_set_aside_no_mix_is_said_to_be_measured_again(tmp_path: Path) -> None:
+    source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=2)
+    stored(tmp_path / "experiment", source).close()
+    with Experiment.open(tmp_path / "experiment", writable=True) as kept:
+        kept.write_run_note(kept.head.order[0], {"state": "done"})
+        (kept.folder / "runs" / "001-apache-r1" / "run.json").write_text("")
+        kept.set_aside_damaged()
+        [said] = [warning for warning in build(kept).warnings if "set aside" in warning]
+    assert (
+        "run.json.damaged. What only that note of the run told of mixes that are whole is lost" in said
+        and "A mix of that" not in said
+    )
 
 
 def test_a_newer_format_is_refused_in_a_sentence(tmp_path: Path) -> None:

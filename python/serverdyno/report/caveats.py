@@ -29,11 +29,7 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
             f"{shortening(source)}. The figures stand for this length only, not for the suite in full."
         )
     found += [f"Left out, since it can't be read: {problem}." for problem in source.damaged]
-    if source.set_aside:
-        found.append(
-            f"Damaged, and set aside by a resume: {wording.listing(source.set_aside)}. A mix of that place that is in "
-            "the figures was measured again later, out of the order of the runs."
-        )
+    found += _set_aside(source)
     if not results.mixes:
         found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
     elif len(results.used) < source.planned_mixes:
@@ -57,6 +53,26 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
         *_clients_left(results),
         *_parts_of_a_pass(results),
     )
+
+
+def _set_aside(source: Source) -> list[str]:
+    """Damaged files, and what became of what was in them: by the kind of the file."""
+    if not source.set_aside:
+        return []
+    names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}
+    said = [f"Damaged, and set aside by a resume: {wording.listing(source.set_aside)}."]
+    if any(name.startswith("mix-") for name in names):
+        said.append(
+            "A mix of that place that is in the figures was measured again later, out of the order of the runs."
+        )
+    if "run" in names:
+        said.append(
+            "What only that note of the run told of mixes that are whole is lost: the requests that the server "
+            "counted, what sessions agreed on, what the files lay on."
+        )
+    if "ceilings" in names:
+        said.append("The generator's ceilings were measured anew, if mixes were measured after that.")
+    return [" ".join(said)]
 
 
 def _run_warnings(source: Source) -> list[str]:
