@@ -176,6 +176,25 @@ def test_how_peaks_are_compared_is_said_as_it_is_done(repetitions: int) -> None:
     )
 
 
+def test_points_whose_repetitions_disagree_are_named_at_the_head_the_farthest_first() -> None:
+    source = experiment({"a": Shape(2000, noise=0.0), "b": Shape(3000, noise=0.0)}, repetitions=2)
+    # Range over mean is 2 (1 - share) / (1 + share).
+    shares = {"a": [1.0, 0.85, 0.79, 0.5, 0.7], "b": [0.82, 0.75, 0.6, 1.0, 1.0]}
+
+    def second_lower(record: MixRecord) -> MixRecord:
+        return scaled(record, shares[record.configuration][record.mix - 1] if record.repetition == 2 else 1.0)
+
+    [said] = [warning for warning in report_of(source, second_lower).warnings if "disagree" in warning]
+    said = said.replace("\N{NO-BREAK SPACE}", " ")
+    assert said.startswith(
+        "Repetitions disagree in 5 of 10 points: their range is more than 20 % of the mean, "
+    )
+    first = "a with 24 clients (67 %), b with 16 clients (50 %), a with 32 clients (35 %), b with 8 clients (29 %)"
+    assert f"{first} and 1 more. Small" in said
+    for alike in (source, experiment({"a": Shape(2000, noise=0.5)}, repetitions=1)):
+        assert not any("disagree" in warning for warning in report_of(alike).warnings)
+
+
 def said_everywhere(report: Report) -> str:
     notes = [note for table in report.tables for note in table.notes]
     return " ".join(

@@ -17,6 +17,8 @@ from serverdyno.report.terms import WEB
 COUNT_TOLERANCE = 0.001
 """Of the requests of a run: a server's log may be read a moment before its last lines are written."""
 
+RANGE_SHARE = 0.20
+"""Of the mean of a point: from a wider range of its repetitions on, one more of them could well move the figure."""
 MOST_NAMED = 4
 """Points in one sentence; the tables have the marks of all."""
 
@@ -51,6 +53,7 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
         *_noise(results),
         *_low_ceiling(results),
         *_clients_left(results),
+        *_unlike_repetitions(results),
         *_parts_of_a_pass(results),
     )
 
@@ -161,6 +164,34 @@ def _clients_left(results: Results) -> list[str]:
     return [
         f"Clients left in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, all repetitions together: "
         f"{named}. These points are marked L: the load was lower than they say.{uncounted}"
+    ]
+
+
+def _unlike_repetitions(results: Results) -> list[str]:
+    """Points whose repetitions lie far apart, the farthest first."""
+    repeated = [
+        (result.name, mix)
+        for result in results.configurations
+        for mix in result.finished
+        if mix.throughput.n > 1 and mix.throughput.mean > 0
+    ]
+    found = [
+        ((mix.throughput.maximum - mix.throughput.minimum) / mix.throughput.mean, name, mix.clients)
+        for name, mix in repeated
+    ]
+    apart = sorted((point for point in found if point[0] > RANGE_SHARE), key=lambda point: -point[0])
+    if not apart:
+        return []
+    named = _named(
+        [
+            f"{name} with {wording.plural(clients, 'client')} ({wording.share(share)})"
+            for share, name, clients in apart
+        ]
+    )
+    return [
+        f"Repetitions disagree in {len(apart):,} of {wording.plural(len(repeated), 'point')}: their range is more than "
+        f"{wording.share(RANGE_SHARE)} of the mean, the largest first: {named}. Small differences can't be told there, "
+        "and more repetitions may move the means."
     ]
 
 
