@@ -453,52 +453,6 @@ def test_what_is_wrong_with_a_runs_note_is_said_and_the_other_notes_are_read(
     assert f"{path} is damaged: {problem}" in str(damaged)
 
 
-def damage(path: Path) -> bytes:
-    """Cuts the end off a file, and returns what is left of it."""
-    path.write_bytes(path.read_bytes()[:-9])
-    return path.read_bytes()
-
-
-def test_what_is_damaged_is_set_aside_by_name_and_its_place_is_free_again(experiment: Experiment) -> None:
-    run = experiment.head.order[0]
-    experiment.write_mix(make_record(run, 1))
-    experiment.write_mix(make_record(run, 2))
-    experiment.write_run_note(run, {"state": "done"})
-    experiment.write_ceilings([])
-    folder = experiment.folder / "runs" / run.folder
-    shutil.copy(folder / "mix-01.parquet", folder / "mix-03.parquet")  # of another mix
-    whole = (folder / "mix-01.parquet").read_bytes()
-    left = {path: damage(path) for path in (folder / "mix-02.parquet", folder / "run.json")}
-    (experiment.folder / "ceilings.json").write_bytes(b"")
-
-    said = experiment.set_aside_damaged()
-    named = (*left, folder / "mix-03.parquet", experiment.folder / "ceilings.json")
-    assert all(any(f"{path} is " in sentence for sentence in said) for path in named) and len(said) == 4
-    assert [path.with_name(f"{path.name}.damaged").read_bytes() for path in left] == list(left.values())
-    assert (experiment.finished(), experiment.run_notes(), experiment.ceilings()) == ({(1, 1)}, {}, [])
-    assert (folder / "mix-01.parquet").read_bytes() == whole
-    assert experiment.set_aside_damaged() == []
-    experiment.write_mix(make_record(run, 2))
-    assert experiment.finished() == {(1, 1), (1, 2)}
-
-    again = damage(folder / "mix-02.parquet")
-    assert len(experiment.set_aside_damaged()) == 1
-    assert (folder / "mix-02.parquet.damaged").read_bytes() == left[folder / "mix-02.parquet"]
-    assert (folder / "mix-02.parquet.damaged-2").read_bytes() == again
-    assert len(experiment.set_aside) == 5
-    assert experiment.set_aside[-1] == f"runs/{run.folder}/run.json.damaged"
-
-
-def test_only_a_writer_sets_aside(experiment: Experiment) -> None:
-    experiment.write_mix(make_record(experiment.head.order[0], 1))
-    path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
-    left = damage(path)
-    experiment.close()
-    with Experiment.open(experiment.folder) as reader, pytest.raises(ValueError, match="reading only"):
-        reader.set_aside_damaged()
-    assert path.read_bytes() == left
-
-
 def test_no_flipped_bit_of_a_mix_comes_out_as_another_figure(experiment: Experiment) -> None:
     run = experiment.head.order[0]
     record = make_record(run, 1)

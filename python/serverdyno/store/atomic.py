@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import count
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from serverdyno.errors import DynoError
 
 _PREFIX, _SUFFIX = ".unfinished-", ".tmp"
 _ASIDE = ".damaged"
+_SET_ASIDE = re.compile(rf".+{re.escape(_ASIDE)}(-[1-9][0-9]*)?")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -59,8 +61,12 @@ def set_aside(path: Path) -> Path:
 
 
 def set_aside_below(folder: Path) -> list[Path]:
-    """What was set aside anywhere below `folder`, in the order of its names."""
-    return sorted(folder.rglob(f"*{_ASIDE}*"))
+    """The files that were set aside anywhere below `folder`, in the order of their names.
+
+    A configuration may be named so, too; what belongs to it is a folder, or ends otherwise.
+    """
+    found = folder.rglob(f"*{_ASIDE}*")
+    return sorted(path for path in found if _SET_ASIDE.fullmatch(path.name) and path.is_file())
 
 
 def _make_folder(folder: Path) -> None:

@@ -199,17 +199,25 @@ class Experiment:
     def set_aside_damaged(self) -> list[str]:
         """Renames each damaged mix, run's note and file of ceilings, so that its place is free; a sentence for each.
 
-        Nothing is deleted. Raises DynoError for a file that can't be read: it may be whole. What is damaged of the head
-        or the disclosure stays: a machine or server that is not known can't be shown to be the same.
+        Nothing is deleted. Raises DynoError for a file that can't be read, since it may be whole, before any is
+        renamed; and where one can't be renamed, with those that were before. What is damaged of the head or the
+        disclosure stays: a machine or server that is not known can't be shown to be the same.
         """
         if self._lock is None:
             raise ValueError(f"{self.folder} is open for reading only")
         problems = [*self.readable_mixes()[1], *self.readable_run_notes()[1], *_problem_of(self.ceilings)]
-        said = []
+        unreadable = [problem for problem in problems if not isinstance(problem, DamagedError)]
+        if unreadable:
+            raise unreadable[0]
+        said: list[str] = []
         for problem in problems:
-            if not isinstance(problem, DamagedError):
-                raise problem
-            said.append(f"{problem}; set aside as {set_aside(problem.path).name}")
+            assert isinstance(problem, DamagedError)  # all others were raised
+            try:
+                aside = set_aside(problem.path)
+            except DynoError as error:
+                before = "; ".join(said) or "nothing was set aside before"
+                raise DynoError(f"{error} ({before})", hint=error.hint) from error
+            said.append(f"{problem}; set aside as {aside.name}")
         return said
 
     @property
