@@ -37,6 +37,7 @@ from serverdyno.servers import write_back
 from serverdyno.servers.proof import listeners
 from serverdyno.servers.registry import create
 from serverdyno.servers.samba import PROTOCOLS, Samba
+from serverdyno.servers.samba_defaults import departures
 from serverdyno.servers.samba_settings import DIALECTS, SambaSettings
 from serverdyno.servers.smb_negotiate import negotiate
 
@@ -314,6 +315,22 @@ def test_what_a_flush_is_worth_is_disclosed_and_the_password_is_not() -> None:
     assert all(parameter in differs for parameter in (*always, "strict sync = No (Yes)"))
     assert "oplocks" not in differs and "/tmp" not in differs
     assert not any("strict sync = " in note and note.startswith("Differs") for note in notes[True])
+
+
+def test_what_moves_figures_comes_first_among_the_differences_and_the_log_level_is_one_of_them(
+    tmp_path: Path,
+) -> None:
+    skip_unless_installed("testparm")
+    lines = ["[global]", "netbios name = X", "workgroup = Y", "smbd profiling level = count", "log level = 3"]
+    lines += ["server multi channel support = no", "case sensitive = yes", "oplocks = no", "read only = no"]
+    (tmp_path / "smb.conf").write_text("\n".join([*lines, "[volume1]", f"path = {tmp_path}", ""]))
+    said = departures(tmp_path / "smb.conf", 3)
+    _, differences = said.removesuffix(".").split(": ", 1)
+    names = [each.split(" = ")[0] for each in differences.split(", ")]
+    first = ["case sensitive", "oplocks", "server multi channel support", "smbd profiling level", "log level"]
+    assert names[:5] == first and {"netbios name", "workgroup", "read only"} <= set(names[5:])
+    assert "log level = 3 (0)" in said
+    assert "log level" not in departures(tmp_path / "smb.conf", 0)
 
 
 def test_the_servers_own_counters_tell_what_it_was_asked(document: Path) -> None:

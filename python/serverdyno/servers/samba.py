@@ -283,7 +283,7 @@ class Samba(LocalServer[SambaSettings]):
         built = ", ".join(f"{name}: {'yes' if name in options else 'no'}" for name in BUILD_OPTIONS)
         notes = [
             self._flush(),
-            departures(self.directory / CONFIGURATION),
+            departures(self.directory / CONFIGURATION, settings.log_level),
             self.volumes.description(),
             f"Files are made as the user {self.user}. One process for each connection.",
             f"Build (smbd -b): {built}.",

@@ -14,10 +14,35 @@ from serverdyno.servers.local import find_program
 
 PARAMETER = re.compile(r"^\s+(\S.*?) = ?(.*)$", re.MULTILINE)
 PROGRAM_TIMEOUT_S = 30.0
+LOG_LEVEL = 0
+MOVE_FIGURES = (
+    "strict sync",
+    "sync always",
+    "case sensitive",
+    "oplocks",
+    "level2 oplocks",
+    "kernel oplocks",
+    "smb2 leases",
+    "server multi channel support",
+    "smbd profiling level",
+    "log level",
+    "server min protocol",
+    "server max protocol",
+    "server signing",
+    "server smb encrypt",
+    "socket options",
+    "aio read size",
+    "aio write size",
+    "allocation roundup size",
+)
+"""What a request costs, or what becomes of it, depends on these: they come first, in this order."""
 
 
-def departures(configuration: Path) -> str:
-    """A sentence: each parameter that is not as Samba has it by itself, with its own default behind it."""
+def departures(configuration: Path, log_level: int) -> str:
+    """A sentence: each parameter that is not as Samba has it by itself, with its own default behind it.
+
+    `log_level`: as `configuration` has it; testparm takes that parameter for its own, and never tells it.
+    """
     program = find_program("testparm")
     if program is None:
         return "Differences from Samba's own defaults: not known, since testparm is not installed."
@@ -30,7 +55,11 @@ def departures(configuration: Path) -> str:
     }
     if not found:
         return "Differences from Samba's own defaults: not known, since testparm could not read the configuration."
-    return f"Differs from Samba's own defaults, which stand in brackets: {', '.join(found.values())}."
+    if log_level != LOG_LEVEL:
+        found["log level"] = f"log level = {log_level} ({LOG_LEVEL})"
+    first = [found.pop(name) for name in MOVE_FIGURES if name in found]
+    said = ", ".join([*first, *found.values()])
+    return f"Differs from Samba's own defaults, which stand in brackets: {said}."
 
 
 @functools.cache
