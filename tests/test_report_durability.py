@@ -1,0 +1,336 @@
+"""What a report of file servers says of their flushes: promises, counts, the medium, and what of it is not known."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from serverdyno.report import document, durability
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Report
+from serverdyno.report.source import Source
+from serverdyno.store.records import MixRecord, SyncRow
+from synthetic_files import FileShape, experiment
+from test_report_files import STRICT, column, report_of, table
+
+EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
+FEWER = "fewer syncs than flushes in at least one mix"
+NONE, STRAY = "flushes answered without any sync", "flushes answered without a sync but for strays"
+NOWHERE = "what the files lie on is not known"
+MEMORY = "synced to memory: nothing is on a disk"
+SYNCHRONOUS = "not known: the file system writes synchronously (mount option sync)"
+DIRECTORIES = "not known: the file system writes directories synchronously (mount option dirsync)"
+CACHE = "syncs go no further than the device's cache: mounted "
+IGNORED = "syncs are ignored: mounted volatile"
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return report_of(experiment(STRICT))
+
+
+def test_flushes_and_syncs_are_disclosed_run_by_run(report: Report) -> None:
+    shown = table(report, "durability")
+    assert column(shown, "What became of a flush") == [
+        EACH,
+        "flushes answered without any sync",
+        "flushes answered without any sync",
+        EACH,
+        EACH,
+        "flushes answered without any sync",
+    ]
+    run = [row for row in report.source.records if row.run == 1]
+    flushes = sum(row.count for record in run for row in record.by_operation if row.operation == "flush")
+    assert column(shown, "Flushes")[0] == f"{flushes:,}"
+    assert column(shown, "The disk's own fsync p50")[0] == "4.20"
+
+
+def test_what_differs_in_durability_stands_above_all_figures(report: Report) -> None:
+    [warning] = [warning for warning in report.warnings if "flush" in warning]
+    assert warning.startswith(
+        "The configurations differ in what became of a flush, so their throughput buys different"
+    )
+    assert f"samba-strict: {EACH}; samba-lax: flushes answered without any sync." in warning
+
+
+def test_programs_and_who_reads_no_further_than_the_summary_see_it_too(report: Report) -> None:
+    highest = next(said for said in report.summary.text if "Highest peak" in said)
+    assert f"clients, {NONE}. Lowest peak: samba-strict, " in highest and f"clients, {EACH}." in highest
+    made = document.document(report)
+    assert [each.flush_outcome for each in made.configurations] == [EACH, NONE]
+    strict, lax = made.configurations
+    assert strict.flushes == strict.syncs != 0 and lax.flushes and lax.syncs == 0
+    assert {each.differs_in_durability for each in made.comparisons} == {True}
+    assert in_improvements(report, "differs_in_durability") == {"yes"}
+
+
+def in_improvements(report: Report, column: str) -> set[object]:
+    [kept] = [raw for raw in report.raw if raw.name == "improvements"]
+    return {row[kept.columns.index(column)] for row in kept.rows}
+
+
+@pytest.mark.parametrize(("syncs", "differs", "cell"), [(1.0, False, "no"), (None, None, None)])
+def test_what_is_alike_or_not_known_is_not_called_different(
+    syncs: float | None, differs: bool | None, cell: str | None
+) -> None:
+    shapes = {"a": FileShape(100), "b": FileShape(200, syncs_a_flush=syncs)}
+    report = report_of(experiment(shapes))
+    assert {each.differs_in_durability for each in document.document(report).comparisons} == {differs}
+    assert in_improvements(report, "differs_in_durability") == {cell}
+    assert in_improvements(report, "part_of_a_pass") == {"yes", "no"}  # of the average, and not of the peak
+    highest = next(said for said in report.summary.text if "Highest peak" in said)
+    assert (EACH in highest) is (syncs is None)
+
+
+def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(report: Report) -> None:
+    [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
+    assert "They differ in what became of a flush, so like is not compared with like." in claim
+    [durable] = [found.claim for found in report.findings if found.topic == "Durability"]
+    assert "samba-lax: flushes answered without any sync (" in durable
+    assert durable.endswith(" flushes, 0 syncs).")
+    alike = report_of(experiment({"a": FileShape(100), "b": FileShape(200)}))
+    assert "flush" not in " ".join(found.claim for found in alike.findings if found.topic == "Comparison")
+    unknown = report_of(experiment({"a": FileShape(100), "b": FileShape(200, syncs_a_flush=None)}))
+    [claim] = [found.claim for found in unknown.findings if found.topic == "Comparison"]
+    assert "Whether they did the same with a flush is not known." in claim
+
+
+@pytest.mark.parametrize(
+    ("syncs", "verdict", "warning"),
+    [
+        (1.0, EACH, ""),
+        (0.985, EACH, ""),
+        (0.4, FEWER, ""),
+        (0.0, "flushes answered without any sync", "What a client believed to be on the disk was not."),
+        (None, "not known", "What became of a flush is not known for samba"),
+    ],
+)
+def test_the_verdict_on_flushes_is_that_of_the_counts(
+    syncs: float | None, verdict: str, warning: str
+) -> None:
+    report = report_of(experiment({"samba": FileShape(100, syncs_a_flush=syncs)}, repetitions=1))
+    assert column(table(report, "durability"), "What became of a flush") == [verdict]
+    found = [said for said in report.warnings if "flush" in said or "disk" in said]
+    assert [warning in said for said in found] == ([True] if warning else [])
+    if syncs is None:
+        assert column(table(report, "durability"), "Syncs of the server") == ["–"]  # noqa: RUF001
+        assert any("counting needs root" in note for note in table(report, "durability").notes)
+
+
+def test_runs_of_one_configuration_that_differ_are_not_called_alike() -> None:
+    source = experiment({"samba": FileShape(100)}, repetitions=2)
+    report = report_of(source, lambda row: replace(row, syncs=[]) if row.run == 1 else row)
+    assert set(column(table(report, "durability"), "What became of a flush")) == {
+        NONE,
+        EACH,
+    }
+    differing = report_of(
+        experiment({"a": FileShape(100), "b": FileShape(100, syncs_a_flush=0.5)}, repetitions=1)
+    )
+    assert any("may buy different things" in warning for warning in differing.warnings)
+
+
+@pytest.mark.parametrize(
+    ("layers", "syncs", "verdict", "warning"),
+    [
+        ((("tmpfs", "rw"),), 1.0, MEMORY, "nothing is on a disk"),
+        ((("tmpfs", "rw"),), 0.0, MEMORY, "nothing is on a disk"),
+        ((("tmpfs", "rw"),), None, MEMORY, "nothing is on a disk"),
+        ((("ext4", "rw"), ("tmpfs", "rw")), 1.0, MEMORY, "in memory (on ext4, on tmpfs)"),
+        ((("overlay", "rw"), ("ramfs", "rw")), 1.0, MEMORY, "in memory (on overlay, on ramfs)"),
+        ((("ext4", "rw,sync"),), 0.0, SYNCHRONOUS, "can't be told from the syncs of samba"),
+        ((("ext4", "rw,sync"),), 0.5, SYNCHRONOUS, "can't be told from the syncs of samba"),
+        ((("ext4", "rw,sync"),), None, SYNCHRONOUS, "can't be told from the syncs of samba"),
+        ((("ext4", "rw,dirsync"),), 0.0, DIRECTORIES, "can't be told from the syncs of samba"),
+        ((("overlay", "rw"), ("ext4", "rw,sync")), 0.0, SYNCHRONOUS, "can't be told from the syncs of samba"),
+        ((("ext4", "rw,sync"),), 1.0, EACH, ""),
+        ((("ext4", "rw,nobarrier"),), 1.0, f"{EACH}, and {CACHE}nobarrier", "can be lost with the power"),
+        ((("ext4", "rw"), ("ext4", "rw,barrier=0")), 1.0, f"{EACH}, and {CACHE}barrier=0", CACHE),
+        ((("overlay", "volatile"), ("ext4", "rw")), 1.0, f"{EACH}, and {IGNORED}", IGNORED),
+        ((("ext4", "rw,data=writeback"),), 1.0, EACH, ""),
+        # What an image lies on does not make the writes of the file system inside synchronous.
+        ((("ext4", "rw"), ("ext4", "rw,sync")), 0.0, NONE, "believed to be on the disk was not"),
+    ],
+)
+def test_the_verdict_on_flushes_is_that_of_the_mounts_too(
+    layers: tuple[tuple[str, str], ...], syncs: float | None, verdict: str, warning: str
+) -> None:
+    report = report_of(
+        experiment({"samba": FileShape(100, syncs_a_flush=syncs, layers=layers)}, repetitions=1)
+    )
+    assert column(table(report, "durability"), "What became of a flush") == [verdict]
+    found = [said for said in report.warnings if "flush" in said or "disk" in said]
+    assert [warning in said for said in found] == ([True] if warning else [])
+    assert NONE in verdict or not any(NONE in said for said in found)
+
+
+@pytest.mark.parametrize("layers", [(("9p", "rw"),), (("overlay", "rw"),), (("nfs4", "rw"),)])
+def test_of_a_medium_that_the_mounts_do_not_tell_nothing_is_said_to_be_lost(
+    layers: tuple[tuple[str, str], ...],
+) -> None:
+    shapes = {"samba": FileShape(100, syncs_a_flush=0.0, layers=layers)}
+    [warning] = [said for said in report_of(experiment(shapes)).warnings if "flush" in said]
+    assert warning == f"samba: {NONE}."
+
+
+@pytest.mark.parametrize("note", [{}, {"state": "failed", "reason": "it ended"}], ids=["none", "failed"])
+@pytest.mark.parametrize(
+    ("syncs", "verdict"), [(1.0, f"{EACH}, and {NOWHERE}"), (0.0, f"{NONE}, and {NOWHERE}")]
+)
+def test_a_run_whose_note_is_lost_does_not_pass_for_one_on_a_disk(
+    note: dict[str, str], syncs: float, verdict: str
+) -> None:
+    shape = FileShape(100, syncs_a_flush=syncs, layers=(("tmpfs", "rw"),))
+    source = experiment({"a": shape, "b": shape})
+    report = report_of(replace(source, run_notes={key.number: note for key in source.head.order if note}))
+    assert set(column(table(report, "durability"), "What became of a flush")) == {verdict}
+    assert f"a and b: {NOWHERE}. On memory, nothing would be on a disk." in report.warnings
+    [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
+    assert "Whether they did the same with a flush is not known." in claim
+
+
+def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_runs_unlike() -> None:
+    for layer, said in (("tmpfs", f"not known: {NOWHERE} for each run"), ("ext4", f"{EACH}, and {NOWHERE}")):
+        source = experiment({"samba": FileShape(100, layers=((layer, "rw"),))})
+        kept = {run: note for run, note in source.run_notes.items() if run != 2}
+        report = report_of(replace(source, run_notes=kept))
+        [found] = [each.claim for each in report.findings if each.topic == "Durability"]
+        assert found.startswith(f"samba: {said} (")
+
+
+def test_servers_on_unlike_mounts_are_not_called_alike() -> None:
+    on_disk = FileShape(100)
+    for options, differ in (("rw,nobarrier", True), ("rw,data=writeback", False)):
+        other = FileShape(100, layers=(("ext4", options),))
+        report = report_of(experiment({"a": on_disk, "b": other}))
+        [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
+        assert ("They differ in what became of a flush" in claim) is differ
+        assert any("buys different things" in said for said in report.warnings) is differ
+        assert column(table(report, "durability"), "Files on")[1] == f"ext4 ({options.removeprefix('rw,')})"
+    report = report_of(experiment({"a": on_disk, "b": FileShape(100, layers=(("tmpfs", "rw"),))}))
+    assert any(f"b: {MEMORY}" in said for said in report.warnings)
+
+
+def few(flushes: int, syncs: int, clients: int) -> Callable[[MixRecord], MixRecord]:
+    """Changes a record to so many of all in its run, whose other mixes have none."""
+
+    def changed(row: MixRecord) -> MixRecord:
+        count, made = (flushes, syncs) if row.mix == 1 else (0, 0)
+        operations = [
+            replace(each, count=count) if each.operation == "flush" else each for each in row.by_operation
+        ]
+        return replace(row, by_operation=operations, syncs=[SyncRow("fsync", made)], clients=clients)
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("flushes", "syncs", "clients", "verdict"),
+    [
+        (30, 28, 1, EACH),
+        (30, 27, 1, FEWER),
+        (30, 27, 2, EACH),
+        (30, 26, 2, FEWER),
+        # 2,500 a second: those of 10 ms are more than the single one.
+        (10_000, 9_971, 4, EACH),
+        (10_000, 9_970, 4, FEWER),
+        # So many clients that each of these could have been under way.
+        (30, 23, 100, EACH),
+        (30, 22, 100, FEWER),
+        (30, 0, 100, NONE),
+        (1, 0, 100, NONE),
+        (3_000, 30, 1, STRAY),
+        (3_000, 31, 1, FEWER),
+        (3_000, 1, 1, STRAY),
+        (3_000, 0, 1, NONE),
+    ],
+)
+def test_syncs_may_be_short_by_what_was_under_way_at_the_opening_and_no_more(
+    flushes: int, syncs: int, clients: int, verdict: str
+) -> None:
+    source = experiment({"samba": FileShape(100)}, repetitions=1)
+    shown = durability.promises(
+        replace(source, records=[few(flushes, syncs, clients)(row) for row in source.records]),
+        report_of(source, few(flushes, syncs, clients)).results,
+    )
+    assert [(each.flushes, each.syncs) for each in shown] == [(flushes, syncs)]
+    assert [row[-1].text for row in durability.table(shown, "").rows] == [verdict]
+    warned = durability.warnings(shown)
+    assert [NONE in said or STRAY in said for said in warned] == ([True] if verdict in (NONE, STRAY) else [])
+    if verdict == STRAY:
+        assert f"({flushes:,} flushes, {syncs} sync" in warned[0]
+
+
+def shifted(source: Source, by: dict[int, int]) -> list[durability.Promise]:
+    """As many syncs as flushes in each mix, but for those of `by`, which have so many more."""
+
+    def changed(row: MixRecord) -> MixRecord:
+        flushes = sum(each.count for each in row.by_operation if each.operation == "flush")
+        return replace(row, syncs=[SyncRow("fsync", flushes + by.get(row.mix, 0))])
+
+    changed_source = replace(source, records=[changed(row) for row in source.records])
+    return durability.promises(changed_source, build_from(changed_source).results)
+
+
+def test_syncs_to_spare_in_one_mix_are_not_those_that_another_lacks() -> None:
+    source = experiment({"samba": FileShape(100)}, repetitions=1)
+    for by, verdict in (({1: -3}, FEWER), ({1: -3, 5: 3}, FEWER), ({1: -3, 5: 300}, FEWER), ({1: -2}, EACH)):
+        [promise] = shifted(source, by)
+        assert str(promise.outcome) == verdict
+    [promise] = shifted(source, {1: -2, 3: -1, 5: 3})  # in sum none is missing
+    assert promise.syncs == promise.flushes and promise.short
+    [found] = durability.findings([promise], {"durability": ""})
+    assert "; 3 missing in 2 mixes, where up to " in found.claim
+
+
+def test_a_mix_of_few_flushes_may_lack_one_and_a_run_of_such_mixes_may_not_lack_all() -> None:
+    assert durability.border(3, clients=8, window_s=4.0) == 1
+    source = experiment({"samba": FileShape(100)}, repetitions=1)
+
+    def changed(row: MixRecord) -> MixRecord:
+        kept = [each for each in row.by_operation if each.operation != "flush"]
+        flush = next(each for each in row.by_operation if each.operation == "flush")
+        return replace(row, by_operation=[*kept, replace(flush, count=1)], syncs=[])
+
+    [said] = column(table(report_of(source, changed), "durability"), "What became of a flush")
+    assert said == NONE
+
+
+def test_syncs_that_are_short_within_the_borders_are_told_with_what_may_fall_outside() -> None:
+    source = experiment({"samba": FileShape(100)}, repetitions=1)
+    report = report_of(source, few(3_060, 3_054, 1))
+    [found] = [each for each in report.findings if each.topic == "Durability"]
+    short = "6 missing in 1 mix, where up to 8 may fall outside"
+    assert found.claim == f"samba: {EACH} (3,060 flushes, 3,054 syncs; {short})."
+    [row] = table(report, "durability").rows
+    assert (row[7].text, row[7].detail) == ("3,054", short)
+    whole = report_of(source, few(3_060, 3_060, 1))
+    assert f"{EACH} (3,060 flushes, 3,060 syncs)." in [each.claim for each in whole.findings][1]
+    assert table(whole, "durability").rows[0][7].detail == ""
+
+
+def test_stray_syncs_are_no_difference_between_servers_that_do_not_sync() -> None:
+    shapes = {"a": FileShape(100, syncs_a_flush=0.0), "b": FileShape(100, syncs_a_flush=0.005)}
+    report = report_of(experiment(shapes))
+    [warning] = [said for said in report.warnings if "flush" in said]
+    assert warning.startswith(f"a: {NONE}; b: {STRAY} (")
+    assert "differ" not in warning
+
+
+def test_the_disks_own_fsync_is_no_measure_where_it_changed_over_the_run() -> None:
+    def notes_and_cell(shape: FileShape) -> tuple[str, str]:
+        shown = table(report_of(experiment({"samba": shape}, repetitions=1)), "durability")
+        place = next(n for n, head in enumerate(shown.columns) if head.label.startswith("The disk's own"))
+        return " ".join(shown.notes), shown.rows[0][place].detail
+
+    notes, cell = notes_and_cell(FileShape(100))
+    assert "nstable" not in notes + cell and "waited for" not in notes and "fsync_delay_ms" not in notes
+    assert cell == "4.40 after"
+    notes, cell = notes_and_cell(FileShape(100, disk_after_ms=0.19))
+    assert "Unstable: " in notes and cell == "0.190 after, unstable"
+    notes, _ = notes_and_cell(FileShape(100, syncs_a_flush=None))
+    assert "may not have waited for it" in notes
+    notes, _ = notes_and_cell(FileShape(100, settings=(("fsync_delay_ms", 20.0),)))
+    assert "samba: fsync_delay_ms adds 20 ms" in notes
+    notes, _ = notes_and_cell(FileShape(100, syncs_a_flush=0.0, settings=(("fsync_delay_ms", 20.0),)))
+    assert "fsync_delay_ms" not in notes
