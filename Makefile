@@ -89,7 +89,7 @@ fuzz: ## Fuzz each parser of what servers send for a minute (needs cargo-fuzz: c
 			-max_total_time=60 -max_len=4096 || exit 1; \
 	done
 
-docs: setup servers ## Measure the demo plan anew (4 minutes) and write the example report that the README links.
+docs: setup servers ## Measure the demo's plans anew (7 minutes) and write the example reports that the README links.
 	$(BIN)/python tools/example_report.py
 	for report in $$($(BIN)/python -c "from serverdyno import published; print(*published.names())"); do
 		$(BIN)/dyno published show "$$report" --html "docs/gallery/$$report.html"
