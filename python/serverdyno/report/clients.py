@@ -6,7 +6,7 @@ Of file servers; the figures follow from the rows of clients and of calls of the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from serverdyno import units
@@ -15,6 +15,7 @@ from serverdyno.analysis.fairness import jain
 from serverdyno.report import wording
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.results import ConfigurationResult, MixResult, Results
+from serverdyno.report.tables import spread_cell
 from serverdyno.store.records import MixRecord
 
 NAME, CLIENTS = Column("Configuration", numeric=False), Column("Clients")
@@ -136,11 +137,11 @@ def per_client_table(results: Results, basis: str) -> Table:
         (
             Cell(row.configuration),
             Cell(f"{row.clients:,}"),
-            _cell(row.mean, wording.significant),
+            spread_cell(row.mean),
             Cell(wording.significant(row.smallest)),
             Cell(wording.significant(row.largest)),
-            _cell(row.deviation, wording.significant),
-            _cell(row.fairness, lambda index: f"{index:.3f}"),
+            spread_cell(row.deviation),
+            spread_cell(row.fairness, lambda index: f"{index:.3f}"),
             Cell(f"{row.left:,}"),
         )
         for row in per_client(results)
@@ -152,13 +153,6 @@ def per_client_table(results: Results, basis: str) -> Table:
         "Fairness: 1 where all moved the same, 1 / clients where one moved all (Jain, Chiu and Hawe, 1984).",
     )
     return Table("clients", 0, "Single clients", basis, columns, rows, notes, key_columns=2)
-
-
-def _cell(spread: curve.Spread | None, written: Callable[[float], str]) -> Cell:
-    if spread is None:
-        return Cell(wording.NOTHING)
-    ends = f"{written(spread.minimum)}–{written(spread.maximum)}"  # noqa: RUF001
-    return Cell(written(spread.mean), ends if spread.n > 1 else "")
 
 
 def saved_table(results: Results, basis: str) -> Table:

@@ -328,7 +328,7 @@ def mbit_moved_per_s(record: MixRecord) -> float:
     return units.mbit_per_s(moved, record.window_s)
 
 
-def mbit_below_cache_per_s(record: MixRecord) -> float:
+def _mbit_below_cache_per_s(record: MixRecord) -> float:
     """All bytes between the clients and a file server in both directions, for operations of the window."""
     return units.mbit_per_s(record.bytes_in + record.bytes_out, record.window_s)
 
@@ -358,6 +358,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
     single = [histograms.times([record.response_time_hdr]) for record in records]
     throughput, second = _figures(given.protocol)
     left = sum(client.left_at_s is not None for record in records for client in record.by_client)
+    passes = _passes_a_client(records)
     return MixResult(
         mix=first.mix,
         clients=first.clients,
@@ -368,10 +369,10 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         second=_spread([second(record) for record in records]),
         operations_s=_spread([operations_per_s(record) for record in records]),
         network_share=_network_share(records) if given.protocol == "smb" else None,
-        below_cache_mbit_s=_spread([mbit_below_cache_per_s(record) for record in records])
+        below_cache_mbit_s=_spread([_mbit_below_cache_per_s(record) for record in records])
         if given.protocol == "smb"
         else None,
-        passes_a_client=_passes_a_client(records),
+        passes_a_client=passes,
         clients_took_part=min(record.clients_participating for record in records),
         clients_left=left,
         errors=dict(errors),
@@ -383,7 +384,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         connections=_connections(records),
         cost=_cost(records),
         server_cpus=given.server_cpus,
-        marks=_marks(records, given),
+        marks=_marks(records, given, passes),
     )
 
 
@@ -415,7 +416,7 @@ def _connections(records: list[MixRecord]) -> Connections:
     )
 
 
-def _marks(records: list[MixRecord], given: _Given) -> frozenset[trust.Mark]:
+def _marks(records: list[MixRecord], given: _Given, passes_a_client: float | None) -> frozenset[trust.Mark]:
     found: set[trust.Mark] = set()
     for record in records:
         found |= trust.rate_marks(attempts_per_s(record), given.max_rate_per_s)
@@ -430,7 +431,7 @@ def _marks(records: list[MixRecord], given: _Given) -> frozenset[trust.Mark]:
             found.add(trust.Mark.CLIENTS_LEFT)
     if len(records) < given.repetitions:
         found.add(trust.Mark.MISSING)
-    if (passes := _passes_a_client(records)) is not None and passes < 1:
+    if passes_a_client is not None and passes_a_client < 1:
         found.add(trust.Mark.PART_OF_A_PASS)
     return frozenset(found)
 

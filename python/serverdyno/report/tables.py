@@ -68,8 +68,8 @@ def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
             letters(peak.marks),
         ),
         Cell(f"{peak.clients:,}"),
-        Cell(terms.second_written(peak.second.mean), _range(peak.second, terms.second_written)),
-        Cell(terms.written(summary.overall_average.mean), _range(summary.overall_average, terms.written)),
+        spread_cell(peak.second, terms.second_written),
+        spread_cell(summary.overall_average, terms.written),
         Cell(wording.share(summary.share_of_peak_kept)),
         Cell(f"{peak.repetitions}"),
     )
@@ -89,7 +89,7 @@ def throughput(
             return [Cell(wording.NOTHING)] * (1 + of_files)
         text, detail = terms.written(mix.throughput.mean), _range(mix.throughput, terms.written)
         found = [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
-        return [*found, _spread_cell(mix.below_cache_mbit_s)] if of_files else found
+        return [*found, spread_cell(mix.below_cache_mbit_s)] if of_files else found
 
     empty = Table("throughput", 0, f"Throughput in {terms.unit}", basis, (), ())
     units = (terms.unit, BELOW_CACHE_UNIT) if of_files else (terms.unit,)
@@ -142,7 +142,7 @@ def _by_clients(
     )
 
 
-def _range(spread: Spread, written: Callable[[float], str] = wording.rate) -> str:
+def _range(spread: Spread, written: Callable[[float], str]) -> str:
     if spread.n < 2:
         return ""
     return f"{written(spread.minimum)}–{written(spread.maximum)}"  # noqa: RUF001
@@ -370,10 +370,10 @@ def _cost_cells(mix: MixResult) -> list[Cell]:
     limits = letters(mix.marks & {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN})
     saturated = letters(mix.marks & {Mark.GENERATOR_SATURATED})
     return [
-        _spread_cell(cost.server_cpu_us),
+        spread_cell(cost.server_cpu_us),
         Cell(wording.cpus(cost.server_cpus_busy)),
         Cell(wording.rate(resident)),
-        _spread_cell(cost.generator_cpu_us),
+        spread_cell(cost.generator_cpu_us),
         Cell(wording.share(cost.generator_cpu_share), marks=saturated),
         Cell(wording.share(cost.share_of_ceiling), marks=limits),
         Cell(wording.significant(lag)),
@@ -382,10 +382,11 @@ def _cost_cells(mix: MixResult) -> list[Cell]:
     ]
 
 
-def _spread_cell(spread: Spread | None) -> Cell:
+def spread_cell(spread: Spread | None, written: Callable[[float], str] = wording.significant) -> Cell:
+    """The mean, and behind it the smallest and the largest of several."""
     if spread is None:
         return Cell(wording.NOTHING)
-    return Cell(wording.significant(spread.mean), _range(spread, wording.significant))
+    return Cell(written(spread.mean), _range(spread, written))
 
 
 def errors(results: Results, basis: str) -> Table:
