@@ -78,7 +78,7 @@ fn judge(head: Head, expect: Expect, cost: &Exchange, digest: &BodyDigest) -> Re
     let status = |fault| {
         Err(Failure {
             fault,
-            detail: Detail::Status(head.status),
+            detail: head.detail(),
         })
     };
     match (expect, head.status) {

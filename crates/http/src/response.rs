@@ -2,7 +2,7 @@
 //!
 //! Every length is bounded. A head is kept only while it is incomplete; body bytes pass through and are not stored.
 
-use dyno_measure::{Failure, Fault};
+use dyno_measure::{Detail, Failure, Fault, StatusTable};
 use httparse::Status;
 use std::mem::MaybeUninit;
 
@@ -51,6 +51,23 @@ pub struct Head {
     keep_alive: bool,
     framing: Framing,
     bytes: usize,
+}
+
+/// Status codes as failures carry them.
+static STATUS_CODES: StatusTable = StatusTable {
+    name: "HTTP",
+    write: |code, formatter| write!(formatter, "status {code}"),
+};
+
+impl Head {
+    /// Returns the status code as a failure carries it.
+    #[must_use]
+    pub fn detail(&self) -> Detail {
+        Detail::Status(dyno_measure::Status {
+            code: u32::from(self.status),
+            table: &STATUS_CODES,
+        })
+    }
 }
 
 /// Whether the response is whole.

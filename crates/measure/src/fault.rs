@@ -1,6 +1,6 @@
 //! Why an operation failed, and whose fault it was. Counted, never compared as text.
 
-use crate::{ntstatus_name, Refusal};
+use crate::Status;
 use std::fmt;
 
 /// Who has to look into it.
@@ -96,11 +96,14 @@ pub enum Detail {
     /// The system call's error number.
     Errno(i32),
     /// The status that came.
-    Status(u16),
-    /// The NTSTATUS that came (MS-ERREF, section 2.3).
-    NtStatus(u32),
-    /// Why there is no session, and the NTSTATUS that said so; 0 where none did.
-    Refused(Refusal, u32),
+    Status(Status),
+    /// The session was refused: at which step or over what, and the status that said so, where one did.
+    Refused {
+        /// Of a table whose words stand in the place of the fault's.
+        step: Status,
+        /// As the server sent it.
+        status: Option<Status>,
+    },
     /// The lengths of a body, in bytes.
     Length {
         /// What it should have been.
@@ -138,12 +141,12 @@ impl fmt::Display for Failure {
                 "{words}: {}",
                 std::io::Error::from_raw_os_error(number)
             ),
-            Detail::Status(status) => write!(formatter, "{words}: status {status}"),
-            Detail::NtStatus(status) => write!(formatter, "{words}: {}", NtStatus(status)),
-            Detail::Refused(refusal, 0) => write!(formatter, "{}", refusal.words()),
-            Detail::Refused(refusal, status) => {
-                write!(formatter, "{}: {}", refusal.words(), NtStatus(status))
-            }
+            Detail::Status(status) => write!(formatter, "{words}: {status}"),
+            Detail::Refused { step, status: None } => write!(formatter, "{step}"),
+            Detail::Refused {
+                step,
+                status: Some(status),
+            } => write!(formatter, "{step}: {status}"),
             Detail::Length { expected, got } => {
                 write!(formatter, "{words}: {got} bytes came, {expected} were expected")
             }
@@ -151,21 +154,20 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A status by its name, where it has one here, and its number.
-struct NtStatus(u32);
-
-impl fmt::Display for NtStatus {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match ntstatus_name(self.0) {
-            Some(name) => write!(formatter, "{name} ({:#010x})", self.0),
-            None => write!(formatter, "NTSTATUS {:#010x}", self.0),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::StatusTable;
+
+    static STATUSES: StatusTable = StatusTable {
+        name: "statuses",
+        write: |code, formatter| write!(formatter, "status {code}"),
+    };
+    static STEPS: StatusTable = StatusTable {
+        name: "steps",
+        write: |_, formatter| write!(formatter, "the log-on was refused"),
+    };
 
     fn check(detail: Detail, text: &str) {
         let failure = Failure {
@@ -176,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_told_by_its_name_and_number() {
+    fn a_status_is_told_behind_the_fault_and_a_refused_step_in_its_place() {
+        let of = |code, table| Status { code, table };
         check(
-            Detail::Refused(Refusal::LogOn, 0xC000_006D),
-            "the log-on was refused: STATUS_LOGON_FAILURE (0xc000006d)",
+            Detail::Status(of(503, &STATUSES)),
+            "the server refused the protocol, the log-on or the share: status 503",
         );
+        let step = of(0, &STEPS);
+        check(Detail::Refused { step, status: None }, "the log-on was refused");
+        let status = Some(of(503, &STATUSES));
         check(
-            Detail::Refused(Refusal::SigningWanted, 0),
-            "the server requires signatures, which were turned off",
-        );
-        check(
-            Detail::NtStatus(0xC000_0BAD),
-            "the server refused the protocol, the log-on or the share: NTSTATUS 0xc0000bad",
+            Detail::Refused { step, status },
+            "the log-on was refused: status 503",
         );
     }
 

@@ -5,15 +5,13 @@
 mod clock;
 mod fault;
 mod histogram;
-mod ntstatus;
-mod refusal;
+mod status;
 mod window;
 
 pub use clock::{monotonic_ns, thread_cpu, unix_s, ThreadCpu};
 pub use fault::{Detail, Failure, Fault, Side};
 pub use histogram::Histogram;
-pub use ntstatus::ntstatus_name;
-pub use refusal::Refusal;
+pub use status::{Status, StatusTable};
 pub use window::{Phase, Window};
 
 /// Nanoseconds in a second.

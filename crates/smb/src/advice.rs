@@ -3,30 +3,17 @@
 //! The settings are called as in plans and in the Python module: `user`, `shares`, `signing`, `encryption`,
 //! `min_dialect` and `max_dialect`. Not for failures of single calls under load: those are counted.
 
-use dyno_measure::{Detail, Failure, Fault, Refusal};
-
-const ACCESS_DENIED: u32 = 0xC000_0022;
-const BAD_NETWORK_NAME: u32 = 0xC000_00CC;
-const LOGON_FAILURE: u32 = 0xC000_006D;
-const WRONG_PASSWORD: u32 = 0xC000_006A;
-const NO_SUCH_USER: u32 = 0xC000_0064;
-const ACCOUNT_RESTRICTION: u32 = 0xC000_006E;
-const LOGON_HOURS: u32 = 0xC000_006F;
-const PASSWORD_EXPIRED: u32 = 0xC000_0071;
-const ACCOUNT_DISABLED: u32 = 0xC000_0072;
-const ACCOUNT_EXPIRED: u32 = 0xC000_0193;
-const LOGON_TYPE: u32 = 0xC000_015B;
-const MUST_CHANGE: u32 = 0xC000_0224;
-const LOCKED_OUT: u32 = 0xC000_0234;
-const NO_LOGON_SERVERS: u32 = 0xC000_005E;
-const REQUEST_NOT_ACCEPTED: u32 = 0xC000_00D0;
-const INSUFFICIENT: u32 = 0xC000_0205;
+use crate::ntstatus::*;
+use crate::Refusal;
+use dyno_measure::{Detail, Failure, Fault};
 
 /// What to try about a session that was not made; None where there is nothing to be said beyond the failure's words.
 #[must_use]
 pub fn advice(failure: &Failure) -> Option<&'static str> {
     match (failure.fault, failure.detail) {
-        (_, Detail::Refused(refusal, status)) => Some(of_refusal(refusal, status)),
+        (_, Detail::Refused { step, status }) => {
+            Refusal::of(step).map(|refusal| of_refusal(refusal, status.map_or(0, |status| status.code)))
+        }
         (Fault::ConnectionRefused, _) => {
             Some("Start the server, or check the port: nothing listens there. The usual one is 445.")
         }
@@ -82,18 +69,18 @@ fn of_log_on(status: u32) -> &'static str {
         LOGON_FAILURE | WRONG_PASSWORD | NO_SUCH_USER => {
             "The user's name or password is wrong: check both; a domain's user is written DOMAIN\\user."
         }
-        LOCKED_OUT => "The account is locked after too many wrong passwords: have it unlocked on the server.",
+        ACCOUNT_LOCKED_OUT => "The account is locked after too many wrong passwords: have it unlocked on the server.",
         ACCOUNT_DISABLED => "The account is disabled: have it enabled on the server, or name another user.",
         ACCOUNT_EXPIRED => "The account has expired: have it prolonged on the server, or name another user.",
-        PASSWORD_EXPIRED | MUST_CHANGE => {
+        PASSWORD_EXPIRED | PASSWORD_MUST_CHANGE => {
             "The password has expired: set a new one on the server, which can't be done from here."
         }
-        ACCOUNT_RESTRICTION | LOGON_HOURS | LOGON_TYPE => {
+        ACCOUNT_RESTRICTION | INVALID_LOGON_HOURS | LOGON_TYPE_NOT_GRANTED => {
             "The server's rules keep this user out (no log-on over the network, an empty password, the hour): change \
              them, or name another user."
         }
         NO_LOGON_SERVERS => "The server can't reach its domain controller, which is the server's side to mend.",
-        REQUEST_NOT_ACCEPTED | INSUFFICIENT => {
+        REQUEST_NOT_ACCEPTED | INSUFF_SERVER_RESOURCES => {
             "The server takes no more sessions: its limit, or that of its licence, is reached."
         }
         ACCESS_DENIED => {
@@ -111,7 +98,7 @@ fn of_share(status: u32) -> &'static str {
             "The share denies this user, or requires encryption: give the user access to it on the server, or set \
              encryption = \"required\"."
         }
-        REQUEST_NOT_ACCEPTED | INSUFFICIENT => "The share takes no more users: its limit is reached.",
+        REQUEST_NOT_ACCEPTED | INSUFF_SERVER_RESOURCES => "The share takes no more users: its limit is reached.",
         _ => "Look at the server's log for why it refused the share.",
     }
 }
@@ -124,11 +111,7 @@ mod tests {
     fn every_refusal_and_every_lost_connection_has_advice() {
         for refusal in Refusal::ALL {
             for status in [0, ACCESS_DENIED, 0xC000_0BAD] {
-                let failure = Failure {
-                    fault: Fault::SessionRefused,
-                    detail: Detail::Refused(*refusal, status),
-                };
-                assert!(advice(&failure).is_some_and(|text| text.ends_with('.')));
+                assert!(advice(&refusal.failure(status)).is_some_and(|text| text.ends_with('.')));
             }
         }
         for fault in [
@@ -143,12 +126,7 @@ mod tests {
 
     #[test]
     fn one_status_means_different_things_at_different_steps() {
-        let of = |refusal| {
-            advice(&Failure {
-                fault: Fault::SessionRefused,
-                detail: Detail::Refused(refusal, ACCESS_DENIED),
-            })
-        };
+        let of = |refusal: Refusal| advice(&refusal.failure(ACCESS_DENIED));
         assert_ne!(of(Refusal::LogOn), of(Refusal::Share));
     }
 }

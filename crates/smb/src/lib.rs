@@ -6,6 +6,8 @@
 mod advice;
 pub mod auth;
 pub mod crypto;
+mod ntstatus;
+mod refusal;
 pub mod session;
 pub mod status;
 mod target;
@@ -13,6 +15,7 @@ pub mod wire;
 
 pub use advice::advice;
 pub use dyno_reactor::destination::TargetError;
+pub use refusal::Refusal;
 pub use session::{Agreed, Encryption, Options, Session, Signing};
 pub use target::SmbTarget;
 pub use wire::{Cipher, Dialect, SigningAlgorithm};

@@ -1,53 +1,7 @@
 //! What an NTSTATUS (MS-ERREF 2.3.1) means to the client of a file server.
 
-use dyno_measure::{Detail, Failure, Fault};
-
-/// All is well.
-pub const SUCCESS: u32 = 0x0000_0000;
-/// The request goes on; its response comes later.
-pub const PENDING: u32 = 0x0000_0103;
-/// The listing has nothing more.
-pub const NO_MORE_FILES: u32 = 0x8000_0006;
-/// More would have been there than there was room for.
-pub const BUFFER_OVERFLOW: u32 = 0x8000_0005;
-/// Nothing matches.
-pub const NO_SUCH_FILE: u32 = 0xC000_000F;
-/// The read begins behind the end.
-pub const END_OF_FILE: u32 = 0xC000_0011;
-/// The log-on needs another round.
-pub const MORE_PROCESSING_REQUIRED: u32 = 0xC000_0016;
-/// The last part of the path is not there.
-pub const OBJECT_NAME_NOT_FOUND: u32 = 0xC000_0034;
-/// The name is taken.
-pub const OBJECT_NAME_COLLISION: u32 = 0xC000_0035;
-/// A part of the path before the last is not there.
-pub const OBJECT_PATH_NOT_FOUND: u32 = 0xC000_003A;
-
-/// The request is unknown to what it was sent to.
-pub const INVALID_DEVICE_REQUEST: u32 = 0xC000_0010;
-/// The request is unknown.
-pub const NOT_SUPPORTED: u32 = 0xC000_00BB;
-/// The handle is none that is open.
-pub const FILE_CLOSED: u32 = 0xC000_0128;
-
-const INVALID_HANDLE: u32 = 0xC000_0008;
-const ACCESS_DENIED: u32 = 0xC000_0022;
-const SHARING_VIOLATION: u32 = 0xC000_0043;
-const QUOTA_EXCEEDED: u32 = 0xC000_0044;
-const FILE_LOCK_CONFLICT: u32 = 0xC000_0054;
-const LOCK_NOT_GRANTED: u32 = 0xC000_0055;
-const DELETE_PENDING: u32 = 0xC000_0056;
-const PRIVILEGE_NOT_HELD: u32 = 0xC000_0061;
-const DISK_FULL: u32 = 0xC000_007F;
-const MEDIA_WRITE_PROTECTED: u32 = 0xC000_00A2;
-const NETWORK_NAME_DELETED: u32 = 0xC000_00C9;
-const NETWORK_ACCESS_DENIED: u32 = 0xC000_00CA;
-const CANNOT_DELETE: u32 = 0xC000_0121;
-const FILE_DELETED: u32 = 0xC000_0123;
-const USER_SESSION_DELETED: u32 = 0xC000_0203;
-const CONNECTION_DISCONNECTED: u32 = 0xC000_020C;
-const CONNECTION_RESET: u32 = 0xC000_020D;
-const NETWORK_SESSION_EXPIRED: u32 = 0xC000_035C;
+pub(crate) use crate::ntstatus::*;
+use dyno_measure::{Detail, Failure, Fault, Status};
 
 /// Whether it says of a path that it is not there.
 #[must_use]
@@ -104,7 +58,16 @@ pub fn failure(status: u32) -> Failure {
 pub fn with(fault: Fault, status: u32) -> Failure {
     Failure {
         fault,
-        detail: Detail::NtStatus(status),
+        detail: Detail::Status(of(status)),
+    }
+}
+
+/// `status`, as failures carry it.
+#[must_use]
+pub fn of(status: u32) -> Status {
+    Status {
+        code: status,
+        table: &NTSTATUS,
     }
 }
 

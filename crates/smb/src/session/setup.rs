@@ -4,13 +4,13 @@ use super::options::{Agreed, Encryption, Options, Signing};
 use super::{Session, AROUND_DATA_BYTES, MAX_COMPOUND_BYTES};
 use crate::auth::{first_token, Logon};
 use crate::crypto::{Keys, Opener, Preauth, Sealer, Signer, TRANSFORM_BYTES};
-use crate::status;
 use crate::wire::{
     capabilities, filetime_now, flags, parse_session_setup, parse_tree_connect, security, write_negotiate,
     Cipher, Command, Dialect, Header, Link, Malformed, NegotiateRequest, NegotiateResponse, SessionSetup,
     SigningAlgorithm,
 };
-use dyno_measure::{Detail, Failure, Fault, Refusal};
+use crate::{status, Refusal};
+use dyno_measure::{Failure, Fault};
 use rustix::rand::{getrandom, GetRandomFlags};
 use sha2::{Digest, Sha256};
 
@@ -63,7 +63,7 @@ impl Session {
         self.traffic.bytes_out += self.conversation.message().sent_bytes() as u64;
         let (status, _, range) = self.answer().await.map_err(not_smb)?;
         if status != status::SUCCESS {
-            return Err(refused(Refusal::Dialect, status));
+            return Err(Refusal::Dialect.failure(status));
         }
         let part = &self.inbox.bytes()[range];
         preauth.update(part);
@@ -83,7 +83,7 @@ impl Session {
         preauth.update(self.conversation.message().plain());
         let (status, link, range) = self.exchange().await?;
         if status != status::MORE_PROCESSING_REQUIRED {
-            return Err(refused(Refusal::LogOn, status));
+            return Err(Refusal::LogOn.failure(status));
         }
         let part = &self.inbox.bytes()[range];
         preauth.update(part);
@@ -101,7 +101,7 @@ impl Session {
         preauth.update(self.conversation.message().plain());
         let (status, link, range) = self.exchange().await?;
         if status != status::SUCCESS {
-            return Err(refused(Refusal::LogOn, status));
+            return Err(Refusal::LogOn.failure(status));
         }
         let part = &self.inbox.bytes()[range];
         let setup = parse_session_setup(part)?;
@@ -143,17 +143,17 @@ impl Session {
             .begin_own(must_sign, |message| message.tree_connect(server, share))?;
         let (status, link, range) = self.exchange().await?;
         if status != status::SUCCESS {
-            return Err(refused(Refusal::Share, status));
+            return Err(Refusal::Share.failure(status));
         }
         let tree = parse_tree_connect(&self.inbox.bytes()[range])?;
         if link.session_id != session_id {
             return Err(Malformed.into());
         }
         if !tree.disk {
-            return Err(refused(Refusal::NoFiles, 0));
+            return Err(Refusal::NoFiles.failure(0));
         }
         if tree.encrypt && !encrypts {
-            return Err(refused(Refusal::ShareEncryption, 0));
+            return Err(Refusal::ShareEncryption.failure(0));
         }
         Ok(link)
     }
@@ -227,19 +227,11 @@ impl Asked {
     }
 }
 
-/// That there is no session, over what, and the status that said so; 0 for none.
-pub(super) fn refused(refusal: Refusal, status: u32) -> Failure {
-    Failure {
-        fault: Fault::SessionRefused,
-        detail: Detail::Refused(refusal, status),
-    }
-}
-
 /// A server that ends the connection at the first message, or answers with something else, doesn't know the protocol.
 fn not_smb(failure: Failure) -> Failure {
     match failure.fault {
         Fault::MalformedMessage | Fault::ClosedEarly | Fault::ConnectionReset => Failure {
-            detail: Detail::Refused(Refusal::NotSmb, 0),
+            detail: Refusal::NotSmb.detail(0),
             ..failure
         },
         _ => failure,
@@ -263,11 +255,11 @@ fn choose(options: &Options, response: NegotiateResponse, preauth: Preauth) -> R
     };
     let cipher = match options.encryption {
         Encryption::Off => None,
-        Encryption::Required => Some(offered.ok_or(refused(Refusal::NoEncryption, 0))?),
+        Encryption::Required => Some(offered.ok_or(Refusal::NoEncryption.failure(0))?),
     };
     let server_requires = response.security_mode & security::SIGNING_REQUIRED != 0;
     if server_requires && options.signing == Signing::Off && cipher.is_none() {
-        return Err(refused(Refusal::SigningWanted, 0));
+        return Err(Refusal::SigningWanted.failure(0));
     }
     Ok(Negotiated {
         response,
@@ -292,7 +284,7 @@ fn check_admission(
         (_, true) => Refusal::EncryptionWanted,
         _ => return Ok(guest),
     };
-    Err(refused(why, 0))
+    Err(why.failure(0))
 }
 
 /// From SMB 3.1.1 on, the last response of a log-on proves that nobody changed the negotiation (MS-SMB2 3.2.5.3.1).

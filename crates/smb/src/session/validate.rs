@@ -4,11 +4,11 @@
 //! SMB 3.0 and 3.0.2 alone: 3.1.1 derives its keys from the negotiation, and 2.x servers don't know the question. A
 //! guest has no key to sign it with.
 
-use super::setup::{refused, Asked, Negotiated};
+use super::setup::{Asked, Negotiated};
 use super::Session;
-use crate::status;
 use crate::wire::{flags, parse_negotiated_again, Dialect, Header, NegotiatedAgain};
-use dyno_measure::{Failure, Fault, Refusal};
+use crate::{status, Refusal};
+use dyno_measure::{Failure, Fault};
 
 /// What a server says that does not know the question, signed as everything; MS-SMB2 asks 3.x servers to know it, and
 /// some don't.
@@ -46,7 +46,7 @@ impl Session {
             return Ok(());
         }
         if status != status::SUCCESS {
-            return Err(refused(Refusal::Changed, status));
+            return Err(Refusal::Changed.failure(status));
         }
         let understood = NegotiatedAgain {
             capabilities: response.capabilities,
@@ -59,7 +59,7 @@ impl Session {
         } else {
             Err(Failure {
                 fault: Fault::WrongSignature,
-                ..refused(Refusal::Changed, 0)
+                ..Refusal::Changed.failure(0)
             })
         }
     }

@@ -3,9 +3,9 @@
 use crate::client::{options, run, Client};
 use crate::network::Namespace;
 use crate::samba::Samba;
-use dyno_measure::{Detail, Failure, Fault, Refusal};
+use dyno_measure::{Failure, Fault};
 use dyno_reactor::Executor;
-use dyno_smb::{advice, Dialect, Encryption, Options, Signing, SmbTarget, TargetError};
+use dyno_smb::{advice, Dialect, Encryption, Options, Refusal, Signing, SmbTarget, TargetError};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -39,7 +39,7 @@ async fn check(
     let failure = refusal(executor, samba.address, asked, share).await;
     let said = format!("{failure}. {}", advice(&failure).unwrap_or_default());
     assert_eq!(failure.fault, Fault::SessionRefused, "{said}");
-    assert_eq!(failure.detail, Detail::Refused(expected.0, expected.1), "{said}");
+    assert_eq!(failure.detail, expected.0.detail(expected.1), "{said}");
     for text in texts {
         assert!(said.contains(text), "{said:?} says {text:?}");
     }
@@ -180,7 +180,7 @@ fn what_is_no_file_server_and_what_does_not_listen_are_told_apart() {
     run(move |executor| async move {
         for fault in [Fault::MalformedMessage, Fault::ClosedEarly] {
             let failure = refusal(&executor, address, options(), "share").await;
-            assert_eq!(failure.detail, Detail::Refused(Refusal::NotSmb, 0), "{failure}");
+            assert_eq!(failure.detail, Refusal::NotSmb.detail(0), "{failure}");
             assert_eq!(failure.fault, fault);
             assert!(advice(&failure).is_some_and(|text| text.contains("another kind of server")));
         }

@@ -1,0 +1,107 @@
+//! At which step of making a session it was refused, and over what: a status alone does not tell a share that denies a
+//! user from a server that denies the log-on.
+//!
+//! Not for what to try: that depends on the protocol's options, and stands beside them (`advice.rs`).
+
+use crate::status;
+use dyno_measure::{Detail, Failure, Fault, Status, StatusTable};
+
+/// The list below, as failures carry it.
+static STEPS: StatusTable = StatusTable {
+    name: "SMB session",
+    write: |code, formatter| match Refusal::of_code(code) {
+        Some(refusal) => write!(formatter, "{}", refusal.words()),
+        None => write!(formatter, "{}", Fault::SessionRefused.words()),
+    },
+};
+
+macro_rules! refusals {
+    ($($variant:ident $words:literal)*) => {
+        /// Why a session with a file server was not made.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Refusal { $(#[doc = $words] $variant),* }
+
+        impl Refusal {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// In words.
+            #[must_use]
+            pub fn words(self) -> &'static str { match self { $(Self::$variant => $words),* } }
+        }
+    };
+}
+
+refusals! {
+    NotSmb "what answered the first message does not speak SMB 2 or 3"
+    Dialect "the server has none of the versions that were offered"
+    NoEncryption "encryption was asked for, and the server has none in common with us"
+    SigningWanted "the server requires signatures, which were turned off"
+    LogOn "the log-on was refused"
+    EncryptionWanted "the server requires encryption, which was not asked for"
+    Guest "the server knows no such user and let us in as a guest"
+    GuestUnprotected "a guest's session can be neither signed nor encrypted, as was asked for"
+    Share "the share was refused"
+    NoFiles "the share is none of files, but of a printer or pipes"
+    ShareEncryption "the share requires encryption, which was not asked for"
+    Changed "somebody between client and server changed the negotiation"
+}
+
+impl Refusal {
+    fn of_code(code: u32) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
+
+    /// Returns what a failure's `Detail::Refused` says, where SMB said it.
+    #[must_use]
+    pub fn of(step: Status) -> Option<Self> {
+        if step.table.name == STEPS.name {
+            Self::of_code(step.code)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the detail of a refusal, and of the NTSTATUS that said so; 0 where none did.
+    #[must_use]
+    pub fn detail(self, status: u32) -> Detail {
+        Detail::Refused {
+            step: Status {
+                code: self as u32,
+                table: &STEPS,
+            },
+            status: (status != status::SUCCESS).then(|| status::of(status)),
+        }
+    }
+
+    /// Returns the failure: there is no session.
+    #[must_use]
+    pub fn failure(self, status: u32) -> Failure {
+        Failure {
+            fault: Fault::SessionRefused,
+            detail: self.detail(status),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_with_its_status_and_found_again_in_the_failure() {
+        for refusal in Refusal::ALL {
+            let failure = refusal.failure(0);
+            assert_eq!(failure.to_string(), refusal.words());
+            let Detail::Refused { step, status: None } = failure.detail else {
+                panic!("{failure:?}");
+            };
+            assert_eq!(Refusal::of(step), Some(*refusal));
+        }
+        assert_eq!(
+            Refusal::LogOn.failure(0xC000_006D).to_string(),
+            "the log-on was refused: STATUS_LOGON_FAILURE (0xc000006d)"
+        );
+        assert_eq!(Refusal::of(status::of(0)), None);
+    }
+}
