@@ -7,6 +7,7 @@ mod advice;
 pub mod auth;
 pub mod crypto;
 mod ntstatus;
+mod probe;
 mod refusal;
 pub mod session;
 pub mod status;
@@ -15,6 +16,7 @@ pub mod wire;
 
 pub use advice::advice;
 pub use dyno_reactor::destination::TargetError;
+pub use probe::{probe, Offer};
 pub use refusal::Refusal;
 pub use session::{Agreed, Encryption, Options, Session, Signing};
 pub use target::SmbTarget;

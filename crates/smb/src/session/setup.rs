@@ -44,6 +44,13 @@ impl Session {
         Ok(())
     }
 
+    /// Connects, asks for what the server offers, and ends the connection.
+    pub(crate) async fn ask_for_offer(&mut self) -> Result<NegotiateResponse, Failure> {
+        let negotiated = self.negotiate().await;
+        self.drop_connection();
+        negotiated.map(|negotiated| negotiated.response)
+    }
+
     async fn negotiate(&mut self) -> Result<Negotiated, Failure> {
         let asked = Asked::of(&self.options, self.client);
         let request = NegotiateRequest {

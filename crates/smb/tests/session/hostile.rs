@@ -2,8 +2,8 @@
 
 use crate::client::{create, existing, run, Client};
 use crate::scripted::{
-    asynchronous, break_notice, failed, frame, pending, Answer, Request, Scripted, CLOSE, CREATE, FILE_ID,
-    FLUSH, NEGOTIATE, QUERY_DIRECTORY, READ, SESSION_SETUP, TREE_CONNECT, WRITE,
+    asynchronous, at, break_notice, failed, frame, pending, Answer, Request, Scripted, CLOSE, CREATE,
+    FILE_ID, FLUSH, NEGOTIATE, QUERY_DIRECTORY, READ, SESSION_SETUP, TREE_CONNECT, WRITE,
 };
 use dyno_files::{Access, Ask, Caching, Call, Event, FileClient, Open, Reply};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -111,20 +111,6 @@ fn check_with(
 
 fn check(expected: Got, script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static) {
     check_with(asked(), expected, script);
-}
-
-/// Honest, but for the first request of a command.
-fn at(
-    command: u16,
-    change: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static,
-) -> impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static {
-    move |request, honest| {
-        if request.command == command && request.number == 0 {
-            change(request, honest)
-        } else {
-            Answer::Messages(vec![honest])
-        }
-    }
 }
 
 /// Changes the honest answer in place.

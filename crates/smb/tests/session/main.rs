@@ -10,6 +10,7 @@ mod hostile;
 mod idle;
 mod negotiated;
 mod network;
+mod probe;
 mod protection;
 mod refusals;
 mod samba;

@@ -166,6 +166,20 @@ fn read_frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     Ok(message)
 }
 
+/// Honest, but for the first request of a command.
+pub fn at(
+    command: u16,
+    change: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static,
+) -> impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static {
+    move |request, honest| {
+        if request.command == command && request.number == 0 {
+            change(request, honest)
+        } else {
+            Answer::Messages(vec![honest])
+        }
+    }
+}
+
 /// `message` behind its length.
 pub fn frame(message: &[u8]) -> Vec<u8> {
     let mut bytes = u32::try_from(message.len())

@@ -1,0 +1,104 @@
+//! Asks whether an SMB server is there, and what it offers: one NEGOTIATE (MS-SMB2 2.2.3), and nothing after it.
+//!
+//! It takes no user, changes nothing on the server and is no load; so it needs no consent. Not for: shares and users,
+//! which a session alone can tell of.
+
+use crate::session::{Options, Session};
+use crate::wire::{capabilities, security, Dialect, NegotiateResponse};
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
+use dyno_reactor::{Dialer, Executor};
+use rustix::io::Errno;
+use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
+use std::cell::Cell;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// No client of a mix has this number, and so its GUID.
+const PROBING_CLIENT: u32 = u32::MAX;
+
+/// What a server says of itself before anybody has logged on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// The newest version that both sides have.
+    pub dialect: Dialect,
+    /// It will have every message signed.
+    pub signing_required: bool,
+    /// It grants leases.
+    pub leases: bool,
+    /// Names the server, for as long as it runs.
+    pub server_guid: [u8; 16],
+    /// The most that a read may have.
+    pub max_read_bytes: u32,
+    /// The most that a write may have.
+    pub max_write_bytes: u32,
+}
+
+impl From<NegotiateResponse> for Offer {
+    fn from(response: NegotiateResponse) -> Self {
+        Self {
+            dialect: response.dialect,
+            signing_required: response.security_mode & security::SIGNING_REQUIRED != 0,
+            leases: response.dialect >= Dialect::Smb210 && response.capabilities & capabilities::LEASING != 0,
+            server_guid: response.server_guid,
+            max_read_bytes: response.max_read_bytes,
+            max_write_bytes: response.max_write_bytes,
+        }
+    }
+}
+
+/// Asks the server at `address` for what it offers. The address is looked for in the network namespace whose file
+/// (`/proc/PID/ns/net`) is given. It ends within `timeout`, whatever the server sends.
+///
+/// # Errors
+/// The failure that a session would end with at this step; `advice` has words for each.
+pub fn probe(
+    address: SocketAddr,
+    network_namespace: Option<&Path>,
+    timeout: Duration,
+) -> Result<Offer, Failure> {
+    // On a thread of its own: who has entered a namespace doesn't come back.
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| probe_from_here(address, network_namespace, timeout));
+        asking.join().unwrap_or_else(|_| Err(Fault::OtherIo.into()))
+    })
+}
+
+fn probe_from_here(
+    address: SocketAddr,
+    network_namespace: Option<&Path>,
+    timeout: Duration,
+) -> Result<Offer, Failure> {
+    if let Some(path) = network_namespace {
+        let file = File::open(path).map_err(|error| other_io(error.raw_os_error().unwrap_or(0)))?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(errno)?;
+    }
+    let executor = Executor::new().map_err(errno)?;
+    let dialer = Rc::new(Dialer::new(executor.clone(), address, 0));
+    let options = Rc::new(Options::default());
+    let mut session = Session::new(executor.clone(), dialer, options, PROBING_CLIENT, "");
+    let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+    let deadline_ns = monotonic_ns().saturating_add(timeout_ns);
+    let offered = Rc::new(Cell::new(Err(Fault::ResponseTimeout.into())));
+    let (slot, handle) = (offered.clone(), executor.clone());
+    executor.spawn(async move {
+        handle.set_deadline(deadline_ns);
+        slot.set(session.ask_for_offer().await);
+    });
+    executor.run(|| false).map_err(errno)?;
+    offered.get().map(Offer::from)
+}
+
+fn errno(error: Errno) -> Failure {
+    other_io(error.raw_os_error())
+}
+
+fn other_io(number: i32) -> Failure {
+    Failure {
+        fault: Fault::OtherIo,
+        detail: Detail::Errno(number),
+    }
+}

@@ -1,0 +1,91 @@
+//! The probe: what a real smbd offers, in each version and in another network namespace; and what it says of servers
+//! that are none, or never end.
+
+use crate::network::Namespace;
+use crate::samba::Samba;
+use crate::scripted::{at, failed, frame, Answer, Scripted, NEGOTIATE};
+use dyno_measure::{Failure, Fault};
+use dyno_smb::{probe, Dialect, Offer, Refusal};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+/// Ample for a server that answers.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// For one that never does.
+const IMPATIENCE: Duration = Duration::from_millis(300);
+
+#[test]
+fn samba_says_what_it_was_configured_to_offer() {
+    for (protocol, signing, dialect, signing_required) in [
+        ("SMB2_02", "default", Dialect::Smb202, false),
+        ("SMB2_10", "mandatory", Dialect::Smb210, true),
+        ("SMB3_00", "default", Dialect::Smb300, false),
+        ("SMB3_11", "mandatory", Dialect::Smb311, true),
+    ] {
+        let settings = format!("  server max protocol = {protocol}\n  server signing = {signing}");
+        let Some(samba) = Samba::start(protocol, &settings) else {
+            return;
+        };
+        let offer = probe(samba.address, None, PATIENCE).expect("an answer");
+        let Offer {
+            dialect: chosen,
+            signing_required: signs,
+            server_guid,
+            max_read_bytes,
+            max_write_bytes,
+            ..
+        } = offer;
+        assert_eq!((chosen, signs), (dialect, signing_required));
+        assert_ne!(server_guid, [0; 16]);
+        assert!(max_read_bytes >= 65_536 && max_write_bytes >= 65_536, "{offer:?}");
+        assert_eq!(offer.leases, dialect > Dialect::Smb202, "{offer:?}");
+    }
+}
+
+#[test]
+fn a_server_of_another_network_namespace_is_asked_there() {
+    let Some(namespace) = Namespace::make(Ipv4Addr::new(10, 9, 8, 7)) else {
+        return;
+    };
+    let address = SocketAddr::from(([127, 0, 0, 1], 445));
+    let Some(_samba) = Samba::start_at("probed", "", address, Some(&namespace)) else {
+        return;
+    };
+    let offer = probe(address, Some(&namespace.file()), PATIENCE);
+    assert_eq!(offer.map(|offer| offer.dialect), Ok(Dialect::Smb311));
+    let nowhere = probe(address, Some("/dev/null".as_ref()), PATIENCE);
+    assert_eq!(nowhere.map_err(|failure| failure.fault), Err(Fault::OtherIo));
+}
+
+fn ask(answer: impl Fn() -> Answer + Send + 'static) -> Failure {
+    let server = Scripted::start(at(NEGOTIATE, move |_, _| answer()));
+    probe(server.address, None, IMPATIENCE).expect_err("nothing that could be used")
+}
+
+#[test]
+fn what_does_not_answer_or_is_no_file_server_is_told_in_time() {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    let nothing = probe(free.expect("a port"), None, PATIENCE);
+    assert_eq!(
+        nothing.map_err(|failure| failure.fault),
+        Err(Fault::ConnectionRefused)
+    );
+    assert_eq!(ask(|| Answer::Silence).fault, Fault::ResponseTimeout);
+    assert_eq!(
+        ask(|| Answer::Bytes(frame(&[0; 70])[..50].to_vec())).fault,
+        Fault::ResponseTimeout
+    );
+    let web = ask(|| Answer::End(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()));
+    assert_eq!(web.detail, Refusal::NotSmb.detail(0));
+    let endless = ask(|| Answer::Flood(vec![0xff; 4096]));
+    assert_eq!(endless.detail, Refusal::NotSmb.detail(0));
+}
+
+#[test]
+fn a_server_without_a_version_in_common_says_so() {
+    let server = Scripted::start(at(NEGOTIATE, |request, _| {
+        Answer::Messages(vec![failed(request, 0xC000_00BB)])
+    }));
+    let failure = probe(server.address, None, PATIENCE).expect_err("it refused");
+    assert_eq!(failure.detail, Refusal::Dialect.detail(0xC000_00BB));
+}
