@@ -63,10 +63,10 @@ impl Seat {
     /// Performs operations from `due_ns` on, until the mix is over or the client leaves. In a closed loop an operation is
     /// due when the one before it has ended and the think time is over; response time counts from then, whenever the
     /// loop got round to it.
-    pub(crate) async fn occupy(
+    pub(crate) async fn occupy<W: Workload>(
         self,
-        workload: &mut impl Workload,
-        protocol: &mut impl Protocol,
+        workload: &mut W,
+        protocol: &mut impl Protocol<Op = W::Op>,
         mut due_ns: u64,
     ) {
         let mut instant_failures = 0;

@@ -13,8 +13,8 @@ use dyno_measure::{monotonic_ns, unix_s, Failure, NS_PER_S};
 use dyno_reactor::{Dialer, Executor};
 use dyno_smb::{Options, Session, SmbTarget};
 use dyno_workload::{
-    footprint_bytes, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, LoadFile,
-    LoadFileReplay, Op, Outcome, Script, Workload,
+    footprint_bytes, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileOp, FileWorkload, Ledger,
+    LoadFile, LoadFileReplay, Outcome, Script, Workload,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -171,7 +171,9 @@ impl AnyWorkload {
 }
 
 impl Workload for AnyWorkload {
-    fn next(&mut self, last: &Outcome) -> Op {
+    type Op = FileOp;
+
+    fn next(&mut self, last: &Outcome) -> FileOp {
         match self {
             Self::DiskMix(workload) => workload.next(last),
             Self::LoadFile(workload) => workload.next(last),

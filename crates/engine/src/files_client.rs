@@ -11,7 +11,7 @@ use dyno_files::{
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_reactor::Executor;
 use dyno_smb::Session;
-use dyno_workload::{content_of, FileAction, Intent, Ledger, Op, PathId, Presence, Slot};
+use dyno_workload::{content_of, FileAction, FileOp, Intent, Ledger, PathId, Presence, Slot};
 use std::collections::BTreeMap;
 
 /// Kinds of session that are told of one client: a server that agrees to something else each time has no end of them.
@@ -490,10 +490,9 @@ fn leaves_session(fault: Fault) -> bool {
 }
 
 impl Protocol for FilesClient {
-    async fn perform(&mut self, op: &Op, start_ns: u64) -> Performed {
-        let Op::File(op) = op else {
-            unreachable!("a workload on documents is never joined to a file server");
-        };
+    type Op = FileOp;
+
+    async fn perform(&mut self, op: &FileOp, start_ns: u64) -> Performed {
         self.executor
             .set_deadline(start_ns.saturating_add(self.timeout_ns));
         let before = self.client.counted().traffic();

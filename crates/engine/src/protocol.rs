@@ -2,7 +2,7 @@
 
 use dyno_measure::Failure;
 use dyno_reactor::Executor;
-use dyno_workload::{ClassId, Op};
+use dyno_workload::ClassId;
 use std::future::Future;
 
 /// How one operation ended, and what it moved.
@@ -32,8 +32,11 @@ pub struct Performed {
 
 /// Carries out operations. What it does beneath one (connecting, pipelining, caching) is its own affair.
 pub trait Protocol {
+    /// What a workload asks of it.
+    type Op;
+
     /// Carries out `op`, which was meant to start at `start_ns` of the monotonic clock.
-    fn perform(&mut self, op: &Op, start_ns: u64) -> impl Future<Output = Performed>;
+    fn perform(&mut self, op: &Self::Op, start_ns: u64) -> impl Future<Output = Performed>;
 
     /// Waits until `due_ns` with nothing outstanding. A protocol in which the server may speak first listens meanwhile.
     fn idle_until(&mut self, executor: &Executor, due_ns: u64) -> impl Future<Output = ()> {

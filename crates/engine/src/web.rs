@@ -6,7 +6,7 @@ use crate::sampling::{Sampling, SAMPLING_STREAM};
 use crate::web_client::{Web, WebCatalogue};
 use dyno_http::{Client, Connecting, Limits, RequestStyle, Target, Version};
 use dyno_reactor::Dialer;
-use dyno_workload::{Catalogue, Op, Outcome, SingleUrl, Tree, WebbenchStatic, Workload};
+use dyno_workload::{Catalogue, Get, Outcome, SingleUrl, Tree, WebbenchStatic, Workload};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -84,7 +84,9 @@ enum AnyWorkload {
 }
 
 impl Workload for AnyWorkload {
-    fn next(&mut self, last: &Outcome) -> Op {
+    type Op = Get;
+
+    fn next(&mut self, last: &Outcome) -> Get {
         match self {
             Self::WebbenchStatic(workload) => workload.next(last),
             Self::Url(workload) => workload.next(last),

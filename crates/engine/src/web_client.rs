@@ -4,7 +4,7 @@ use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use dyno_http::{Body, Client, Exchange, Head, RequestStyle};
 use dyno_measure::{Detail, Failure, Fault};
-use dyno_workload::{Catalogue, Expect, Op};
+use dyno_workload::{Catalogue, Expect, Get};
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 
@@ -45,10 +45,9 @@ impl Web {
 }
 
 impl Protocol for Web {
-    async fn perform(&mut self, op: &Op, start_ns: u64) -> Performed {
-        let Op::Get(get) = op else {
-            unreachable!("a workload on files is never joined to HTTP");
-        };
+    type Op = Get;
+
+    async fn perform(&mut self, get: &Get, start_ns: u64) -> Performed {
         let request = &self.catalogue.requests[get.path as usize];
         let expect = self.catalogue.expects[get.path as usize];
         self.digest

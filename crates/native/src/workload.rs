@@ -1,6 +1,6 @@
 //! The WebBench tree and its requests, for those who write documents or look at a workload.
 
-use dyno_workload::{Catalogue, DiskMixOptions, Op, Outcome, Script, Tree, WebbenchStatic, Workload};
+use dyno_workload::{Catalogue, DiskMixOptions, Outcome, Script, Tree, WebbenchStatic, Workload};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -46,9 +46,7 @@ pub fn workload_paths(seed: u64, client: u32, thread: u32, count: usize) -> Vec<
     let mut workload = WebbenchStatic::new(tree, seed, client, thread);
     (0..count)
         .map(|_| {
-            let Op::Get(get) = workload.next(&Outcome::START) else {
-                unreachable!("a workload on documents")
-            };
+            let get = workload.next(&Outcome::START);
             catalogue.entries[get.path as usize].path.clone()
         })
         .collect()

@@ -12,7 +12,7 @@ pub struct PathId(pub u32);
 pub struct Slot(pub u16);
 
 /// One operation on files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileOp {
     /// The class that it is counted under.
     pub class: ClassId,
@@ -50,7 +50,7 @@ pub enum Presence {
 
 /// What is asked for. Offsets and lengths in bytes.
 #[allow(missing_docs)] // Fields: what their names and the variant's line say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileAction {
     /// Open `path` under the number `slot`, which is free. Where it is right that the path is not there, `slot` stays
     /// free.
@@ -118,7 +118,7 @@ pub struct FileCatalogue {
 }
 
 /// A workload on files: it has something to do before and after the mix, which is not measured.
-pub trait FileWorkload: crate::Workload {
+pub trait FileWorkload: crate::Workload<Op = FileOp> {
     /// The names.
     fn catalogue(&self) -> &FileCatalogue;
 

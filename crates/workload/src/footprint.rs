@@ -1,6 +1,6 @@
 //! What room a client's files need: a pass of its workload played on sizes alone. Not for: contents (`played.rs`).
 
-use crate::{FileAction, FileWorkload, Intent, Op, Outcome, PathId};
+use crate::{FileAction, FileWorkload, Intent, Outcome, PathId};
 use std::collections::HashMap;
 
 /// A load file may have no end of operations; what so many need is needed at least.
@@ -31,9 +31,7 @@ pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
     }
     let mut last = Outcome::START;
     for _ in 0..MOST_OPERATIONS {
-        let Op::File(op) = workload.next(&last) else {
-            unreachable!("a workload on files");
-        };
+        let op = workload.next(&last);
         if workload.passes() > 0 {
             break;
         }

@@ -5,6 +5,8 @@
 //!
 //! Not for: sockets, time, counting. Nothing here waits, measures or knows how an operation is carried out.
 
+use std::hash::Hash;
+
 mod catalogue;
 mod content;
 mod diskmix;
@@ -39,17 +41,8 @@ pub use webbench::WebbenchStatic;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClassId(pub u8);
 
-/// One operation of a client thread, whatever the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Fetch one file whole.
-    Get(Get),
-    /// Something with a file of the client's workspace.
-    File(FileOp),
-}
-
 /// A request for one file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Get {
     /// The class that the operation is counted under.
     pub class: ClassId,
@@ -82,8 +75,11 @@ impl Outcome {
 /// An implementation is pure: what it returns depends on its seed and on the outcomes handed in, on nothing else.
 /// It is called once an operation, so it allocates nothing.
 pub trait Workload: Send {
+    /// What it asks for. Its hash stands for it in the digest of what a client did.
+    type Op: Hash + std::fmt::Debug;
+
     /// The next operation; `last` is how the one before it ended ([`Outcome::START`] at first).
-    fn next(&mut self, last: &Outcome) -> Op;
+    fn next(&mut self, last: &Outcome) -> Self::Op;
 
     /// Whether the operation that `next` gave last begins a piece of work: think time comes before these alone.
     fn begins_piece(&self) -> bool {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::random::RandomStream;
-use crate::{Get, Op, Outcome, Tree, Workload};
+use crate::{Get, Outcome, Tree, Workload};
 
 /// The requests of one client thread.
 #[derive(Clone, Debug)]
@@ -27,13 +27,15 @@ impl WebbenchStatic {
 }
 
 impl Workload for WebbenchStatic {
-    fn next(&mut self, _last: &Outcome) -> Op {
+    type Op = Get;
+
+    fn next(&mut self, _last: &Outcome) -> Get {
         let percents = self.tree.percents();
         let drawn = self.random.below(percents.len() as u32);
         let stretch = percents[drawn as usize];
-        Op::Get(Get {
+        Get {
             class: stretch.class,
             path: stretch.first + self.random.below(stretch.count),
-        })
+        }
     }
 }

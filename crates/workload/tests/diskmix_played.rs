@@ -1,7 +1,7 @@
 //! The disk mix played on files in memory, byte by byte, against the ledger, which keeps no bytes.
 
 use dyno_workload::{
-    played, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, Op, Outcome, PathId,
+    played, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, Outcome, PathId,
     Presence, Script, Workload,
 };
 use std::sync::Arc;
@@ -24,9 +24,7 @@ fn books(script: &Arc<Script>, operations: u64) -> Ledger {
     }
     let mut last = Outcome::START;
     for _ in 0..operations {
-        let Op::File(op) = workload.next(&last) else {
-            unreachable!("a workload on files")
-        };
+        let op = workload.next(&last);
         last.bytes_read = match op.action {
             FileAction::Read { slot, offset, bytes } => {
                 u64::from(books.expected_bytes(slot, offset, bytes).expect("all is known"))

@@ -1,8 +1,8 @@
 //! Load files: what is understood, what is refused, and that passes repeat on a server that forgives nothing.
 
 use dyno_workload::{
-    DiskMixOptions, FileAction, FileWorkload, Intent, LoadFile, LoadFileReplay, Op, Outcome, PathId,
-    Presence, Script, Slot, Workload,
+    DiskMixOptions, FileAction, FileWorkload, Intent, LoadFile, LoadFileReplay, Outcome, PathId, Presence,
+    Script, Slot, Workload,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -228,9 +228,7 @@ fn play(replay: &mut LoadFileReplay, server: &mut Server, passes: u64) -> BTreeM
     let mut counts = BTreeMap::new();
     let mut last = Outcome::START;
     loop {
-        let Op::File(operation) = replay.next(&last) else {
-            panic!("an operation on files");
-        };
+        let operation = replay.next(&last);
         if replay.passes() == passes {
             return counts;
         }
@@ -317,9 +315,7 @@ fn every_write_of_a_file_has_another_generation() {
     let mut replay = LoadFileReplay::new(Arc::new(parse(SMALL)), 0);
     let mut generations = Vec::new();
     for _ in 0..200 {
-        let Op::File(operation) = replay.next(&Outcome::START) else {
-            panic!("an operation on files");
-        };
+        let operation = replay.next(&Outcome::START);
         if let FileAction::Write { generation, .. } = operation.action {
             // What restores a file is its first content again.
             generations.extend((generation != 0).then_some(generation));
@@ -340,9 +336,7 @@ fn a_client_that_leaves_in_the_middle_leaves_what_it_found() {
         let mut server = Server::prepared(&replay);
         let before = server.names();
         for _ in 0..steps {
-            let Op::File(operation) = replay.next(&Outcome::START) else {
-                panic!("an operation on files");
-            };
+            let operation = replay.next(&Outcome::START);
             server.act(&operation.action).expect("as recorded");
         }
         // The outcome of the last operation is handed in with a next one, which is not carried out any more.
@@ -366,9 +360,7 @@ proptest! {
         let before = server.names();
         let mut last = Outcome::START;
         for step in 0..400 {
-            let Op::File(operation) = replay.next(&last) else {
-                panic!("an operation on files");
-            };
+            let operation = replay.next(&last);
             let fault = faults.iter().find(|(at, _)| *at == step);
             let lost = fault.is_some_and(|(_, lost)| *lost);
             // After what was refused come consequences; after a whole pass there must be none.

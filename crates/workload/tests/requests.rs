@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 
-use dyno_workload::{
-    Catalogue, ClassId, Expect, Get, Op, Outcome, SingleUrl, Tree, WebbenchStatic, Workload,
-};
+use dyno_workload::{Catalogue, ClassId, Expect, Get, Outcome, SingleUrl, Tree, WebbenchStatic, Workload};
 
 const DRAWS: usize = 1_000_000;
 /// A fair generator leaves five standard deviations once in two million draws of a test; the seed is fixed besides.
@@ -16,9 +14,7 @@ fn counts_by_path(seed: u64) -> Vec<u32> {
     let mut counts = vec![0; tree.files().len() + tree.missing().len()];
     let mut workload = WebbenchStatic::new(tree, seed, 3, 1);
     for _ in 0..DRAWS {
-        let Op::Get(get) = workload.next(&Outcome::START) else {
-            unreachable!("a workload on documents")
-        };
+        let get = workload.next(&Outcome::START);
         counts[get.path as usize] += 1;
     }
     counts
@@ -80,9 +76,7 @@ fn every_path_is_reached_and_belongs_to_the_class_of_its_request() {
     let catalogue = Catalogue::webbench_static(&tree);
     let mut workload = WebbenchStatic::new(tree, 3, 0, 0);
     for _ in 0..10_000 {
-        let Op::Get(get) = workload.next(&Outcome::START) else {
-            unreachable!("a workload on documents")
-        };
+        let get = workload.next(&Outcome::START);
         assert_eq!(catalogue.entries[get.path as usize].class, get.class);
     }
 }
@@ -160,7 +154,7 @@ fn a_single_url_is_asked_for_always_and_nothing_is_expected_of_it() {
         class: ClassId(0),
         path: 0,
     };
-    assert_eq!(SingleUrl.next(&Outcome::START), Op::Get(get));
+    assert_eq!(SingleUrl.next(&Outcome::START), get);
     assert_eq!(catalogue.classes, ["url"]);
     assert_eq!(catalogue.entries.len(), 1);
     assert_eq!(catalogue.entries[0].path, "/a?b=c");

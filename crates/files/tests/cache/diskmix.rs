@@ -7,8 +7,8 @@ use crate::rig::{alone, server, Shared};
 use dyno_files::{Access, Ask, Cache, CacheOptions, Call, CallKind, Disposition, Files, Handle, Open, Reply};
 use dyno_measure::Fault;
 use dyno_workload::{
-    content_of, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Intent, Ledger, Op,
-    Outcome, PathId, Presence, Script, Slot, Workload,
+    content_of, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Intent, Ledger, Outcome,
+    PathId, Presence, Script, Slot, Workload,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -241,9 +241,7 @@ async fn passes(server: &Shared, client: usize, options: CacheOptions, counts: &
     let order = player.mix.order();
     let (mut last, mut piece) = (Outcome::START, usize::MAX);
     loop {
-        let Op::File(op) = player.mix.next(&last) else {
-            panic!("the disk mix has files alone");
-        };
+        let op = player.mix.next(&last);
         if player.mix.passes() == PASSES {
             break;
         }

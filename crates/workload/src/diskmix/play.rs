@@ -12,7 +12,7 @@ use super::share::shuffle;
 use super::Script;
 use crate::random::RandomStream;
 use crate::{
-    FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Op, Outcome, PathId, Presence, Slot, Workload,
+    FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Presence, Slot, Workload,
 };
 use std::sync::Arc;
 
@@ -214,15 +214,17 @@ fn slot_of(action: &FileAction) -> Option<Slot> {
 }
 
 impl Workload for DiskMix {
-    fn next(&mut self, last: &Outcome) -> Op {
+    type Op = FileOp;
+
+    fn next(&mut self, last: &Outcome) -> FileOp {
         self.note(last);
         self.begins_piece = false;
         let action = self.next_action();
         self.last = Some(action);
-        Op::File(FileOp {
+        FileOp {
             class: class_of(&action),
             action,
-        })
+        }
     }
 
     fn begins_piece(&self) -> bool {

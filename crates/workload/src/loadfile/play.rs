@@ -6,7 +6,7 @@
 
 use super::{build_file, LoadFile, RESTORE};
 use crate::{
-    FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Op, Outcome, PathId, Presence, Slot, Workload,
+    FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Presence, Slot, Workload,
 };
 use std::sync::Arc;
 
@@ -191,12 +191,14 @@ fn forgive(action: &mut FileAction) {
 }
 
 impl Workload for LoadFileReplay {
-    fn next(&mut self, last: &Outcome) -> Op {
+    type Op = FileOp;
+
+    fn next(&mut self, last: &Outcome) -> FileOp {
         self.note(last);
         self.begins_piece = false;
         let step = self.next_step();
         self.last = Some(step.action);
-        Op::File(step)
+        step
     }
 
     /// A whole pass is one piece: what came between its operations is not in the file.
