@@ -20,7 +20,6 @@ from serverdyno.plan.model import (
     Bounds,
     Configuration,
     GeneratorPlan,
-    HttpSettings,
     Mix,
     Order,
     Plan,
@@ -29,6 +28,7 @@ from serverdyno.plan.model import (
     Suite,
 )
 from serverdyno.plan.order import order as order_of
+from serverdyno.protocols.http import HttpSettings
 from serverdyno.report.source import Source
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import ClientRow, ErrorRow, MixRecord, OperationRow, SecondRow

@@ -12,7 +12,8 @@ from disk_mix import CLIENTS_DIRECTORY
 from file_server import needs_root
 from serverdyno import _native
 from serverdyno.errors import ServerError
-from serverdyno.plan.model import FilesSettings, Plan, ServerPlan, Suite
+from serverdyno.plan.model import Plan, ServerPlan, Suite
+from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.proof import free_port
 from serverdyno.store.experiment import Experiment

@@ -21,7 +21,8 @@ from serverdyno.errors import DynoError
 from serverdyno.fleet import local
 from serverdyno.fleet.consent import Shares, open_shares
 from serverdyno.plan.expand import mixes
-from serverdyno.plan.model import GeneratorPlan, SmbSettings, Suite
+from serverdyno.plan.model import GeneratorPlan, Suite
+from serverdyno.protocols.smb import SmbSettings
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import create
 from users_smbd import PASSWORD, USER, UsersSmbd, started

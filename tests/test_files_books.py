@@ -25,7 +25,9 @@ from disk_mix import (
 from file_server import samba
 from serverdyno import _native
 from serverdyno.errors import UserError
-from serverdyno.plan.model import FilesSettings, SmbSettings, Suite
+from serverdyno.plan.model import Suite
+from serverdyno.protocols.files import FilesSettings
+from serverdyno.protocols.smb import SmbSettings
 from serverdyno.runner.under_test import load_file as load_file_of
 from serverdyno.runner.under_test import with_noted_load_file
 from serverdyno.servers.samba import Samba

@@ -17,7 +17,8 @@ from disk_mix import CLIENTS_DIRECTORY, begun, clients_directory, ended
 from dyno_process import PATIENCE_S, Home, wait_for_line
 from file_server import needs_root
 from serverdyno import _native
-from serverdyno.plan.model import FilesSettings, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
 from test_runner import Listener, carried_out

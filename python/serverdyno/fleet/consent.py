@@ -17,8 +17,9 @@ from typing import TypeVar
 
 from serverdyno._native import SessionError, SmbTarget, Target
 from serverdyno.errors import ConsentError, ServerError, UserError
-from serverdyno.plan.model import Bounds, Mix, SmbSettings
+from serverdyno.plan.model import Bounds, Mix
 from serverdyno.plan.validate import is_loopback
+from serverdyno.protocols.smb import SmbSettings
 
 TOKEN_BYTES = 16
 TargetT = TypeVar("TargetT", Target, SmbTarget)

@@ -8,81 +8,22 @@ Every problem of a document is reported at once; a field that is not known is a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
+
+from serverdyno.protocols.files import FilesSettings
+from serverdyno.protocols.http import HttpSettings
+from serverdyno.protocols.model import Model
+from serverdyno.protocols.smb import SmbSettings
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 Certainty = Annotated[str, Field(pattern=r"^(seen|derived|memory|choice)(: .+)?$")]
 Order = Literal["interleaved", "sequential", "random"]
 Protocol = Literal["http", "smb"]
 Workload = Literal["webbench-static", "url", "diskmix", "loadfile"]
-Dialect = Literal["2.0.2", "2.1", "3.0", "3.0.2", "3.1.1"]
 MAX_CLIENTS = 100_000
 MAX_LENGTH_S = 24 * 3600
-
-
-class Model(BaseModel):
-    """Strict and frozen: what was checked is what is used."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class HttpSettings(Model):
-    """How a client speaks HTTP."""
-
-    version: Literal["1.0", "1.1"] = "1.1"
-    keep_alive: bool = True
-    close: Literal["ordinary", "reset"] = "ordinary"
-    receive_buffer_bytes: int = Field(default=65536, ge=256, le=16 * 1024 * 1024)
-
-
-class SmbSettings(Model):
-    """How a client speaks SMB. "off": never, a server that requires it is refused; "auto": where it does."""
-
-    min_dialect: Dialect = "2.0.2"
-    max_dialect: Dialect = "3.1.1"
-    signing: Literal["off", "auto", "required"] = "auto"
-    encryption: Literal["off", "required"] = "off"
-
-    @model_validator(mode="after")
-    def makes_sense_together(self) -> Self:
-        """All that contradicts itself, at once."""
-        dialects = get_args(Dialect)
-        wrong = {
-            "min_dialect is above max_dialect": dialects.index(self.min_dialect)
-            > dialects.index(self.max_dialect),
-            "encryption needs a max_dialect of 3.0 or later": (
-                self.encryption == "required" and dialects.index(self.max_dialect) < dialects.index("3.0")
-            ),
-        }
-        if problems := [problem for problem, found in wrong.items() if found]:
-            raise ValueError("; ".join(problems))
-        return self
-
-
-class FilesSettings(Model):
-    """How a client uses files: its cache, its workspace, its pace.
-
-    `cache` says what the client asks the server for to cache on; "none" writes and reads through. `redirector`
-    "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and `dormant_s`: how many
-    closed files are kept open, and for how long (Windows' DormantFileLimit and ScavengerTimeLimit).
-    `operations_per_client_s` bounds the pace of each client. `load_file` is replayed by the workload "loadfile";
-    `load_file_sha256` is noted when an experiment begins, so that no other file is replayed, or compared, in its place.
-    `save_workspace`: the files stay from mix to mix; after the last they are removed in any case.
-    """
-
-    cache: Literal["none", "oplocks", "leases"] = "leases"
-    redirector: Literal["xp", "plain"] = "plain"
-    dormant_files: int = Field(default=45, ge=0, le=100_000)
-    dormant_s: float = Field(default=10, ge=0, le=3600)
-    workspace_bytes: int = Field(default=20 * 2**20, ge=15 * 2**20, le=2**40)
-    save_workspace: bool = True
-    legacy_seed_reads: bool = False
-    true_offsets: bool = False
-    operations_per_client_s: float | None = Field(default=None, gt=0)
-    load_file: str | None = None
-    load_file_sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
 
 
 class ThreadStep(Model):
@@ -107,7 +48,7 @@ class Suite(Model):
     workload: Workload
     clients: list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]] = Field(min_length=1)
     threads: int = Field(default=1, ge=1, le=1000)
-    threads_from: list[ThreadStep] = []
+    threads_from: list[ThreadStep] = Field(default=[])
     length_s: float = Field(gt=0, le=MAX_LENGTH_S)
     ramp_up_s: float = Field(default=0, ge=0)
     ramp_down_s: float = Field(default=0, ge=0)
@@ -118,7 +59,7 @@ class Suite(Model):
     http: HttpSettings = HttpSettings()
     smb: SmbSettings = SmbSettings()
     files: FilesSettings = FilesSettings()
-    certainty: dict[str, Certainty] = {}
+    certainty: dict[str, Certainty] = Field(default={})
 
     @property
     def protocol(self) -> Protocol:
@@ -166,7 +107,7 @@ class GeneratorPlan(Model):
     """Where and how the load is made. `cpus` empty: chosen by the tool, apart from the server's."""
 
     threads: int = Field(default=1, ge=1, le=256)
-    cpus: list[int] = []
+    cpus: list[int] = Field(default=[])
     verify_share: float = Field(default=1.0, ge=0, le=1)
 
 
@@ -189,9 +130,9 @@ class ServerPlan(Model):
 
     server: str
     name: Name | None = None
-    settings: dict[str, Any] = {}
-    factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
-    cpus: list[int] = []
+    settings: dict[str, Any] = Field(default={})
+    factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default={})
+    cpus: list[int] = Field(default=[])
     url: str | None = None
     bounds: Bounds | None = None
 

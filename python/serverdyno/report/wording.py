@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from serverdyno import units
+from serverdyno.units import NOTHING, rate, seconds, significant
+
+__all__ = ["NOTHING", "rate", "seconds", "significant"]
 
 NO_BREAK = "\u00a0"
-NOTHING = "–"  # noqa: RUF001  an en dash is how a table says "not measured"
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
@@ -23,27 +24,10 @@ def listing(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def rate(value: float | None) -> str:
-    """A rate or count with separators, or the sign for nothing."""
-    return NOTHING if value is None else units.format_count(value)
-
-
 def span(low: float, high: float) -> str:
     """`8,100 to 8,146`; one figure where both are written the same."""
     texts = rate(low), rate(high)
     return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
-
-
-def significant(value: float | None) -> str:
-    """Three significant digits without an exponent, for times: `0.0123`, `1.23`, `45.6`, `1,230`."""
-    if value is None:
-        return NOTHING
-    if value == 0:
-        return "0"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    digits = next(places for places in range(1, 9) if abs(value) >= 10.0 ** (2 - places) or places == 8)
-    return f"{value:.{digits}f}"
 
 
 def cpus(value: float | None) -> str:
@@ -83,11 +67,6 @@ def change(percent: float | None) -> str:
 def change_span(low: float | None, high: float | None) -> str:
     """`+31 % to +78 %`."""
     return NOTHING if low is None or high is None else f"{change(low)} to {change(high)}"
-
-
-def seconds(value: float) -> str:
-    """A length of time of a mix: `300 s`, `4.8 s`."""
-    return f"{value:,.3g} s" if value < 100 else f"{value:,.0f} s"
 
 
 def seconds_span(values: Iterable[float]) -> str:

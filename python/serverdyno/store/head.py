@@ -10,7 +10,8 @@ from typing import Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from serverdyno.plan.model import Configuration, Mix, Model, Plan, RunKey, Suite
+from serverdyno.plan.model import Configuration, Mix, Plan, RunKey, Suite
+from serverdyno.protocols.model import Model
 
 FORMAT_VERSION = 2
 

@@ -1,0 +1,133 @@
+"""Files: operations of an application on files of its own, on a file server. Counted in Mbit/s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from serverdyno import units
+from serverdyno.protocols.model import Model
+from serverdyno.protocols.work import Fact, MixCounts, Terms, Work
+
+IN_ROOT = "The user must be able to make, write and delete files in the root of every share."
+
+
+class FilesSettings(Model):
+    """How a client uses files: its cache, its workspace, its pace.
+
+    `cache` says what the client asks the server for to cache on; "none" writes and reads through. `redirector`
+    "xp" asks for paths before deletes and renames as Windows XP did. `dormant_files` and `dormant_s`: how many
+    closed files are kept open, and for how long (Windows' DormantFileLimit and ScavengerTimeLimit).
+    `operations_per_client_s` bounds the pace of each client. `load_file` is replayed by the workload "loadfile";
+    `load_file_sha256` is noted when an experiment begins, so that no other file is replayed, or compared, in its place.
+    `save_workspace`: the files stay from mix to mix; after the last they are removed in any case.
+    """
+
+    cache: Literal["none", "oplocks", "leases"] = "leases"
+    redirector: Literal["xp", "plain"] = "plain"
+    dormant_files: int = Field(default=45, ge=0, le=100_000)
+    dormant_s: float = Field(default=10, ge=0, le=3600)
+    workspace_bytes: int = Field(default=20 * 2**20, ge=15 * 2**20, le=2**40)
+    save_workspace: bool = True
+    legacy_seed_reads: bool = False
+    true_offsets: bool = False
+    operations_per_client_s: float | None = Field(default=None, gt=0)
+    load_file: str | None = None
+    load_file_sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+
+
+def mbit_moved_per_s(record: MixCounts) -> float:
+    """Return application bytes read and written by the clients that were in the mix to its end.
+
+    A client with an error leaves the mix, and what it had moved is not in the sum (as in NetBench's mixes).
+    """
+    moved = sum(
+        (row.bytes_read or 0) + row.bytes_written for row in record.by_client if row.left_at_s is None
+    )
+    return units.mbit_per_s(moved, record.window_s)
+
+
+def operations_per_s(record: MixCounts) -> float:
+    """Return successful operations per second of the window."""
+    return record.operations / record.window_s
+
+
+class Files(Work[FilesSettings]):
+    """The disk mix, or a replayed load file."""
+
+    name = "files"
+    workloads: ClassVar[Mapping[str, str]] = {"diskmix": IN_ROOT, "loadfile": IN_ROOT}
+    section = "files"
+    settings_type = FilesSettings
+    most_threads = 1
+    drawn_anew = False
+    has_durability = True
+    has_client_cache = True
+    counts_requests = True
+    has_sessions = True
+    terms = Terms(
+        unit="Mbit/s",
+        column="mbit_s",
+        written=units.significant,
+        throughput=mbit_moved_per_s,
+        second_unit="operations/s",
+        second_column="operations_s",
+        second_title="Throughput in operations/s of the application",
+        second_written=units.rate,
+        second=operations_per_s,
+        second_heading="There",
+        operation="operation",
+        classes="operation",
+        throughput_meaning="bytes that applications read and wrote, summed over the clients that were in the mix to "
+        "its end: what a client moved before an error took it out is not in the sum. They are counted above the "
+        "client's cache: what that answers itself is in the figure, and what passed between clients and server stands "
+        "beside it.",
+        reconnects_note="Clients log on before the mix, and are counted. Reconnects: sessions set up after one that "
+        "was lost.",
+        requests_note="Requests of the protocol, those of ramps and for workspaces included; what fails is an "
+        "operation, not a request, and stands under errors. The server's count: from its own counters; "
+        f"{units.NOTHING} where it keeps none.",
+        clients_left_note="Throughput counts nothing of who left, whatever it had done before.",
+    )
+
+    def problems(self, settings: FilesSettings, workload: str) -> Iterator[tuple[tuple[str, ...], str]]:
+        """A load file stands where it is replayed, and nowhere else."""
+        if (workload == "loadfile") != (settings.load_file is not None):
+            yield ("files", "load_file"), "is what the workload loadfile replays, and for no other"
+
+    def facts(self, settings: FilesSettings, client_cache: str | None) -> tuple[Fact, ...]:
+        """The client's cache, its pace and its workspace."""
+        kept = f"{settings.dormant_files} closed files are kept open for {units.seconds(settings.dormant_s)} at most"
+        cache = (
+            "None: every operation goes through to the server."
+            if settings.cache == "none"
+            else client_cache
+            or f"On {settings.cache}, as a workstation's redirector ({settings.redirector}) does it; {kept}."
+        )
+        pace = (
+            "As fast as the server answers."
+            if settings.operations_per_client_s is None
+            else f"At most {units.rate(settings.operations_per_client_s)} operations/s a client."
+        )
+        stays = "stays from mix to mix" if settings.save_workspace else "is removed after each mix"
+        return (
+            ("Client cache", cache),
+            ("Pace", pace),
+            (
+                "Workspace",
+                f"{settings.workspace_bytes:,} bytes a client, in a directory of its own, made before the mix and not "
+                f"measured; it {stays}.",
+            ),
+        )
+
+    def verification(self, checked: str) -> str:
+        """Say that lengths and contents of reads are checked."""
+        return (
+            f"The length of every read, and the content of {checked} of the reads, byte by byte, against what was "
+            "written there last."
+        )
+
+
+FILES = Files()

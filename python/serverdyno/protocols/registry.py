@@ -1,0 +1,48 @@
+"""The tables of protocols and kinds of work: a new one is one module next to this one and one line here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from serverdyno.protocols.base import Protocol
+from serverdyno.protocols.documents import DOCUMENTS
+from serverdyno.protocols.files import FILES
+from serverdyno.protocols.http import HTTP
+from serverdyno.protocols.smb import SMB
+from serverdyno.protocols.work import Work
+
+PROTOCOLS: dict[str, Protocol[Any]] = {protocol.name: protocol for protocol in (HTTP, SMB)}
+WORKS: dict[str, Work[Any]] = {work.name: work for work in (DOCUMENTS, FILES)}
+
+
+def known() -> list[Protocol[Any]]:
+    """Return every protocol."""
+    return list(PROTOCOLS.values())
+
+
+def of(name: str) -> Protocol[Any]:
+    """Return the protocol called `name`. Raises KeyError."""
+    return PROTOCOLS[name]
+
+
+def of_scheme(scheme: str) -> Protocol[Any] | None:
+    """Return the protocol of URLs that begin with `scheme`; None: no protocol of ours has it."""
+    return next((protocol for protocol in PROTOCOLS.values() if scheme in protocol.schemes), None)
+
+
+def carrying(work: Work[Any]) -> list[Protocol[Any]]:
+    """Return the protocols that carry a kind of work; the first is the default of older experiments."""
+    return [protocol for protocol in PROTOCOLS.values() if protocol.work is work]
+
+
+def work_of(workload: str) -> Work[Any]:
+    """Return the kind of work that a workload belongs to. Raises KeyError."""
+    for work in WORKS.values():
+        if workload in work.workloads:
+            return work
+    raise KeyError(workload)
+
+
+def workloads() -> list[str]:
+    """Return the names of all workloads."""
+    return [name for work in WORKS.values() for name in work.workloads]

@@ -1,0 +1,72 @@
+"""SMB 2 and 3: how its clients speak, what is said of it, and how what clients left is removed."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Literal, Self, get_args
+from urllib.parse import urlsplit
+
+from pydantic import model_validator
+
+from serverdyno.protocols.base import Protocol
+from serverdyno.protocols.files import FILES
+from serverdyno.protocols.model import Model
+
+Dialect = Literal["2.0.2", "2.1", "3.0", "3.0.2", "3.1.1"]
+
+
+class SmbSettings(Model):
+    """How a client speaks SMB. "off": never, a server that requires it is refused; "auto": where it does."""
+
+    min_dialect: Dialect = "2.0.2"
+    max_dialect: Dialect = "3.1.1"
+    signing: Literal["off", "auto", "required"] = "auto"
+    encryption: Literal["off", "required"] = "off"
+
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """Refuse what contradicts itself, all at once."""
+        dialects = get_args(Dialect)
+        wrong = {
+            "min_dialect is above max_dialect": dialects.index(self.min_dialect)
+            > dialects.index(self.max_dialect),
+            "encryption needs a max_dialect of 3.0 or later": (
+                self.encryption == "required" and dialects.index(self.max_dialect) < dialects.index("3.0")
+            ),
+        }
+        if problems := [problem for problem, found in wrong.items() if found]:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+class Smb(Protocol[SmbSettings]):
+    """SMB 2.0.2 to 3.1.1."""
+
+    name = "smb"
+    title = "SMB"
+    schemes = ("smb",)
+    example_url = "smb://127.0.0.1:1445/"
+    work = FILES
+    section = "smb"
+    settings_type = SmbSettings
+    reference_server = "reference-smb"
+    clients_directory = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
+
+    def described(self, settings: SmbSettings, timeout: str) -> str:
+        """Say dialects, signing and encryption, as the client asks for them."""
+        return (
+            f"SMB {settings.min_dialect} to {settings.max_dialect}, signing {settings.signing}, encryption "
+            f"{settings.encryption} as the client asks; one session a client; timeout {timeout}."
+        )
+
+    def remove_command(self, url: str, user: str | None, share: str, directory: str) -> str:
+        """Return a command of smbclient, which asks for the password."""
+        parts = urlsplit(url)
+        who = "-N" if user is None else f"-U {shlex.quote(user)}"
+        port = f" -p {parts.port}" if parts.port else ""
+        unc = shlex.quote(f"//{parts.hostname}/{share}")
+        removal = shlex.quote(f'deltree "{directory}"')
+        return f"smbclient {unc}{port} {who} -c {removal}"
+
+
+SMB = Smb()

@@ -1,0 +1,140 @@
+"""The contract of a kind of work: what a suite's clients do, whatever the server speaks.
+
+It names the workloads, the settings that they share, and the words and figures of a report. Instances are
+`documents.py` and `files.py`. Not for: how an operation travels, which is a protocol's affair (`base.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from serverdyno.protocols.model import Model
+
+SettingsT = TypeVar("SettingsT", bound=Model)
+Fact = tuple[str, str]
+"""A line of a report's methodology: its label and its text."""
+
+
+class ClientCounts(Protocol):
+    """What a record says of one client."""
+
+    @property
+    def bytes_read(self) -> int | None:
+        """Application bytes, in the window; None: not recorded."""
+
+    @property
+    def bytes_written(self) -> int:
+        """Application bytes, in the window."""
+
+    @property
+    def left_at_s(self) -> float | None:
+        """Since the start of the mix; None: it stayed to the end."""
+
+
+class MixCounts(Protocol):
+    """What a record of a mix says, as far as throughput is computed from it."""
+
+    @property
+    def window_s(self) -> float:
+        """The measured part of the mix."""
+
+    @property
+    def operations(self) -> int:
+        """Successes in the window."""
+
+    @property
+    def bytes_in(self) -> int:
+        """All bytes that came, in the window."""
+
+    @property
+    def by_client(self) -> Sequence[ClientCounts]:
+        """A row a client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a kind of work is called and counted in.
+
+    `unit`: of throughput; `second_unit`: of the figure next to it. `column`, `second_column`: the same in names of
+    columns. `written`, `second_written`: a figure as text. `throughput`, `second`: the figure of a record.
+    `operation`: what is counted; `classes`: what a class of operations is named after.
+    """
+
+    unit: str
+    column: str
+    written: Callable[[float | None], str]
+    throughput: Callable[[MixCounts], float]
+    second_unit: str
+    second_column: str
+    second_title: str
+    second_written: Callable[[float | None], str]
+    second: Callable[[MixCounts], float]
+    second_heading: str
+    """The heading of the second figure in the table of peaks."""
+    operation: str
+    classes: str
+    throughput_meaning: str
+    """Which bytes are counted in Mbit/s: ends the sentence "Mbit/s are of 10^6 bits, ..."."""
+    reconnects_note: str
+    """What a connection and a reconnect are, below the table of connections."""
+    requests_note: str
+    """What the columns "Answered", "Failed" and "The server's count" of the table of runs are."""
+    clients_left_note: str
+    """What throughput does with a client that left; may be empty."""
+
+    def span(self, low: float, high: float) -> str:
+        """`8,100 to 8,146`; one figure where both are written the same."""
+        texts = self.written(low), self.written(high)
+        return texts[0] if texts[0] == texts[1] else f"{texts[0]} to {texts[1]}"
+
+    @property
+    def operations(self) -> str:
+        """More than one of what is counted."""
+        return f"{self.operation}s"
+
+    @property
+    def throughput_counts_operations(self) -> bool:
+        """Whether throughput is in operations, so that a ceiling or a bound of operations is a level of it."""
+        return self.unit == f"{self.operations}/s"
+
+
+class Work(Generic[SettingsT]):
+    """A kind of work. One instance of each stands in `registry.py`."""
+
+    name: ClassVar[str]
+    workloads: ClassVar[Mapping[str, str]]
+    """What to check where a server does not serve the workload, by the workload's name."""
+    terms: ClassVar[Terms]
+    section: ClassVar[str | None] = None
+    """The key of the settings in a suite; None: there are none."""
+    settings_type: type[SettingsT]
+    most_threads: ClassVar[int | None] = None
+    """Threads that a client may have; None: as many as it wants."""
+    drawn_anew: ClassVar[bool] = True
+    """Whether each mix of a run draws a stream of its own. Else clients keep the order of their operations."""
+    uses_documents: ClassVar[bool] = False
+    """Whether a server needs the document tree on the disk."""
+    has_durability: ClassVar[bool] = False
+    """Whether a server promises that what was written is on the disk."""
+    has_client_cache: ClassVar[bool] = False
+    """Whether a client may answer operations itself, so that figures below its cache are figures of their own."""
+    counts_requests: ClassVar[bool] = False
+    """Whether a server counts requests of the protocol, of which an operation may need several."""
+    has_sessions: ClassVar[bool] = False
+    """Whether each client has a session of its own, which the report shows client by client."""
+
+    def problems(self, settings: SettingsT, workload: str) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What does not fit together: the key's path in the suite, and why."""
+        del settings, workload
+        return iter(())
+
+    def facts(self, settings: SettingsT, client_cache: str | None) -> tuple[Fact, ...]:
+        """Lines of the methodology. `client_cache`: what the runs noted of it, in words; None: nothing."""
+        del settings, client_cache
+        return ()
+
+    def verification(self, checked: str) -> str:
+        """Say what is checked of an answer. `checked`: the share whose content is checked, as text."""
+        raise NotImplementedError
