@@ -13,10 +13,10 @@ import pytest
 from disk_mix import begun, ended, mixed, target
 from file_server import PATIENCE_S, needs_root, samba, skip_unless_installed
 from serverdyno import _native
-from serverdyno.report.agreed import client_cache, size
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.source import Source
+from serverdyno.report.words.agreed import client_cache, size
 from serverdyno.runner.agreed import Agreed
 from serverdyno.servers.samba import Samba
 from synthetic_experiment import Shape

@@ -7,8 +7,8 @@ import pytest
 
 from serverdyno.published.audit import Verdict, audit_claims
 from serverdyno.report.build import build_from
-from serverdyno.report.claims import claims, tables
 from serverdyno.report.source import Source
+from serverdyno.report.views.claims import claims, tables
 from synthetic_experiment import Shape, experiment, scaled
 from synthetic_files import FileShape, without_clients
 from synthetic_files import experiment as file_experiment

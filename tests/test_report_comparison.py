@@ -11,9 +11,10 @@ from rich.console import Console
 
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.errors import UserError
-from serverdyno.report import compare, text
+from serverdyno.report import compare
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
+from serverdyno.report.views import text
 from serverdyno.store.experiment import Experiment
 from synthetic_experiment import Shape, experiment
 

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from serverdyno.report import charts
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Figure, Report, Section
 from serverdyno.report.source import Source
+from serverdyno.report.views import charts
 from serverdyno.store.records import SecondRow
 from synthetic_experiment import Shape, experiment
 

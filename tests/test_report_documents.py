@@ -18,9 +18,10 @@ from rich.console import Console
 
 from serverdyno import published
 from serverdyno.errors import UserError
-from serverdyno.report import View, charts, document, files, markdown, pdf, text
+from serverdyno.report import View
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
+from serverdyno.report.views import charts, document, files, markdown, pdf, text
 from serverdyno.store.experiment import Experiment
 from synthetic_experiment import Shape, experiment, with_error, without_success
 from synthetic_files import FileShape

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from serverdyno.report import document, durability
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
+from serverdyno.report.sections import durability
 from serverdyno.report.source import Source
+from serverdyno.report.views import document
 from serverdyno.store.records import MixRecord, SyncRow
 from synthetic_files import FileShape, experiment
 from test_report_files import STRICT, column, report_of, table

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from serverdyno.report import charts, document, html, markdown, text
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report, Table
 from serverdyno.report.source import Source
+from serverdyno.report.views import charts, document, html, markdown, text
 from serverdyno.store.records import MixRecord
 from synthetic_files import FileShape, experiment, without_clients
 from test_report_views import check_golden

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from serverdyno.report import histograms
 from serverdyno.report.build import build_from
+from serverdyno.report.figures import histograms
 from serverdyno.report.model import Report, Table
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord

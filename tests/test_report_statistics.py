@@ -9,10 +9,10 @@ import pytest
 
 from serverdyno.analysis.improvement import Verdict, improvement
 from serverdyno.errors import UserError
-from serverdyno.report import charts
 from serverdyno.report.build import build, build_from
 from serverdyno.report.model import Report, Table
 from serverdyno.report.source import Source
+from serverdyno.report.views import charts
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import FORMAT_VERSION
 from serverdyno.store.records import CeilingRecord, MixRecord

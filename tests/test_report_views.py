@@ -13,10 +13,11 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from serverdyno.report import build, charts, files, html, text
-from serverdyno.report import csv as report_csv
+from serverdyno.report import build
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
+from serverdyno.report.views import charts, files, html, text
+from serverdyno.report.views import csv as report_csv
 from serverdyno.store.experiment import Experiment
 from synthetic_experiment import Shape, experiment, with_error
 

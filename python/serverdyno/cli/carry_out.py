@@ -43,7 +43,7 @@ def show_and_write(experiment: Experiment, views: Collection[str] = (), beside: 
     """
     # Imported once the load is over: it takes most of a second, for which nobody wants to wait at the start.
     from serverdyno import published, report  # noqa: PLC0415
-    from serverdyno.report import text  # noqa: PLC0415
+    from serverdyno.report.views import text  # noqa: PLC0415
 
     out = standard_output()
     built = report.build(experiment, None if beside is None else published.load(beside))

@@ -33,7 +33,7 @@ def compare(
     from serverdyno import report  # noqa: PLC0415
     from serverdyno.analysis.improvement import Verdict  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
-    from serverdyno.report import text  # noqa: PLC0415
+    from serverdyno.report.views import text  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
     compared = report.compare([report.build(Experiment.open(folder)) for folder in experiments])

@@ -12,7 +12,7 @@ from serverdyno.errors import UserError
 
 if TYPE_CHECKING:
     from serverdyno.plan.model import Suite
-    from serverdyno.report.results import ConfigurationResult
+    from serverdyno.report.figures.results import ConfigurationResult
 
 EXAMPLE = "Example: dyno suite extend experiments/quick-static-20261120-101500 --into larger.toml"
 

@@ -110,7 +110,9 @@ def page_style() -> str:
     """The style of a report's page, so that all pages look alike."""
     from importlib import resources  # noqa: PLC0415
 
-    return (resources.files("serverdyno.report") / "templates" / "report.css").read_text(encoding="utf-8")
+    return (resources.files("serverdyno.report.views") / "templates" / "report.css").read_text(
+        encoding="utf-8"
+    )
 
 
 def _draw(picture: Picture, console: Console) -> None:
@@ -137,7 +139,7 @@ def _draw(picture: Picture, console: Console) -> None:
 
 
 def _charts(report: PublishedReport, drawn: list[Picture]) -> dict[str, str]:
-    from serverdyno.report import charts  # noqa: PLC0415
+    from serverdyno.report.views import charts  # noqa: PLC0415
 
     return {figure.title: charts.svg(figure) for figure in _figures(report, drawn)}
 

@@ -2,7 +2,7 @@
 
 Read from proc(5) as the server's processes have it, in their own mount namespace. A file system in an image is
 followed through its loop device, and one laid over others to the layer that is written. Not for judging it: see
-`report/medium.py`. What can't be followed ends the list; nothing is guessed.
+`analysis/medium.py`. What can't be followed ends the list; nothing is guessed.
 """
 
 from __future__ import annotations

@@ -5,6 +5,6 @@
 
 from serverdyno.report.build import build
 from serverdyno.report.comparison import compare
-from serverdyno.report.files import View, write_report
+from serverdyno.report.views.files import View, write_report
 
 __all__ = ["View", "build", "compare", "write_report"]

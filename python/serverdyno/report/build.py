@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from serverdyno.errors import DynoError
-from serverdyno.report import beside as published_beside
-from serverdyno.report import caveats, ceilings, durability, findings, pairs, sections, testbed
-from serverdyno.report.disclosure import disclosure
-from serverdyno.report.methodology import methodology
+from serverdyno.report import pairs
+from serverdyno.report.figures.raw import raw_tables
+from serverdyno.report.figures.results import Results, compute
 from serverdyno.report.model import Comparison, Fact, Report
-from serverdyno.report.raw import raw_tables
-from serverdyno.report.results import Results, compute
+from serverdyno.report.sections import beside as published_beside
+from serverdyno.report.sections import contents, durability, testbed
 from serverdyno.report.source import Source
+from serverdyno.report.words import caveats, ceilings, findings
+from serverdyno.report.words.disclosure import disclosure
+from serverdyno.report.words.methodology import methodology
 
 if TYPE_CHECKING:
     from serverdyno.published import PublishedReport
@@ -58,11 +60,11 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
     """The report of records at hand."""
     results = compute(source)
     comparisons = _comparisons(source, results)
-    under = sections.lines(source, results)
-    summary, *others, bed = sections.numbered(
+    under = contents.lines(source, results)
+    summary, *others, bed = contents.numbered(
         [
-            sections.summary(results, under),
-            *sections.sections(source, results, comparisons, under),
+            contents.summary(results, under),
+            *contents.sections(source, results, comparisons, under),
             *([] if beside is None else [published_beside.section(source, results, beside)]),
             testbed.section(source),
         ]

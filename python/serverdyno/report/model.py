@@ -11,7 +11,7 @@ from typing import Literal
 from serverdyno.analysis.improvement import Figure as Compared
 from serverdyno.analysis.improvement import Improvement, Verdict
 from serverdyno.analysis.trust import Mark
-from serverdyno.report.results import Results
+from serverdyno.report.figures.results import Results
 from serverdyno.report.source import Source
 
 Value = float | int | str | None

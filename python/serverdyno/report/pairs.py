@@ -14,8 +14,8 @@ from itertools import combinations
 from serverdyno.analysis.holm import adjusted_verdicts, counted
 from serverdyno.analysis.improvement import Figure, improvement
 from serverdyno.analysis.trust import Mark, limits
+from serverdyno.report.figures.results import ConfigurationResult
 from serverdyno.report.model import Comparison
-from serverdyno.report.results import ConfigurationResult
 
 MOST_PAIRWISE = 8
 """Configurations: eight make 28 pairs, as many as a table can be read for."""

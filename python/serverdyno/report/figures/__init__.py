@@ -1,0 +1,1 @@
+"""What follows from the records in numbers: nothing here is worded or drawn."""

@@ -1,0 +1,287 @@
+"""Every figure unrounded, for readers who compute with them: CSV files, and downloads in the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, fields
+
+from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.improvement import Figure
+from serverdyno.analysis.trust import share_of_ceiling
+from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, times
+from serverdyno.report.figures.results import MixResult, Results, generator_cpu_s, operations_per_s
+from serverdyno.report.model import Comparison, RawTable, Value
+from serverdyno.report.source import Source
+from serverdyno.report.terms import WEB, Terms
+from serverdyno.store.records import CallRow, CeilingRecord, ClientRow, MixRecord, RequestRow, SyncRow
+
+TIME_COLUMNS = ("mean_ms", "sd_ms", "min_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
+SPREAD_COLUMNS = ("n", "mean", "min", "max", "sd")
+Row = ClientRow | CallRow | RequestRow | SyncRow
+RUN_COLUMNS = ("run", "configuration", "repetition", "mix", "clients", "threads")
+
+
+def raw_tables(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:
+    """All tables of raw figures."""
+    return (
+        _points(results),
+        _mixes(results),
+        _operations(results),
+        _errors(results),
+        _improvements(comparisons, results.terms),
+        _ceilings(source),
+        *(() if results.terms is WEB else _of_files(results)),
+    )
+
+
+def _of_files(results: Results) -> tuple[RawTable, ...]:
+    """Of single clients, and of what lies below the application."""
+    return (
+        _rows("clients", "client", ClientRow, results),
+        _rows("calls", "kind of call below the client cache, ramps included", CallRow, results),
+        _rows("requests", "kind of request of the protocol, ramps included", RequestRow, results),
+        _rows("syncs", "system call of the server that makes data durable", SyncRow, results),
+    )
+
+
+def _rows(name: str, what: str, row_type: type[Row], results: Results) -> RawTable:
+    """Rows of the records as they are, each with its run and mix."""
+    nested = {"clients": "by_client"}.get(name, name)
+    columns = (*RUN_COLUMNS, *(field.name for field in fields(row_type)))
+    rows = tuple((*_run(record), *astuple(row)) for record in results.used for row in getattr(record, nested))
+    return RawTable(name, f"One row a run, mix and {what}", columns, rows)
+
+
+def _points(results: Results) -> RawTable:
+    terms = results.terms
+    figures = (
+        terms.column,
+        terms.second_column,
+        *(() if terms is WEB else ("below_cache_mbit_s",)),
+        f"server_cpu_us_per_{terms.operation}",
+        f"generator_cpu_us_per_{terms.operation}",
+    )
+    columns = (
+        "configuration",
+        "clients",
+        "threads",
+        "window_s",
+        "clients_took_part",
+        "clients_left",
+        *(f"{figure}_{part}" for figure in figures for part in SPREAD_COLUMNS),
+        *TIME_COLUMNS,
+        "generator_cpu_share",
+        "share_of_ceiling",
+        "marks",
+    )
+    rows = tuple(
+        (result.name, *_point(mix, terms))
+        for result in results.configurations
+        for mix in result.mixes
+        if mix is not None
+    )
+    return RawTable("points", "One row a configuration and mix, over the repetitions", columns, rows)
+
+
+def _point(mix: MixResult, terms: Terms) -> tuple[Value, ...]:
+    cost = mix.cost
+    return (
+        mix.clients,
+        mix.threads,
+        mix.window_s,
+        mix.clients_took_part,
+        mix.clients_left,
+        *_spread(mix.throughput),
+        *_spread(mix.second),
+        *(() if terms is WEB else _spread(mix.below_cache_mbit_s)),
+        *_spread(cost.server_cpu_us),
+        *_spread(cost.generator_cpu_us),
+        *_times(mix.response),
+        cost.generator_cpu_share,
+        cost.share_of_ceiling,
+        "; ".join(sorted(mark.name.lower() for mark in mix.marks)),
+    )
+
+
+def _spread(spread: Spread | None) -> tuple[Value, ...]:
+    return (None,) * len(SPREAD_COLUMNS) if spread is None else astuple(spread)
+
+
+def _times(found: Times | None) -> tuple[Value, ...]:
+    if found is None:
+        return (None,) * len(TIME_COLUMNS)
+    return found.mean_ms, found.deviation_ms, found.min_ms, found.max_ms, *found.percentiles_ms
+
+
+def _run(record: MixRecord) -> tuple[Value, ...]:
+    return record.run, record.configuration, record.repetition, record.mix, record.clients, record.threads
+
+
+def _mixes(results: Results) -> RawTable:
+    columns = (
+        *RUN_COLUMNS,
+        "started_unix_s",
+        "window_s",
+        "clients_participating",
+        "operations",
+        "operations_s",
+        "operations_total",
+        "bytes_read",
+        "bytes_written",
+        "bytes_in",
+        "bytes_out",
+        *TIME_COLUMNS,
+        "generator_cpu_s",
+        "generator_threads",
+        "server_cpu_s",
+        "server_rss_bytes",
+        "others_cpu_s",
+        "steal_cpu_s",
+        "generator_busiest_cpu_s",
+        "under_way_at_close",
+        "under_way_longest_s",
+        "ceiling_operations_s",
+        "share_of_ceiling",
+        "connections",
+        "reconnects",
+        "source_addresses",
+        "passes",
+        "bytes_checked",
+        "syncs_known",
+    )
+    rows = tuple(_mix(record) for record in results.used)
+    return RawTable("mixes", "One row a run and mix, as measured", columns, rows)
+
+
+def _mix(record: MixRecord) -> tuple[Value, ...]:
+    operations_s = operations_per_s(record)
+    return (
+        *_run(record),
+        record.started_unix_s,
+        record.window_s,
+        record.clients_participating,
+        record.operations,
+        operations_s,
+        record.operations_total,
+        record.bytes_read,
+        record.bytes_written,
+        record.bytes_in,
+        record.bytes_out,
+        *_times(times([record.response_time_hdr])),
+        generator_cpu_s(record),
+        record.generator_threads,
+        record.server_cpu_s,
+        record.server_rss_bytes,
+        record.others_cpu_s,
+        record.steal_cpu_s,
+        record.generator_busiest_cpu_s,
+        record.under_way_at_close,
+        record.under_way_longest_s,
+        record.ceiling_operations_s,
+        share_of_ceiling(operations_s, record.ceiling_operations_s),
+        record.connections,
+        record.reconnects,
+        record.source_addresses,
+        record.passes,
+        record.bytes_checked,
+        "yes" if record.syncs_known else "no",
+    )
+
+
+def _operations(results: Results) -> RawTable:
+    columns = (
+        *RUN_COLUMNS,
+        "operation",
+        "count",
+        "bytes_read",
+        "bytes_written",
+        "errors_in_window",
+        *TIME_COLUMNS,
+    )
+    rows = tuple(
+        (
+            *_run(record),
+            row.operation,
+            row.count,
+            row.bytes_read,
+            row.bytes_written,
+            row.errors,
+            *_times(times([row.response_time_hdr])),
+        )
+        for record in results.used
+        for row in record.by_operation
+    )
+    return RawTable("operations", "One row a run, mix and class of operation", columns, rows)
+
+
+def _errors(results: Results) -> RawTable:
+    columns = (*RUN_COLUMNS, "side", "fault", "count", "in_window", "example")
+    rows = tuple(
+        (*_run(record), row.side, row.fault, row.count, row.in_window, row.example)
+        for record in results.used
+        for row in record.errors
+    )
+    return RawTable("errors", "One row a run, mix and kind of error", columns, rows)
+
+
+def _ceilings(source: Source) -> RawTable:
+    columns = tuple(field.name for field in fields(CeilingRecord))
+    rows = tuple((*astuple(ceiling)[:-1], " ".join(ceiling.configurations)) for ceiling in source.ceilings)
+    return RawTable("ceilings", "One row a mix: the generator against the reference server", columns, rows)
+
+
+def _improvements(comparisons: Sequence[Comparison], terms: Terms) -> RawTable:
+    columns = (
+        "base",
+        "other",
+        "figure",
+        f"base_{terms.column}",
+        f"other_{terms.column}",
+        "improvement_percent",
+        "interval_low_percent",
+        "interval_high_percent",
+        "seen_low_percent",
+        "seen_high_percent",
+        "repetitions",
+        "paired",
+        "mixes",
+        "minimum_effect_percent",
+        "verdict",
+        "corrected_for_comparisons",
+        "limits",
+        *(() if terms is WEB else ("part_of_a_pass", "differs_in_durability")),
+    )
+    rows = tuple(
+        (
+            comparison.base,
+            comparison.other,
+            found.figure.value,
+            found.base,
+            found.other,
+            found.percent,
+            found.low_percent,
+            found.high_percent,
+            found.observed_low_percent,
+            found.observed_high_percent,
+            found.repetitions,
+            "yes" if found.paired else "no",
+            len(found.mixes),
+            found.minimum_percent,
+            found.verdict.value,
+            corrected_for,
+            "; ".join(f"{name}: {mark.name.lower()}" for name, mark in comparison.limits),
+            *(() if terms is WEB else _of_two_file_servers(comparison, found.figure)),
+        )
+        for comparison in comparisons
+        for found, corrected_for in zip(comparison.improvements, comparison.corrected_for, strict=True)
+    )
+    return RawTable("improvements", "One row a comparison and figure", columns, rows)
+
+
+def _of_two_file_servers(comparison: Comparison, figure: Figure) -> tuple[Value, ...]:
+    """What makes them unlike but for speed; nothing in the cell where it is not known."""
+    differs = comparison.differs_in_durability
+    return (
+        "yes" if figure in comparison.parts_of_a_pass else "no",
+        None if differs is None else "yes" if differs else "no",
+    )

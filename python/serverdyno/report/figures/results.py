@@ -1,0 +1,500 @@
+"""The figures of an experiment: records grouped by configuration and mix, and what follows from them.
+
+Nothing is worded or drawn here. A mix that was ended early is left out of every figure and named in
+`left_out`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from serverdyno import units
+from serverdyno.analysis import curve, trust
+from serverdyno.analysis.improvement import Runs
+from serverdyno.plan.model import Protocol
+from serverdyno.report.figures import histograms
+from serverdyno.report.figures.shape import Shape, shape_of
+from serverdyno.report.source import Source
+from serverdyno.report.terms import Terms, terms_of
+from serverdyno.store.records import MixRecord
+
+SIDES = ("server", "network", "client", "check")
+RecordFigure = Callable[[MixRecord], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a mix cost. CPU time in microseconds per successful request; None: not measured, or no request.
+
+    `*_cpus_busy`: CPU seconds per second, of the server, of others on the machine, and taken by the
+    hypervisor (steal). These, shares and memory: the largest of any repetition.
+    """
+
+    server_cpu_us: curve.Spread | None
+    server_cpus_busy: float | None
+    others_cpus_busy: float | None
+    steal_cpus_busy: float | None
+    server_rss_bytes: int | None
+    generator_cpu_us: curve.Spread | None
+    generator_cpu_share: float
+    generator_threads: int
+    share_of_ceiling: float | None
+    loop_lag: histograms.Times | None
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """How a mix was connected, its repetitions together, ramps included; `connect`: those in the windows.
+
+    `reconnects`: connections that the server had closed meanwhile and that were made again; of file servers,
+    sessions that were set up after one that was lost.
+    """
+
+    made: int
+    reconnects: int
+    source_addresses: int
+    connect: histograms.Times | None
+
+
+@dataclass(frozen=True, slots=True)
+class MixResult:
+    """One mix of one configuration over its repetitions.
+
+    `throughput` and `second` are in the units of the experiment's `Terms`. `network_share`: bytes on the network over
+    bytes that applications read and wrote; `below_cache_mbit_s`: the former in Mbit/s, both ways, of all clients;
+    `passes_a_client`: passes of the workload in the window, in the mean of the clients, in the repetition with the
+    fewest. All None of web
+    servers. `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`,
+    `errors` (by side, from start to end) and
+    `connections`: summed over the repetitions. `response`: of the merged repetitions; `response_of_runs`: of each
+    that had a success. `under_way_*`: operations that the window closed upon, summed, and how long the slowest of
+    them took in the end.
+    """
+
+    mix: int
+    clients: int
+    threads: int
+    repetitions: int
+    window_s: float
+    throughput: curve.Spread
+    second: curve.Spread
+    operations_s: curve.Spread
+    network_share: float | None
+    below_cache_mbit_s: curve.Spread | None
+    passes_a_client: float | None
+    clients_took_part: int
+    clients_left: int
+    errors: dict[str, int]
+    errors_in_window: int
+    response: histograms.Times | None
+    response_of_runs: tuple[histograms.Times, ...]
+    under_way_at_close: int
+    under_way_longest_ms: float | None
+    connections: Connections
+    cost: Cost
+    server_cpus: int | None
+    marks: frozenset[trust.Mark]
+
+    @property
+    def all_clients_left(self) -> bool:
+        """Whether nobody was in the mix to its end, in any repetition."""
+        return self.clients_left == self.clients * self.repetitions
+
+    @property
+    def server_saturated(self) -> bool:
+        """Whether the server used nearly all of the CPUs that it may use; False where that isn't known."""
+        busy = self.cost.server_cpus_busy
+        return (
+            busy is not None and self.server_cpus is not None and trust.is_saturated(busy / self.server_cpus)
+        )
+
+    @property
+    def own_queue_ms(self) -> float | None:
+        """What the generator's own CPU time makes of a response time when every connection waits for its turn.
+
+        Connections x CPU time of a request / threads: in a closed loop no response time of a saturated generator can
+        be shorter (Little's law), however quick the server.
+        """
+        if self.cost.generator_cpu_us is None:
+            return None
+        per_turn_us = self.cost.generator_cpu_us.mean / self.cost.generator_threads
+        return self.clients * self.threads * per_turn_us / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """One class of operation in one mix, over its repetitions."""
+
+    operation: str
+    count: int
+    bytes_read: int
+    bytes_written: int
+    errors: int
+    response: histograms.Times | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationResult:
+    """One configuration: `mixes[i]` is None where no repetition finished it. Summaries: None if none did.
+
+    `operations_by_mix`: of the peak's mix and of the last finished one, by their index; one where they are the same.
+    """
+
+    name: str
+    runs: Runs
+    shape: Shape
+    throughput: curve.Summary | None
+    second: curve.Summary | None
+    mixes: tuple[MixResult | None, ...]
+    operations_by_mix: dict[int, tuple[OperationResult, ...]]
+
+    @property
+    def operations_at_peak(self) -> tuple[OperationResult, ...]:
+        """The classes of operation at the peak; empty where no mix was finished."""
+        return () if self.peak is None else self.operations_by_mix[self.peak.mix]
+
+    @property
+    def marks(self) -> frozenset[trust.Mark]:
+        """The marks of all its mixes."""
+        return frozenset().union(*(mix.marks for mix in self.finished))
+
+    @property
+    def finished(self) -> list[MixResult]:
+        """The mixes that at least one repetition finished."""
+        return [mix for mix in self.mixes if mix is not None]
+
+    @property
+    def last(self) -> MixResult | None:
+        """The last mix that at least one repetition finished."""
+        return next(reversed(self.finished), None)
+
+    @property
+    def peak(self) -> MixResult | None:
+        """The mix with the highest mean throughput."""
+        return None if self.throughput is None else self.mixes[self.throughput.peak_mix]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All configurations, in the order of the plan; the records used, and those left out with the reason."""
+
+    terms: Terms
+    configurations: tuple[ConfigurationResult, ...]
+    used: tuple[MixRecord, ...]
+    left_out: tuple[tuple[MixRecord, str], ...]
+    contradictions: tuple[str, ...]
+
+    @property
+    def mixes(self) -> list[MixResult]:
+        """Every finished mix of every configuration."""
+        return [mix for result in self.configurations for mix in result.finished]
+
+
+def compute(source: Source) -> Results:
+    """Everything that the report says in figures."""
+    used, left_out = [], []
+    for record in sorted(source.records, key=lambda record: (record.run, record.mix)):
+        reason = _unusable(record)
+        if reason is None:
+            used.append(record)
+        else:
+            left_out.append((record, reason))
+    return Results(
+        terms=terms_of(source.head.suite.protocol),
+        configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
+        used=tuple(used),
+        left_out=tuple(left_out),
+        contradictions=tuple(problem for record in used for problem in _contradictions(record)),
+    )
+
+
+def operations_per_s(record: MixRecord) -> float:
+    """Successful operations per second of the window."""
+    return record.operations / record.window_s
+
+
+def attempts_per_s(record: MixRecord) -> float:
+    """Operations per second of the window, failed ones included."""
+    return (record.operations + sum(row.in_window for row in record.errors)) / record.window_s
+
+
+def cpus_busy(cpu_s: float | None, record: MixRecord) -> float | None:
+    """CPU seconds of a record's window for each of its seconds; None where they are unknown."""
+    return None if cpu_s is None else cpu_s / record.window_s
+
+
+def generator_cpu_s(record: MixRecord) -> float:
+    """CPU seconds of the generator's threads in the window."""
+    return record.generator_cpu_user_s + record.generator_cpu_system_s
+
+
+def _unusable(record: MixRecord) -> str | None:
+    if record.stopped:
+        return "ended early"
+    if record.window_s <= 0:
+        return "no window to measure in"
+    return None
+
+
+def _contradictions(record: MixRecord) -> list[str]:
+    counted = {
+        "the response-time histogram": histograms.samples(record.response_time_hdr),
+        "the classes of operation": sum(row.count for row in record.by_operation),
+        "the clients": sum(row.operations for row in record.by_client),
+    }
+    return [
+        f"run {record.run}, {record.configuration}, mix {record.name}: {name} add up to {count:,} operations, "
+        f"the mix to {record.operations:,}"
+        for name, count in counted.items()
+        if count != record.operations
+    ]
+
+
+def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> ConfigurationResult:
+    by_mix: dict[int, list[MixRecord]] = defaultdict(list)
+    for record in used:
+        if record.configuration == name:
+            by_mix[record.mix].append(record)
+    repetitions = source.repetitions_of(name)
+    indices = [mix.index for mix in source.head.mixes]
+    cpus = next(found.cpus for found in source.head.configurations if found.name == name)
+    given = _Given(
+        len(repetitions), source.max_rate_per_s.get(name), len(cpus) or None, source.head.suite.protocol
+    )
+    mixes = tuple(_mix(by_mix[index], given) if by_mix[index] else None for index in indices)
+    first, second = _figures(source.head.suite.protocol)
+    throughput = _matrix(by_mix, repetitions, indices, first)
+    summary = curve.summarise(throughput)
+    return ConfigurationResult(
+        name=name,
+        runs=Runs(tuple(repetitions), throughput),
+        shape=shape_of(source.head.mixes, throughput),
+        throughput=summary,
+        second=curve.summarise(_matrix(by_mix, repetitions, indices, second)),
+        mixes=mixes,
+        operations_by_mix={
+            index: _operations(by_mix[index]) for index in _peak_and_last(summary, by_mix, indices)
+        },
+    )
+
+
+def _peak_and_last(
+    summary: curve.Summary | None, by_mix: dict[int, list[MixRecord]], indices: Sequence[int]
+) -> list[int]:
+    if summary is None:
+        return []
+    last = [index for index in indices if by_mix[index]][-1]
+    return list(dict.fromkeys((indices[summary.peak_mix], last)))
+
+
+def _matrix(
+    by_mix: dict[int, list[MixRecord]],
+    repetitions: Sequence[int],
+    indices: Sequence[int],
+    figure: RecordFigure,
+) -> curve.Throughput:
+    matrix = np.full((len(repetitions), len(indices)), np.nan)
+    for column, index in enumerate(indices):
+        for record in by_mix[index]:
+            row = repetitions.index(record.repetition)
+            matrix[row, column] = figure(record)
+    return matrix
+
+
+def _figures(protocol: Protocol) -> tuple[RecordFigure, RecordFigure]:
+    """Throughput and what stands beside it, as `Terms` name them."""
+    if protocol == "http":
+        return operations_per_s, mbit_received_per_s
+    return mbit_moved_per_s, operations_per_s
+
+
+def mbit_received_per_s(record: MixRecord) -> float:
+    """All bytes that the clients received, heads included."""
+    return units.mbit_per_s(record.bytes_in, record.window_s)
+
+
+def mbit_moved_per_s(record: MixRecord) -> float:
+    """Application bytes read and written by the clients that were in the mix to its end.
+
+    A client with an error leaves the mix, and what it had moved is not in the sum (as in NetBench's mixes).
+    """
+    moved = sum(
+        (row.bytes_read or 0) + row.bytes_written for row in record.by_client if row.left_at_s is None
+    )
+    return units.mbit_per_s(moved, record.window_s)
+
+
+def _mbit_below_cache_per_s(record: MixRecord) -> float:
+    """All bytes between the clients and a file server in both directions, for operations of the window."""
+    return units.mbit_per_s(record.bytes_in + record.bytes_out, record.window_s)
+
+
+def _spread(values: Sequence[float]) -> curve.Spread:
+    found = curve.spread(values)
+    assert found is not None  # a mix has at least one record, and no record is NaN
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the plan gives to every mix of a configuration. `server_cpus` None: not known, as of a user's own server."""
+
+    repetitions: int
+    max_rate_per_s: float | None
+    server_cpus: int | None
+    protocol: Protocol
+
+
+def _mix(records: list[MixRecord], given: _Given) -> MixResult:
+    first = records[0]
+    errors = Counter(dict.fromkeys(SIDES, 0))
+    for record in records:
+        for row in record.errors:
+            errors[row.side] += row.count
+    single = [histograms.times([record.response_time_hdr]) for record in records]
+    throughput, second = _figures(given.protocol)
+    left = sum(client.left_at_s is not None for record in records for client in record.by_client)
+    passes = _passes_a_client(records)
+    return MixResult(
+        mix=first.mix,
+        clients=first.clients,
+        threads=first.threads,
+        repetitions=len(records),
+        window_s=first.window_s,
+        throughput=_spread([throughput(record) for record in records]),
+        second=_spread([second(record) for record in records]),
+        operations_s=_spread([operations_per_s(record) for record in records]),
+        network_share=_network_share(records) if given.protocol == "smb" else None,
+        below_cache_mbit_s=_spread([_mbit_below_cache_per_s(record) for record in records])
+        if given.protocol == "smb"
+        else None,
+        passes_a_client=passes,
+        clients_took_part=min(record.clients_participating for record in records),
+        clients_left=left,
+        errors=dict(errors),
+        errors_in_window=sum(row.in_window for record in records for row in record.errors),
+        response=histograms.times([record.response_time_hdr for record in records]),
+        response_of_runs=tuple(times for times in single if times is not None),
+        under_way_at_close=sum(record.under_way_at_close or 0 for record in records),
+        under_way_longest_ms=_most(_milliseconds(record.under_way_longest_s) for record in records),
+        connections=_connections(records),
+        cost=_cost(records),
+        server_cpus=given.server_cpus,
+        marks=_marks(records, given, passes),
+    )
+
+
+def _network_share(records: list[MixRecord]) -> float | None:
+    moved = sum(record.bytes_read + record.bytes_written for record in records)
+    return sum(record.bytes_in + record.bytes_out for record in records) / moved if moved else None
+
+
+def _passes_a_client(records: list[MixRecord]) -> float | None:
+    """Of the window: records count the passes that ended anywhere in the mix, its ramps and what came after included.
+
+    What fell into the window is the share of its operations. A part of a pass counts for none in the records, so this
+    is rather too low than too high.
+    """
+    known = [
+        record.passes / record.clients_participating * record.operations / max(1, record.operations_total)
+        for record in records
+        if record.passes is not None and record.clients_participating
+    ]
+    return min(known, default=None)
+
+
+def _connections(records: list[MixRecord]) -> Connections:
+    return Connections(
+        made=sum(record.connections for record in records),
+        reconnects=sum(record.reconnects for record in records),
+        source_addresses=max(record.source_addresses for record in records),
+        connect=histograms.times([record.connect_time_hdr for record in records]),
+    )
+
+
+def _marks(records: list[MixRecord], given: _Given, passes_a_client: float | None) -> frozenset[trust.Mark]:
+    found: set[trust.Mark] = set()
+    for record in records:
+        found |= trust.rate_marks(attempts_per_s(record), given.max_rate_per_s)
+        found |= trust.machine_marks(
+            cpus_busy(record.others_cpu_s, record), cpus_busy(record.steal_cpu_s, record)
+        )
+        share = trust.share_of_ceiling(operations_per_s(record), record.ceiling_operations_s)
+        found |= trust.generator_marks(share, _generator_cpu_share(record))
+        if record.errors:
+            found.add(trust.Mark.ERRORS)
+        if record.clients_participating < record.clients:
+            found.add(trust.Mark.CLIENTS_LEFT)
+    if len(records) < given.repetitions:
+        found.add(trust.Mark.MISSING)
+    if passes_a_client is not None and passes_a_client < 1:
+        found.add(trust.Mark.PART_OF_A_PASS)
+    return frozenset(found)
+
+
+def _generator_cpu_share(record: MixRecord) -> float:
+    """Of its busiest thread, where that was recorded: one thread at its limit delays the clients that it has."""
+    if record.generator_busiest_cpu_s is not None:
+        return trust.generator_cpu_share(record.generator_busiest_cpu_s, record.window_s, 1)
+    return trust.generator_cpu_share(generator_cpu_s(record), record.window_s, record.generator_threads)
+
+
+def _cost(records: list[MixRecord]) -> Cost:
+    measured = [record for record in records if record.server_cpu_s is not None]
+    resident = [record.server_rss_bytes for record in records if record.server_rss_bytes is not None]
+    return Cost(
+        server_cpu_us=_per_request_us(measured, [record.server_cpu_s or 0.0 for record in measured]),
+        server_cpus_busy=_most(cpus_busy(record.server_cpu_s, record) for record in records),
+        others_cpus_busy=_most(cpus_busy(record.others_cpu_s, record) for record in records),
+        steal_cpus_busy=_most(cpus_busy(record.steal_cpu_s, record) for record in records),
+        server_rss_bytes=max(resident, default=None),
+        generator_cpu_us=_per_request_us(records, [generator_cpu_s(record) for record in records]),
+        generator_cpu_share=max(_generator_cpu_share(record) for record in records),
+        generator_threads=records[0].generator_threads,
+        share_of_ceiling=_most(
+            trust.share_of_ceiling(operations_per_s(record), record.ceiling_operations_s)
+            for record in records
+        ),
+        loop_lag=histograms.times([record.loop_lag_hdr for record in records]),
+    )
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    """The largest that is known; None when none is."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def _per_request_us(records: Sequence[MixRecord], cpu_s: Sequence[float]) -> curve.Spread | None:
+    return curve.spread(
+        [
+            seconds * 1e6 / record.operations
+            for record, seconds in zip(records, cpu_s, strict=True)
+            if record.operations
+        ]
+    )
+
+
+def _operations(records: list[MixRecord]) -> tuple[OperationResult, ...]:
+    rows = defaultdict(list)
+    for record in records:
+        for row in record.by_operation:
+            rows[row.operation].append(row)
+    return tuple(
+        OperationResult(
+            operation=operation,
+            count=sum(row.count for row in group),
+            bytes_read=sum(row.bytes_read for row in group),
+            bytes_written=sum(row.bytes_written for row in group),
+            errors=sum(row.errors for row in group),
+            response=histograms.times([row.response_time_hdr for row in group]),
+        )
+        for operation, group in rows.items()
+    )

@@ -1,0 +1,139 @@
+"""The tables of what was done: each class of operation at the peak and at the last mix, and how clients connected.
+
+Which class belongs to which workload is the workload's matter; nothing here knows one by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from serverdyno import wording
+from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
+from serverdyno.report.figures.results import ConfigurationResult, MixResult, OperationResult, Results
+from serverdyno.report.model import Cell, Column, Table
+from serverdyno.report.terms import WEB
+
+TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
+NAME, CLIENTS = Column("Configuration", numeric=False), Column("Clients")
+TIMES = (
+    Column("Count"),
+    Column("Mean", "ms"),
+    Column("Deviation", "ms"),
+    Column("Smallest", "ms"),
+    *(Column(name, "ms") for name in QUANTILE_NAMES),
+    Column("Largest", "ms"),
+)
+
+
+def by_class(results: Results, basis: str) -> Table:
+    """One row a configuration and class of operation, at the configuration's peak: how many, how large."""
+    rows = tuple(
+        _class_row(result, row) for result in results.configurations for row in result.operations_at_peak
+    )
+    columns = (
+        NAME,
+        CLIENTS,
+        Column(f"Class of {results.terms.operation}", numeric=False),
+        Column("Count"),
+        Column("Share"),
+        Column("Mean size", "bytes"),
+        Column("Errors"),
+    )
+    notes = ("At the mix of each configuration's peak, in its window, all repetitions together.",)
+    title = f"By class of {results.terms.classes}, at the peak"
+    return Table("operations", 0, title, basis, columns, rows, notes, key_columns=3)
+
+
+def _class_row(result: ConfigurationResult, row: OperationResult) -> tuple[Cell, ...]:
+    whole = sum(other.count for other in result.operations_at_peak)
+    moved = row.bytes_read + row.bytes_written
+    return (
+        Cell(result.name),
+        Cell(f"{result.peak.clients:,}" if result.peak else wording.NOTHING),
+        Cell(row.operation),
+        Cell(f"{row.count:,}"),
+        Cell(wording.share(row.count / whole if whole else None)),
+        Cell(wording.rate(moved / row.count if row.count else None)),
+        Cell(f"{row.errors:,}"),
+    )
+
+
+def times_by_class(results: Results, basis: str) -> Table:
+    """One row a configuration, class of operation, and mix: that of the peak, and the last one."""
+    rows = tuple(
+        (
+            Cell(result.name),
+            Cell(row.operation),
+            Cell(f"{mix.clients:,}", _which(result, mix)),
+            *time_cells(row.response),
+        )
+        for result in results.configurations
+        for row, mix in _at_peak_and_last(result)
+    )
+    columns = (NAME, Column(f"Class of {results.terms.operation}", numeric=False), CLIENTS, *TIMES)
+    notes = (
+        f"Of successful {results.terms.operations} in the windows, all repetitions together. Deviation: standard "
+        "deviation of single times about their mean.",
+        TOO_FEW_SAMPLES,
+    )
+    title = f"Response time by class of {results.terms.classes}, at the peak and at the last mix"
+    return Table("times", 0, title, basis, columns, rows, notes, key_columns=3)
+
+
+def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationResult, MixResult]]:
+    """Class by class, so that the two mixes of one stand together."""
+    mixes = [mix for mix in result.finished if mix.mix in result.operations_by_mix]
+    names = [row.operation for rows in result.operations_by_mix.values() for row in rows]
+    for name in dict.fromkeys(names):
+        for mix in mixes:
+            for row in result.operations_by_mix[mix.mix]:
+                if row.operation == name:
+                    yield row, mix
+
+
+def _which(result: ConfigurationResult, mix: MixResult) -> str:
+    names = (("peak", result.peak), ("last", result.last))
+    return ", ".join(name for name, found in names if found is mix)
+
+
+def time_cells(times: Times | None) -> list[Cell]:
+    """The cells of `TIMES`; nothing but the count of zero where nothing was timed."""
+    if times is None:
+        return [Cell("0"), *(Cell(wording.NOTHING) for _ in TIMES[1:])]
+    values = (times.mean_ms, times.deviation_ms, times.min_ms, *times.percentiles_ms, times.max_ms)
+    return [Cell(f"{times.count:,}"), *(Cell(wording.significant(value)) for value in values)]
+
+
+def connections(results: Results, basis: str) -> Table:
+    """One row a configuration and mix: connections made, made again, and how long making one took."""
+    rows = tuple(
+        (
+            Cell(result.name),
+            Cell(f"{mix.clients:,}"),
+            Cell(f"{mix.connections.made:,}"),
+            Cell(f"{mix.connections.reconnects:,}"),
+            Cell(f"{mix.connections.source_addresses:,}"),
+            *time_cells(mix.connections.connect),
+        )
+        for result in results.configurations
+        for mix in result.finished
+    )
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Connections"),
+        Column("Reconnects"),
+        Column("Source addresses"),
+        Column("Connect times"),
+        *TIMES[1:],
+    )
+    if results.terms is WEB:
+        counted = "Reconnects: made again, because the server had closed a kept-alive connection meanwhile."
+    else:
+        counted = "Clients log on before the mix, and are counted. Reconnects: sessions set up after one that was lost."
+    notes = (
+        f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: from the "
+        f"moment the {results.terms.operation} was due until its connection stood, of those that ended in the windows.",
+        TOO_FEW_SAMPLES,
+    )
+    return Table("connections", 0, "Connections", basis, columns, rows, notes, key_columns=2)

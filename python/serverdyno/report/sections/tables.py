@@ -1,0 +1,467 @@
+"""The tables of the report. What they mean is said in `findings`; the unrounded figures are in `raw`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from serverdyno import wording
+from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.improvement import CONFIDENCE, FEWEST_REPETITIONS, Improvement
+from serverdyno.analysis.trust import Mark, machine_marks
+from serverdyno.report.figures.histograms import QUANTILE_NAMES, QUANTILES, Times
+from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixResult, Results
+from serverdyno.report.model import Cell, Column, Comparison, Table
+from serverdyno.report.sections.operations import TOO_FEW_SAMPLES
+from serverdyno.report.source import Source
+from serverdyno.report.terms import WEB, Terms
+from serverdyno.report.words import verdicts
+from serverdyno.report.words.basis import letters, mark_notes
+
+COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN, Mark.GENERATOR_SATURATED, Mark.NOISY}
+RESPONSE_MARKS = {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED, Mark.RATE_BOUND, Mark.NOISY}
+NAME = Column("Configuration", numeric=False)
+CLIENTS = Column("Clients")
+BELOW_CACHE_UNIT = "Mbit/s below the cache"
+BELOW_CACHE = (
+    "Below the cache: all bytes between clients and server, both ways, framing and what clients ask on their own "
+    "included; for operations of the window, of all clients. Throughput counts above the client's cache, which answers "
+    "a part itself."
+)
+
+
+def peaks(results: Results, basis: str) -> Table:
+    """One row a configuration: the peak and what surrounds it."""
+    marks: frozenset[Mark] = frozenset()
+    rows = []
+    for result in results.configurations:
+        rows.append(_peak_row(result, results.terms))
+        marks |= result.peak.marks if result.peak else frozenset()
+    terms = results.terms
+    columns = (
+        NAME,
+        Column("Peak", terms.unit),
+        Column("at clients"),
+        Column("Peak" if terms is WEB else "There", terms.second_unit),
+        Column("Overall average", terms.unit),
+        Column("Kept at the last mix", "share of peak"),
+        Column("n", "runs"),
+    )
+    notes = mark_notes(marks)
+    if any(result.throughput and result.throughput.still_rising for result in results.configurations):
+        notes = (*notes, "≥ throughput was still rising at the last mix, so the peak is a lower bound.")
+    return Table("peaks", 0, "Peak and overall average by configuration", basis, columns, tuple(rows), notes)
+
+
+def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
+    summary, peak = result.throughput, result.peak
+    if summary is None or peak is None:
+        return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(5)), Cell("0"))
+    bound = f"≥{wording.NO_BREAK}" if summary.still_rising else ""
+    return (
+        Cell(result.name),
+        Cell(
+            bound + terms.written(summary.peak.mean),
+            _range(summary.peak, terms.written),
+            True,
+            letters(peak.marks),
+        ),
+        Cell(f"{peak.clients:,}"),
+        spread_cell(peak.second, terms.second_written),
+        spread_cell(summary.overall_average, terms.written),
+        Cell(wording.share(summary.share_of_peak_kept)),
+        Cell(f"{peak.repetitions}"),
+    )
+
+
+def throughput(
+    source: Source, terms: Terms, configurations: Sequence[ConfigurationResult], basis: str
+) -> Table:
+    """Throughput: one row a mix, one column a configuration, the peak in bold; of file servers beside each what passed
+    below the client's cache.
+    """
+    of_files = terms is not WEB
+
+    def cells(result: ConfigurationResult, place: int) -> list[Cell]:
+        mix, summary = result.mixes[place], result.throughput
+        if mix is None or summary is None:
+            return [Cell(wording.NOTHING)] * (1 + of_files)
+        text, detail = terms.written(mix.throughput.mean), _range(mix.throughput, terms.written)
+        found = [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
+        return [*found, spread_cell(mix.below_cache_mbit_s)] if of_files else found
+
+    empty = Table("throughput", 0, f"Throughput in {terms.unit}", basis, (), ())
+    units = (terms.unit, BELOW_CACHE_UNIT) if of_files else (terms.unit,)
+    made = _by_clients(source, configurations, empty, units, cells)
+    return replace(made, notes=(*made.notes, BELOW_CACHE)) if of_files else made
+
+
+def second_throughput(
+    source: Source, terms: Terms, configurations: Sequence[ConfigurationResult], basis: str
+) -> Table:
+    """The figure beside throughput: one row a mix, one column a configuration, the highest in bold."""
+
+    def cells(result: ConfigurationResult, place: int) -> list[Cell]:
+        mix, summary = result.mixes[place], result.second
+        if mix is None or summary is None:
+            return [Cell(wording.NOTHING)]
+        text, detail = terms.second_written(mix.second.mean), _range(mix.second, terms.second_written)
+        return [Cell(text, detail, summary.peak_mix == place, letters(mix.marks))]
+
+    empty = Table("second", 0, terms.second_title, basis, (), ())
+    return _by_clients(source, configurations, empty, (terms.second_unit,), cells)
+
+
+def _by_clients(
+    source: Source,
+    configurations: Sequence[ConfigurationResult],
+    empty: Table,
+    units: Sequence[str],
+    cells: Callable[[ConfigurationResult, int], list[Cell]],
+) -> Table:
+    """`cells`: of a configuration at a mix, by its place; one for each unit."""
+    rows = tuple(
+        (
+            Cell(f"{mix.clients:,}"),
+            Cell(f"{mix.threads:,}"),
+            *(cell for result in configurations for cell in cells(result, place)),
+        )
+        for place, mix in enumerate(source.head.mixes)
+    )
+    found = [mix.marks for result in configurations for mix in result.finished]
+    return replace(
+        empty,
+        columns=(
+            CLIENTS,
+            Column("Threads", "a client"),
+            *(Column(result.name, unit) for result in configurations for unit in units),
+        ),
+        rows=rows,
+        notes=("Bold: the highest mean of a configuration.", *mark_notes(frozenset().union(*found))),
+    )
+
+
+def _range(spread: Spread, written: Callable[[float], str]) -> str:
+    if spread.n < 2:
+        return ""
+    return f"{written(spread.minimum)}–{written(spread.maximum)}"  # noqa: RUF001
+
+
+def improvements(comparisons: Sequence[Comparison], terms: Terms, basis: str) -> Table:
+    """One row a comparison and figure."""
+    bases = {comparison.base for comparison in comparisons}
+    against = len(bases) > 1
+    rows = [
+        _improvement_row(comparison, improvement, terms, against=against)
+        for comparison in comparisons
+        for improvement in comparison.improvements
+    ]
+    columns = (
+        Column("Configuration", "against its base" if against else "", numeric=False),
+        Column("Figure", numeric=False),
+        Column(terms.unit[0].upper() + terms.unit[1:], "base below"),
+        Column("Improvement"),
+        Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
+        Column("Verdict", numeric=False),
+        Column("Seen", "between runs"),
+        Column("n", "runs"),
+    )
+    notes: tuple[str, ...] = (
+        "Improvement: configuration / base - 1. Interval: t interval on the log ratio with a bootstrap "
+        "standard error over whole runs; none below three repetitions.",
+        *_verdict_notes(comparisons),
+        *_peak_notes(comparisons),
+    )
+    notes += mark_notes(
+        frozenset().union(
+            *(_marks(comparison, found) for comparison in comparisons for found in comparison.improvements)
+        )
+    )
+    if any(comparison.limits for comparison in comparisons):
+        notes += (
+            "A mark of an improvement that limits it: of any mix of either side, so the servers may differ by more or "
+            "less.",
+        )
+    title = f"Improvement over {'the base' if against else bases.pop()}"
+    return Table("improvements", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
+
+
+def _peak_notes(comparisons: Sequence[Comparison]) -> list[str]:
+    """How peaks are compared: by their repetitions, which need not be the same in all comparisons."""
+    counts = {comparison.improvements[0].repetitions for comparison in comparisons}
+    notes = []
+    if max(counts) >= FEWEST_REPETITIONS:
+        notes.append(
+            "A peak is compared by leave-one-out: each run is read at the mix that the other runs chose, so the figure "
+            "may lie below the highest mean, which noise lifts."
+        )
+    if min(counts) < FEWEST_REPETITIONS:
+        notes.append("Below three repetitions the highest means are compared, which noise lifts.")
+    return notes
+
+
+def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
+    """What the verdicts are about, and how many of them there are."""
+    notes = []
+    if least := comparisons[0].improvements[0].minimum_percent:
+        notes.append(
+            f"Faster and slower: by more than the plan's minimum effect of {least:g}{wording.NO_BREAK}%, with the "
+            "whole interval; equivalent: the whole interval lies within it, on both sides."
+        )
+    correction = verdicts.corrections(
+        [found for comparison in comparisons for found in comparison.improvements],
+        [count for comparison in comparisons for count in comparison.corrected_for],
+    )
+    if correction:
+        notes.append(
+            f"Verdicts that rest on an interval are corrected for {correction} (Holm 1979); intervals stand alone, so "
+            "one that leaves out 0 % may belong to no difference shown."
+        )
+    return notes
+
+
+def _marks(comparison: Comparison, improvement: Improvement) -> frozenset[Mark]:
+    partial = {Mark.PART_OF_A_PASS} if improvement.figure in comparison.parts_of_a_pass else set[Mark]()
+    return frozenset({mark for _, mark in comparison.limits} | partial)
+
+
+def _improvement_row(
+    comparison: Comparison, improvement: Improvement, terms: Terms, *, against: bool
+) -> tuple[Cell, ...]:
+    return (
+        Cell(comparison.other, f"against {comparison.base}" if against else ""),
+        Cell(improvement.figure.value),
+        _compared_cell(improvement, terms),
+        Cell(
+            wording.change(improvement.percent),
+            strong=True,
+            marks=letters(_marks(comparison, improvement)),
+        ),
+        Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
+        Cell(improvement.verdict.value),
+        Cell(wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)),
+        Cell(f"{improvement.repetitions}"),
+    )
+
+
+def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
+    """Both figures, the base below; nothing where no whole run of both was there to be read."""
+    if not improvement.repetitions or not improvement.mixes:
+        return Cell(wording.NOTHING, wording.NOTHING)
+    return Cell(terms.written(improvement.other), terms.written(improvement.base))
+
+
+def response_times(results: Results, basis: str) -> Table:
+    """One row a configuration and mix: percentiles of the merged repetitions, with the range over them."""
+    rows = [
+        (Cell(result.name), Cell(f"{mix.clients:,}"), *_response_cells(mix))
+        for result in results.configurations
+        for mix in result.finished
+    ]
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Mean", "ms"),
+        *(Column(name, "ms") for name in QUANTILE_NAMES),
+        Column("Largest", "ms"),
+        Column("Responses"),
+        Column("Generator's own queue", "ms"),
+        Column("Under way at close", f"{results.terms.operations}; longest, ms"),
+    )
+    marks = frozenset().union(*(result.marks for result in results.configurations)) & RESPONSE_MARKS
+    notes = (
+        "Percentiles are of all repetitions together.",
+        TOO_FEW_SAMPLES,
+        "Generator's own queue: connections x the generator's CPU time of one / its threads. Where the "
+        "generator is at its limit, the mean is near it, and the times are the generator's: an upper bound of the "
+        "server's.",
+        f"Under way at close: {results.terms.operations} that had not ended when the window closed. They are in no "
+        "other figure here, so nothing that takes longer than the window can be seen but there.",
+        *mark_notes(marks),
+    )
+    return Table(
+        "response",
+        0,
+        f"Response times of successful {results.terms.operations}",
+        basis,
+        columns,
+        tuple(rows),
+        notes,
+    )
+
+
+def _response_cells(mix: MixResult) -> list[Cell]:
+    mean, *others = _time_cells(mix.response, mix.response_of_runs)
+    longest = wording.significant(mix.under_way_longest_ms)
+    return [
+        replace(mean, marks=letters(mix.marks & RESPONSE_MARKS)),
+        *others,
+        Cell(wording.significant(mix.own_queue_ms)),
+        Cell(f"{mix.under_way_at_close:,}", longest if mix.under_way_at_close else ""),
+    ]
+
+
+def _time_cells(times: Times | None, runs: Sequence[Times]) -> list[Cell]:
+    if times is None:
+        return [*(Cell(wording.NOTHING) for _ in range(len(QUANTILES) + 2)), Cell("0")]
+    percentiles = [
+        Cell(wording.significant(value), _time_range([run.percentiles_ms[place] for run in runs]))
+        for place, value in enumerate(times.percentiles_ms)
+    ]
+    mean = Cell(wording.significant(times.mean_ms), _time_range([run.mean_ms for run in runs]))
+    return [mean, *percentiles, Cell(wording.significant(times.max_ms)), Cell(f"{times.count:,}")]
+
+
+def _time_range(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if len(known) < 2 or len(known) < len(values):
+        return ""
+    return f"{wording.significant(min(known))}–{wording.significant(max(known))}"  # noqa: RUF001
+
+
+def costs(results: Results, basis: str) -> Table:
+    """One row a configuration and mix: CPU of server and generator, and how near the latter was to its limits."""
+    rows = [
+        (Cell(result.name), Cell(f"{mix.clients:,}"), *_cost_cells(mix), Cell(_limited_by(mix)))
+        for result in results.configurations
+        for mix in result.finished
+    ]
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Server CPU", f"µs/{results.terms.operation}"),
+        Column("Server", "CPUs busy"),
+        Column("Server", "MiB"),
+        Column("Generator CPU", f"µs/{results.terms.operation}"),
+        Column("Generator CPU", "of its threads"),
+        Column("Generator", "of its ceiling"),
+        Column("Loop lag p99", "ms"),
+        Column("Others", "CPUs busy"),
+        Column("Steal", "CPUs"),
+        Column("Limited by", numeric=False),
+    )
+    notes = (
+        f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
+        "Others: all else on the machine, the kernel's work included. Steal: taken by the hypervisor.",
+        "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
+        "Limited by: what ran at its limit; the server where at least 95 % of its CPUs were busy. Nothing found: too "
+        "few clients, waiting of the server, or something that was not measured.",
+        *mark_notes(frozenset().union(*(result.marks for result in results.configurations)) & COST_MARKS),
+    )
+    title = f"CPU per {results.terms.operation}, and the generator's own limits"
+    return Table("costs", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
+
+
+def _limited_by(mix: MixResult) -> str:
+    limits = {
+        "the plan's rate": Mark.RATE_BOUND in mix.marks,
+        "generator": bool(mix.marks & {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}),
+        "server": mix.server_saturated,
+        "others on the machine": Mark.NOISY in mix.marks,
+    }
+    return ", ".join(name for name, holds in limits.items() if holds) or "nothing found"
+
+
+def _cost_cells(mix: MixResult) -> list[Cell]:
+    cost = mix.cost
+    resident = None if cost.server_rss_bytes is None else cost.server_rss_bytes / 2**20
+    lag = cost.loop_lag.percentiles_ms[QUANTILES.index(0.99)] if cost.loop_lag else None
+    limits = letters(mix.marks & {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN})
+    saturated = letters(mix.marks & {Mark.GENERATOR_SATURATED})
+    return [
+        spread_cell(cost.server_cpu_us),
+        Cell(wording.cpus(cost.server_cpus_busy)),
+        Cell(wording.rate(resident)),
+        spread_cell(cost.generator_cpu_us),
+        Cell(wording.share(cost.generator_cpu_share), marks=saturated),
+        Cell(wording.share(cost.share_of_ceiling), marks=limits),
+        Cell(wording.significant(lag)),
+        Cell(wording.cpus(cost.others_cpus_busy), marks=letters(machine_marks(cost.others_cpus_busy, None))),
+        Cell(wording.cpus(cost.steal_cpus_busy), marks=letters(machine_marks(None, cost.steal_cpus_busy))),
+    ]
+
+
+def spread_cell(spread: Spread | None, written: Callable[[float], str] = wording.significant) -> Cell:
+    """The mean, and behind it the smallest and the largest of several."""
+    if spread is None:
+        return Cell(wording.NOTHING)
+    return Cell(written(spread.mean), _range(spread, written))
+
+
+def errors(results: Results, basis: str) -> Table:
+    """One row a configuration and mix with an error or a client that left; no row when there was none."""
+    rows = [
+        _error_row(result.name, mix)
+        for result in results.configurations
+        for mix in result.finished
+        if mix.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT}
+    ]
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Took part", "fewest"),
+        Column("Clients left", "all repetitions"),
+        *(Column(side.capitalize(), "errors") for side in SIDES),
+        Column("In the window", "errors"),
+    )
+    notes = (
+        "Errors are counted from start to end of a mix. Client: the generator's "
+        "own fault. Check: the answer was not what it should be.",
+    )
+    return Table("errors", 0, "Errors by side, and clients that left", basis, columns, tuple(rows), notes)
+
+
+def _error_row(name: str, mix: MixResult) -> tuple[Cell, ...]:
+    return (
+        Cell(name),
+        Cell(f"{mix.clients:,}"),
+        Cell(f"{mix.clients_took_part:,}"),
+        Cell(f"{mix.clients_left:,}"),
+        *(Cell(f"{mix.errors[side]:,}") for side in SIDES),
+        Cell(f"{mix.errors_in_window:,}"),
+    )
+
+
+def runs(source: Source, results: Results, basis: str) -> Table:
+    """The order in which the runs were made, how much of each was finished, and the server's own count."""
+    finished = Counter(record.run for record in results.used)
+    rows = tuple(
+        (
+            Cell(f"{key.number}"),
+            Cell(key.configuration),
+            Cell(f"{key.repetition}"),
+            Cell(f"{finished[key.number]} of {len(source.head.mixes)}"),
+            *_note_cells(source.run_notes.get(key.number, {})),
+        )
+        for key in source.head.order
+    )
+    columns = (
+        Column("Run"),
+        NAME,
+        Column("Repetition"),
+        Column("Mixes finished"),
+        Column("State", numeric=False),
+        Column("Answered", "requests"),
+        Column("Failed", "requests"),
+        Column("The server's count", "requests"),
+    )
+    if results.terms is WEB:
+        notes = (
+            "Answered and failed: as the generator counted, ramps included. The server's count: from its access "
+            f"log or status page; {wording.NOTHING} where it keeps none.",
+        )
+    else:
+        notes = (
+            "Requests of the protocol, those of ramps and for workspaces included; what fails is an operation, not a "
+            "request, and stands under errors. The server's count: from its own counters; "
+            f"{wording.NOTHING} where it keeps none.",
+        )
+    return Table("runs", 0, "Order of the runs", basis, columns, rows, notes)
+
+
+def _note_cells(note: Mapping[str, Any]) -> list[Cell]:
+    counts = (note.get(f"requests_{what}") for what in ("answered", "failed", "by_server_count"))
+    texts = (wording.NOTHING if count is None else f"{count:,}" for count in counts)
+    return [Cell(f"{note.get('state', wording.NOTHING)}"), *(Cell(text) for text in texts)]

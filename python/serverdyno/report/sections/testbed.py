@@ -1,0 +1,113 @@
+"""The testbed as a diagram: where load is made, over what it goes, and where each server runs. Drawing is in `diagram`.
+
+Only what the plan decided and the disclosure says; what isn't known is not drawn as if it were.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from serverdyno import wording
+from serverdyno.plan.model import Configuration
+from serverdyno.report.model import Box, Figure, Link, Section, Testbed
+from serverdyno.report.source import Source
+
+NETWORK_NOTE = "Network: "
+"""How a driver's notes begin that say which network its server is on."""
+LOOPBACK = ("127.", "localhost", "::1")
+MOST_NAMES = 4
+
+
+def section(source: Source) -> Section:
+    """The appendix with the one figure."""
+    title = "The testbed: one server at a time, as the order of the runs has it"
+    figure = Figure("testbed", 0, title, "", "diagram", "", (), testbed=testbed(source))
+    return Section("testbed", "The testbed", figures=(figure,))
+
+
+def testbed(source: Source) -> Testbed:
+    """Configurations that run alike share a box."""
+    boxes: dict[tuple[tuple[str, ...], str, bool], list[str]] = defaultdict(list)
+    for configuration in source.head.configurations:
+        described = _described(source, configuration)
+        lines = (_software(configuration, described), *_where(source, configuration), *_volumes(described))
+        boxes[lines, _network(configuration, described), _outside(configuration)].append(configuration.name)
+    return Testbed(
+        machine=_machine(source),
+        generator=Box("Generator", _generator(source)),
+        links=tuple(
+            Link(f"{source.head.suite.protocol.upper()}, {network}", Box(_names(names), lines), outside)
+            for (lines, network, outside), names in boxes.items()
+        ),
+    )
+
+
+def _described(source: Source, configuration: Configuration) -> Mapping[str, Any]:
+    found = source.disclosure.get("servers", {})
+    return found.get(configuration.name, {}) if isinstance(found, Mapping) else {}
+
+
+def _machine(source: Source) -> tuple[str, ...]:
+    host = source.disclosure.get("host", {})
+    cpu, system = host.get("cpu"), host.get("system")
+    lines = ["This machine"]
+    if isinstance(cpu, Mapping) and cpu.get("model"):
+        count = cpu.get("logical")
+        lines.append(f"{cpu['model']}" + (f", {count} logical CPUs" if count else ""))
+    if isinstance(system, Mapping) and system.get("kernel"):
+        lines.append(f"Linux {system['kernel']}")
+    return tuple(lines)
+
+
+def _generator(source: Source) -> tuple[str, ...]:
+    plan = source.head.plan.generator
+    where = f"on {wording.cpu_set(plan.cpus)}" if plan.cpus else "CPUs not recorded"
+    most = max(mix.clients for mix in source.head.mixes)
+    return (wording.plural(plan.threads, "thread"), where, f"up to {wording.plural(most, 'client')}")
+
+
+def _names(names: list[str]) -> str:
+    if len(names) <= MOST_NAMES:
+        return wording.listing(names)
+    return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES:,} more"
+
+
+def _software(configuration: Configuration, described: Mapping[str, Any]) -> str:
+    return f"{described.get('version') or configuration.server}"
+
+
+def _where(source: Source, configuration: Configuration) -> tuple[str, ...]:
+    if configuration.url is not None:
+        return ("CPUs: its user's choice",)
+    if not configuration.cpus:
+        return ("CPUs not recorded",)
+    lines = [f"on {wording.cpu_set(configuration.cpus)}"]
+    if shared := source.cpus_shared_with_generator(configuration):
+        lines.append(f"shares {wording.cpu_set(shared)} with the generator")
+    return tuple(lines)
+
+
+def _volumes(described: Mapping[str, Any]) -> tuple[str, ...]:
+    settings = described.get("settings")
+    count = settings.get("volumes") if isinstance(settings, Mapping) else None
+    return (wording.plural(count, "volume"),) if isinstance(count, int) else ()
+
+
+def _network(configuration: Configuration, described: Mapping[str, Any]) -> str:
+    if configuration.url is not None:
+        return urlsplit(configuration.url).netloc.rpartition("@")[2] or configuration.url
+    notes = described.get("notes")
+    for note in notes if isinstance(notes, list) else ():
+        if f"{note}".startswith(NETWORK_NOTE):
+            return "a network namespace" if "namespace" in f"{note}" else "loopback"
+    return "loopback"
+
+
+def _outside(configuration: Configuration) -> bool:
+    """Whether it is on another machine, as far as its address says."""
+    if configuration.url is None:
+        return False
+    return not (urlsplit(configuration.url).hostname or "").startswith(LOOPBACK)

@@ -1,0 +1,140 @@
+"""The key findings of a report as claims, in the language in which published reports are audited.
+
+Each claim names the text as it is printed, and how it should follow from the records of the mixes: `published.audit`
+recomputes it from them, apart from the code that made the report. Only what that language can say is here: highest
+means, where they are, what is kept of them, and improvements of complete experiments. An improvement in peak is left
+out where leave-one-out read some run at another mix than that of the highest mean: it is then not a ratio of means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from serverdyno import wording
+from serverdyno.analysis.improvement import Figure, Improvement
+from serverdyno.published.model import Claim
+from serverdyno.published.tables import Tables, of_columns
+from serverdyno.report.figures.results import ConfigurationResult
+from serverdyno.report.model import Comparison, Report
+from serverdyno.store.records import MixRecord
+
+TABLE = "mixes"
+THROUGHPUT = {"http": "requests_s", "smb": "mbit_s"}
+"""Its column, by the protocol."""
+
+
+def claims(report: Report) -> tuple[Claim, ...]:
+    """Those of the key findings that can be recomputed; none of an experiment without figures."""
+    column = THROUGHPUT[report.source.head.suite.protocol]
+    found = [
+        claim
+        for place, result in enumerate(report.results.configurations)
+        for claim in _of_peak(f"peak-{place + 1}", result, report, column)
+    ]
+    if len(report.results.used) == report.source.planned_mixes:
+        by_name = {result.name: result for result in report.results.configurations}
+        for place, comparison in enumerate(report.comparisons):
+            sides = [by_name[comparison.base], by_name[comparison.other]]
+            found += _of_comparison(f"comparison-{place + 1}", comparison, sides, column)
+    return tuple(found)
+
+
+def tables(records: Sequence[MixRecord]) -> Tables:
+    """What the claims are audited against: one row a run and mix, of records that were not ended early."""
+    whole = [record for record in records if not record.stopped and record.window_s > 0]
+    return Tables(
+        [
+            of_columns(
+                TABLE,
+                {
+                    "configuration": [record.configuration for record in whole],
+                    "repetition": [record.repetition for record in whole],
+                    "mix": [record.mix for record in whole],
+                    "clients": [record.clients for record in whole],
+                    "requests_s": [record.operations / record.window_s for record in whole],
+                    "mbit_s": [_moved_bits(record) / 1e6 / record.window_s for record in whole],
+                },
+            )
+        ]
+    )
+
+
+def _moved_bits(record: MixRecord) -> int:
+    """By clients that were in the mix to its end."""
+    return 8 * sum(
+        (row.bytes_read or 0) + row.bytes_written for row in record.by_client if row.left_at_s is None
+    )
+
+
+def _of_peak(identity: str, result: ConfigurationResult, report: Report, column: str) -> Iterator[Claim]:
+    summary, peak, terms = result.throughput, result.peak, report.results.terms
+    if summary is None or peak is None or summary.peak.mean == 0:
+        return
+    highest = _cells("highest", column, result.name)
+    place = f"Key findings, peak of {result.name}"
+    height = (terms.written(summary.peak.mean), "")
+    yield _claim(f"{identity}.height", place, f"Highest mean in {terms.unit}", height, highest)
+    position = highest | {"kind": "position_of_highest", "at": "clients", "averaged_by": ["clients"]}
+    clients = (f"{peak.clients:,}", "")
+    yield _claim(f"{identity}.place", place, "Clients of the highest mean", clients, position)
+    last = result.mixes[-1]
+    if last is not None and summary.share_of_peak_kept is not None and summary.share_of_peak_kept < 1:
+        at_last = _cells("highest", column, result.name)
+        at_last["where"] |= {"mix": last.mix}
+        kept = {"kind": "ratio", "of": at_last, "to": highest}
+        hundred = {"kind": "stated", "value": 100, "place": "per cent"}
+        share = (_number(wording.share(summary.share_of_peak_kept)), "percent")
+        rule = {"kind": "product", "of": [kept, hundred]}
+        yield _claim(f"{identity}.kept", place, "Kept at the last mix", share, rule)
+
+
+def _of_comparison(
+    identity: str, comparison: Comparison, sides: Sequence[ConfigurationResult], column: str
+) -> Iterator[Claim]:
+    for found in comparison.improvements:
+        if found.percent is None or not _of_means(found, sides):
+            continue
+        kind = "highest" if found.figure is Figure.PEAK else "mean"
+        base, other = (_cells(kind, column, side.name) for side in sides)
+        # A loss is a decline from the base: the same number without its sign.
+        rule = (
+            {"kind": "percent_improvement", "of": other, "over": base}
+            if found.percent >= 0
+            else {"kind": "percent_decline", "from": base, "to": other}
+        )
+        says = f"{comparison.other} against {comparison.base} in {found.figure.value}"
+        place = f"Key findings, {says}"
+        key = f"{identity}.{found.figure.name.lower().replace('_', '-')}"
+        yield _claim(key, place, says, (_number(wording.change(found.percent)), "percent"), rule)
+
+
+def _of_means(found: Improvement, sides: Sequence[ConfigurationResult]) -> bool:
+    """Whether the figures compared are those of the mean curves."""
+    if found.figure is not Figure.PEAK:
+        return True
+    peaks = [side.shape.peak for side in sides]
+    return all(
+        peak is not None and (peak.value is None or math.isclose(peak.value, peak.highest_mean, rel_tol=1e-9))
+        for peak in peaks
+    )
+
+
+def _cells(kind: str, column: str, configuration: str) -> dict[str, Any]:
+    """Of the means over the repetitions of each mix."""
+    where = {"configuration": configuration}
+    return {"kind": kind, "table": TABLE, "column": column, "where": where, "averaged_by": ["mix"]}
+
+
+def _number(text: str) -> str:
+    """The printed number alone: without its sign and per cent."""
+    return text.lstrip("+−").rstrip("%").strip()  # noqa: RUF001  a minus sign, as typeset
+
+
+def _claim(identity: str, place: str, says: str, printed: tuple[str, str], rule: dict[str, Any]) -> Claim:
+    """`printed`: the value as it stands in the text, and its unit where the language knows it."""
+    claimed, unit = printed
+    return Claim.model_validate(
+        {"id": identity, "place": place, "says": says, "claimed": claimed, "unit": unit, "rule": rule}
+    )

@@ -1,0 +1,342 @@
+"""The report as one JSON document with a published schema: all that is said, and the main figures unrounded.
+
+`docs/report.schema.json` is made from the classes here; a test keeps them alike. What a program wants is under
+`configurations` and `comparisons`; the rest is what a reader sees. None (`null`) means: not known, never zero.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.improvement import Figure as Compared
+from serverdyno.analysis.improvement import Verdict
+from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
+from serverdyno.report.figures.results import ConfigurationResult, MixResult
+from serverdyno.report.model import Comparison, Disclosure, Fact, Finding, Report, Section
+from serverdyno.report.sections import durability
+
+SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_NAME = "report.schema.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentFacts:
+    """What was run. `unit`: of throughput; `second_unit`: of the figure beside it. `scale` 1: suite in full length."""
+
+    name: str
+    suite: str
+    protocol: str
+    created: str
+    tool_version: str
+    seed: int
+    scale: float
+    order: str
+    minimum_effect_percent: float
+    unit: str
+    second_unit: str
+    planned_mixes: int
+    finished_mixes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTimes:
+    """In ms, of all repetitions together; a percentile of too few samples is null."""
+
+    count: int
+    mean_ms: float
+    deviation_ms: float
+    min_ms: float
+    max_ms: float
+    percentiles_ms: dict[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PointFigures:
+    """One mix of one configuration. `below_cache_mbit_s`: all bytes between clients and a file server, both ways; null
+    of web servers. `marks`: names of what must be known about it; `limited_by`: those that limit."""
+
+    mix: int
+    clients: int
+    threads: int
+    repetitions: int
+    window_s: float
+    throughput: Spread
+    second: Spread
+    operations_s: Spread
+    below_cache_mbit_s: Spread | None
+    clients_took_part: int
+    clients_left: int
+    errors: dict[str, int]
+    response: ResponseTimes | None
+    generator_cpu_share: float
+    share_of_ceiling: float | None
+    marks: tuple[str, ...]
+    limited_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PeakFigures:
+    """`highest_mean` is lifted by noise; `leave_one_out` is not, and `low` and `high` are its 95 % interval.
+
+    `not_told_apart_clients`: the mixes among which the true peak may be.
+    """
+
+    clients: int
+    highest_mean: float
+    leave_one_out: float | None
+    low: float | None
+    high: float | None
+    not_told_apart_clients: tuple[int, ...] | None
+    lower_bound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fall:
+    """A dip, drop or collapse. `times_critical`: how clear it is; null where there is no noise at all."""
+
+    kind: str
+    first_clients: int
+    deepest_clients: int
+    last_clients: int
+    lost_share: float
+    times_critical: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationFigures:
+    """One configuration. `falls` null: can't be judged, which is not the same as none.
+
+    `flush_outcome`: what became of a flush, in words; `flushes` answered and `syncs` of the server's processes in the
+    windows of all its runs. Null of web servers, and where it is not known.
+    """
+
+    name: str
+    peak: PeakFigures | None
+    overall_average: Spread | None
+    kept_share: float | None
+    kept_low: float | None
+    kept_high: float | None
+    knee_clients: int | None
+    falls: tuple[Fall, ...] | None
+    flush_outcome: str | None
+    flushes: int | None
+    syncs: int | None
+    points: tuple[PointFigures, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonFigures:
+    """One figure of `other` against `base`. `corrected_for`: the comparisons that the verdict is one of, and
+    corrected for; null where there is no interval, and so nothing to correct. `part_of_a_pass`: clients of either side
+    made, in the mean, less than one pass of the workload in a window, so the two were asked for different operations.
+    `differs_in_durability`: the two did different things with a flush; null where that is not known.
+    """
+
+    base: str
+    other: str
+    figure: Compared
+    base_value: float | None
+    other_value: float | None
+    percent: float | None
+    low_percent: float | None
+    high_percent: float | None
+    repetitions: int
+    paired: bool
+    minimum_percent: float
+    verdict: Verdict
+    corrected_for: int | None
+    limited: tuple[str, ...]
+    part_of_a_pass: bool
+    differs_in_durability: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A report of Serverdyno. `warnings` come before all figures; numbers of tables and figures are as in the page."""
+
+    schema_version: Literal[1]
+    title: str
+    experiment: ExperimentFacts
+    particulars: tuple[Fact, ...]
+    warnings: tuple[str, ...]
+    summary: Section
+    findings: tuple[Finding, ...]
+    methodology: tuple[Fact, ...]
+    sections: tuple[Section, ...]
+    testbed: Section
+    disclosure: tuple[Disclosure, ...]
+    configurations: tuple[ConfigurationFigures, ...]
+    comparisons: tuple[ComparisonFigures, ...]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a document."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **TypeAdapter(Document).json_schema(mode="serialization"),
+    }
+
+
+def as_json(report: Report) -> bytes:
+    """The document of a report, as UTF-8."""
+    return TypeAdapter(Document).dump_json(document(report), indent=1) + b"\n"
+
+
+def document(report: Report) -> Document:
+    """The document of a report."""
+    told = durability.told(durability.promises(report.source, report.results))
+    return Document(
+        schema_version=SCHEMA_VERSION,
+        title=report.title,
+        experiment=_experiment(report),
+        particulars=report.particulars,
+        warnings=report.warnings,
+        summary=report.summary,
+        findings=report.findings,
+        methodology=report.methodology,
+        sections=report.sections,
+        testbed=report.testbed,
+        disclosure=report.disclosure,
+        configurations=tuple(
+            _configuration(result, told.get(result.name)) for result in report.results.configurations
+        ),
+        comparisons=tuple(row for comparison in report.comparisons for row in _comparisons(comparison)),
+    )
+
+
+def _experiment(report: Report) -> ExperimentFacts:
+    head, results = report.source.head, report.results
+    return ExperimentFacts(
+        name=head.plan.name,
+        suite=head.suite.name,
+        protocol=head.suite.protocol,
+        created=head.created.isoformat(),
+        tool_version=head.tool_version,
+        seed=head.seed,
+        scale=head.scale,
+        order=head.plan.order,
+        minimum_effect_percent=head.plan.minimum_effect_percent,
+        unit=results.terms.unit,
+        second_unit=results.terms.second_unit,
+        planned_mixes=report.source.planned_mixes,
+        finished_mixes=len(results.used),
+    )
+
+
+def _configuration(result: ConfigurationResult, flushed: durability.Told | None) -> ConfigurationFigures:
+    shape, kept = result.shape, result.shape.kept
+    falls = shape.dips.findings
+    return ConfigurationFigures(
+        name=result.name,
+        peak=_peak(result),
+        overall_average=result.throughput.overall_average if result.throughput else None,
+        kept_share=kept.share if kept else None,
+        kept_low=kept.low if kept else None,
+        kept_high=kept.high if kept else None,
+        knee_clients=None if shape.knee is None else _clients(result, shape.knee),
+        falls=None
+        if falls is None
+        else tuple(
+            Fall(
+                kind=fall.kind.value,
+                first_clients=_clients(result, fall.first),
+                deepest_clients=_clients(result, fall.deepest),
+                last_clients=_clients(result, fall.last),
+                lost_share=fall.lost,
+                times_critical=fall.times_critical if math.isfinite(fall.times_critical) else None,
+            )
+            for fall in falls
+        ),
+        flush_outcome=flushed.outcome if flushed else None,
+        flushes=flushed.flushes if flushed else None,
+        syncs=flushed.syncs if flushed else None,
+        points=tuple(_point(mix) for mix in result.finished),
+    )
+
+
+def _clients(result: ConfigurationResult, place: int) -> int:
+    mix = result.mixes[place]
+    assert mix is not None  # statistics are of finished mixes only
+    return mix.clients
+
+
+def _peak(result: ConfigurationResult) -> PeakFigures | None:
+    summary, found = result.throughput, result.shape.peak
+    if summary is None or result.peak is None:
+        return None
+    candidates = found.candidates if found else None
+    return PeakFigures(
+        clients=result.peak.clients,
+        highest_mean=summary.peak.mean,
+        leave_one_out=found.value if found else None,
+        low=found.low if found else None,
+        high=found.high if found else None,
+        not_told_apart_clients=None
+        if candidates is None
+        else tuple(_clients(result, place) for place in candidates),
+        lower_bound=summary.still_rising,
+    )
+
+
+def _point(mix: MixResult) -> PointFigures:
+    return PointFigures(
+        mix=mix.mix,
+        clients=mix.clients,
+        threads=mix.threads,
+        repetitions=mix.repetitions,
+        window_s=mix.window_s,
+        throughput=mix.throughput,
+        second=mix.second,
+        operations_s=mix.operations_s,
+        below_cache_mbit_s=mix.below_cache_mbit_s,
+        clients_took_part=mix.clients_took_part,
+        clients_left=mix.clients_left,
+        errors=mix.errors,
+        response=None if mix.response is None else _times(mix.response),
+        generator_cpu_share=mix.cost.generator_cpu_share,
+        share_of_ceiling=mix.cost.share_of_ceiling,
+        marks=tuple(mark.name.lower() for mark in Mark if mark in mix.marks),
+        limited_by=tuple(LIMITS[mark] for mark in limits(mix.marks)),
+    )
+
+
+def _times(times: Times) -> ResponseTimes:
+    return ResponseTimes(
+        count=times.count,
+        mean_ms=times.mean_ms,
+        deviation_ms=times.deviation_ms,
+        min_ms=times.min_ms,
+        max_ms=times.max_ms,
+        percentiles_ms=dict(zip(QUANTILE_NAMES, times.percentiles_ms, strict=True)),
+    )
+
+
+def _comparisons(comparison: Comparison) -> list[ComparisonFigures]:
+    limited = tuple(f"{name}: {LIMITS[mark]}" for name, mark in comparison.limits)
+    return [
+        ComparisonFigures(
+            base=comparison.base,
+            other=comparison.other,
+            figure=found.figure,
+            base_value=found.base if found.repetitions and found.mixes else None,
+            other_value=found.other if found.repetitions and found.mixes else None,
+            percent=found.percent,
+            low_percent=found.low_percent,
+            high_percent=found.high_percent,
+            repetitions=found.repetitions,
+            paired=found.paired,
+            minimum_percent=found.minimum_percent,
+            verdict=found.verdict,
+            corrected_for=corrected_for,
+            limited=limited,
+            part_of_a_pass=found.figure in comparison.parts_of_a_pass,
+            differs_in_durability=comparison.differs_in_durability,
+        )
+        for found, corrected_for in zip(comparison.improvements, comparison.corrected_for, strict=True)
+    ]

@@ -1,0 +1,30 @@
+"""The report as one self-contained HTML page: no script, no network, everything inlined."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from serverdyno.report.model import RawTable, Report
+from serverdyno.report.views import csv
+
+
+def page(report: Report, drawings: Mapping[str, str]) -> str:
+    """The page. `drawings`: the SVG of each figure by its key."""
+    environment = Environment(
+        loader=PackageLoader("serverdyno.report.views"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    template = environment.get_template("report.html.j2")
+    downloads = [(table, _data_url(table)) for table in report.raw]
+    return template.render(report=report, drawings=drawings, downloads=downloads)
+
+
+def _data_url(table: RawTable) -> str:
+    encoded = base64.b64encode(csv.text(table).encode()).decode("ascii")
+    return f"data:text/csv;charset=utf-8;base64,{encoded}"

@@ -1,0 +1,41 @@
+"""The report on paper: the JSON document and the drawings, laid out by Typst after `templates/report.typ`.
+
+The drawings go in as PDF, not as SVG: the fonts that Typst carries have no sans serif, and it would set their letters
+in another, wider one. Nothing of the system is read: no fonts, no network.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+import typst
+import vl_convert
+
+from serverdyno.report.model import Report
+from serverdyno.report.views import document
+
+TEMPLATE = "report.typ"
+
+
+def pages(report: Report, drawings: Mapping[str, str]) -> bytes:
+    """The PDF. `drawings`: the SVG of each figure by its key."""
+    template = resources.files("serverdyno.report.views").joinpath("templates", TEMPLATE)
+    with tempfile.TemporaryDirectory(prefix="serverdyno-report-") as name:
+        folder = Path(name)
+        (folder / TEMPLATE).write_bytes(template.read_bytes())
+        (folder / "report.json").write_bytes(document.as_json(report))
+        (folder / "figures").mkdir()
+        for key, drawing in drawings.items():
+            (folder / "figures" / f"{key}.pdf").write_bytes(vl_convert.svg_to_pdf(drawing))
+        made = typst.compile(
+            str(folder / TEMPLATE),
+            root=str(folder),
+            format="pdf",
+            ignore_system_fonts=True,
+            timestamp=report.source.head.created.replace(microsecond=0),
+        )
+    assert isinstance(made, bytes)  # one PDF, since no output file was named
+    return made

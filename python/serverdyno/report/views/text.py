@@ -1,0 +1,157 @@
+"""The report in the terminal: what `dyno run` and `dyno load` end with. The whole is in the page.
+
+Tables are laid out here and not by the terminal library, which breaks a figure or a name wherever a column ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from serverdyno import wording
+from serverdyno.report.comparison import Compared
+from serverdyno.report.model import Cell, Column, Finding, Report, Table
+from serverdyno.report.views import references
+
+SHOWN = ("peaks", "throughput", "improvements")
+GAP = 2
+"""Blanks between two columns, one of them the box's."""
+
+
+def render(report: Report, console: Console) -> None:
+    """Prints warnings, the main tables and the findings."""
+    shown = [table for table in report.tables if table.key.partition("-")[0] in SHOWN]
+    complete = references.completed(report, shown)
+    _render_warnings([complete(warning) for warning in report.warnings], console)
+    for table in shown:
+        _render_table(table, console)
+    _render_notes(shown, console, complete)
+    _render_findings(report.findings, console, complete)
+
+
+def render_compared(compared: Compared, console: Console) -> None:
+    """Prints what `dyno compare` ends with."""
+    _render_warnings((*compared.warnings, *compared.differences), console)
+    _render_table(compared.table, console)
+    _render_notes([compared.table], console)
+    _render_findings(compared.findings, console)
+
+
+def _render_warnings(warnings: Sequence[str], console: Console) -> None:
+    for warning in warnings:
+        _say(warning, console, "yellow")
+
+
+def _render_notes(tables: Sequence[Table], console: Console, complete: Callable[[str], str] = str) -> None:
+    """Tables have much in common; each basis and note is said once."""
+    console.print()
+    for note in dict.fromkeys(note for table in tables for note in (table.basis, *table.notes)):
+        _say(complete(note), console, "dim")
+
+
+def _render_table(table: Table, console: Console) -> None:
+    """In as many portions as the width asks for, each with the columns that say what a row is."""
+    for part, (places, widths) in enumerate(_portions(table, console.width)):
+        rich_table = RichTable(
+            box=box.SIMPLE_HEAD, show_edge=False, padding=(0, GAP - 1, 0, 0), pad_edge=False
+        )
+        for place, width in zip(places, widths, strict=True):
+            column = table.columns[place]
+            head = "\n".join(_wrapped(line, width) for line in (column.label, column.unit) if line)
+            rich_table.add_column(
+                head, justify="right" if column.numeric else "left", width=width, overflow="fold"
+            )
+        for row, above in zip(table.rows, (None, *table.rows), strict=False):
+            cells = [_cell(row[place], width) for place, width in zip(places, widths, strict=True)]
+            if above and not table.columns[0].numeric and row[0] == above[0]:
+                cells[0] = Text()
+            rich_table.add_row(*cells)
+        console.print()
+        continued = ", continued" if part else ""
+        console.print(Text(f"{table.label}{continued}. {table.title}", style="bold"))
+        console.print(rich_table)
+
+
+def _portions(table: Table, width: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Which columns stand side by side, and how wide each is."""
+    texts = [
+        list(_texts(column, [row[place] for row in table.rows])) for place, column in enumerate(table.columns)
+    ]
+    least = [max(len(part.rstrip(" ")) for text in column for part in _parts(text)) for column in texts]
+    keys, others = list(range(table.key_columns)), list(range(table.key_columns, len(table.columns)))
+    while others:
+        places = keys + others[:1]
+        for place in others[1:]:
+            if sum(least[at] for at in (*places, place)) + GAP * len(places) > width:
+                break
+            places.append(place)
+        others = others[len(places) - len(keys) :]
+        yield places, _widths([texts[at] for at in places], [least[at] for at in places], width)
+
+
+def _widths(texts: list[list[str]], least: list[int], width: int) -> list[int]:
+    """As wide as the texts where there is room; else columns give way that grow least in height."""
+    widths = [max(len(text) for text in column) for column in texts]
+    while sum(widths) + GAP * (len(widths) - 1) > width:
+        yielding = [place for place in range(len(widths)) if widths[place] > least[place]]
+        if not yielding:
+            break
+        heights = {place: _height(texts[place], widths[place] - 1) for place in yielding}
+        widths[min(yielding, key=lambda place: (heights[place], -widths[place]))] -= 1
+    return widths
+
+
+def _height(texts: list[str], width: int) -> int:
+    return max(_wrapped(text, width).count("\n") for text in texts)
+
+
+def _texts(column: Column, cells: Sequence[Cell]) -> Iterator[str]:
+    yield from (column.label, column.unit)
+    for cell in cells:
+        yield from (_marked(cell), cell.detail)
+
+
+def _marked(cell: Cell) -> str:
+    return f"{cell.text}{wording.NO_BREAK}{cell.marks}" if cell.marks else cell.text
+
+
+def _parts(text: str) -> list[str]:
+    """What stays whole: words, and the parts of a name up to and with their hyphen. A no-break space is a letter."""
+    return re.findall(r"[^ -]*[ -]+|[^ -]+", text) or [""]
+
+
+def _wrapped(text: str, width: int) -> str:
+    """The text in lines of that width."""
+    lines = [""]
+    for part in _parts(text):
+        if lines[-1] and len(lines[-1]) + len(part.rstrip(" ")) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.rstrip(" ") for line in lines)
+
+
+def _cell(cell: Cell, width: int) -> Text:
+    text = Text(_wrapped(_marked(cell), width), style="bold" if cell.strong else "")
+    if cell.marks:
+        text.stylize("yellow", len(text) - len(cell.marks))
+    if cell.detail:
+        text.append(f"\n{_wrapped(cell.detail, width)}", style="dim")
+    return text
+
+
+def _render_findings(
+    findings: Sequence[Finding], console: Console, complete: Callable[[str], str] = str
+) -> None:
+    console.print()
+    for finding in findings:
+        _say(f"• {complete(finding.claim)}", console)
+        _say(f"  {complete(finding.evidence)}", console, "dim")
+
+
+def _say(sentence: str, console: Console, style: str = "") -> None:
+    console.print(Text(_wrapped(sentence, console.width), style=style))

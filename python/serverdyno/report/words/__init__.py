@@ -1,0 +1,1 @@
+"""What is said of the figures in sentences: warnings, summary, findings, methodology, disclosure."""

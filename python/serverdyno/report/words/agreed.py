@@ -1,0 +1,150 @@
+"""What the sessions with a file server came to, and what their clients kept: facts, and where configurations differ.
+
+A plan says what clients ask for; what a server makes of it decides what every message costs both sides. Signing and
+encryption are work for each byte, so a server without them and one with them are not compared by throughput alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from serverdyno import wording
+from serverdyno.report.source import Source
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a session agreed on, under the names of `run.json`. `signing` and `encryption`: the algorithm, or None."""
+
+    dialect: str
+    signing: str | None
+    encryption: str | None
+    guest: bool
+    max_read_bytes: int
+    max_write_bytes: int
+    leases: bool
+
+    @property
+    def protection(self) -> str:
+        """An encrypted message is not signed besides (MS-SMB2 3.2.4.1.1, 3.3.4.1.1)."""
+        if self.encryption:
+            return f"encrypted with {self.encryption}"
+        signed = f"signed with {self.signing}" if self.signing else "unsigned"
+        return f"{signed}, not encrypted"
+
+    @property
+    def words(self) -> str:
+        """All of it."""
+        most_read, most_write = size(self.max_read_bytes), size(self.max_write_bytes)
+        sizes = (
+            f"reads and writes of up to {most_read}"
+            if most_read == most_write
+            else f"reads of up to {most_read}, writes of up to {most_write}"
+        )
+        guest = ["as a guest"] if self.guest else []
+        parts = [
+            f"SMB {self.dialect}",
+            *guest,
+            self.protection,
+            sizes,
+            "leases" if self.leases else "no leases",
+        ]
+        return ", ".join(parts)
+
+
+def size(count: int) -> str:
+    """`8 MiB`, `60 KiB`; bytes where it is no whole number of them."""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if count and count % unit == 0:
+            return f"{count // unit:,} {name}"
+    return f"{count:,} bytes"
+
+
+def _notes(source: Source, configuration: str) -> Iterator[Mapping[str, Any]]:
+    """Of the runs of a configuration that have one."""
+    for key in source.head.order:
+        if key.configuration == configuration and key.number in source.run_notes:
+            yield source.run_notes[key.number]
+
+
+def kinds(source: Source, configuration: str) -> Counter[Kind] | None:
+    """Clients by what their sessions agreed on, summed over mixes and runs, the most first; None: not recorded."""
+    notes = [note for note in _notes(source, configuration) if "sessions" in note]
+    if not notes:
+        return None
+    found: Counter[Kind] = Counter()
+    for session in (session for note in notes for session in note["sessions"]):
+        found[Kind(**{field.name: session[field.name] for field in fields(Kind)})] += session["clients"]
+    return Counter(dict(found.most_common()))
+
+
+def sentences(source: Source, configuration: str) -> str:
+    """What a configuration's sessions agreed on; nothing of a web server."""
+    if source.head.suite.protocol == "http":
+        return ""
+    found = kinds(source, configuration)
+    if found is None:
+        return "Agreed: not recorded."
+    unsaid = sum("sessions" not in note for note in _notes(source, configuration))
+    more = f" In {wording.plural(unsaid, 'run')} it was not recorded." if unsaid else ""
+    if not found:
+        return f"Agreed: nothing, since no session came up.{more}"
+    if len(found) == 1:
+        return f"Agreed: {next(iter(found)).words}.{more}"
+    parts = "; ".join(f"{wording.plural(count, 'client')} with {kind.words}" for kind, count in found.items())
+    return f"Agreed, not by all alike, summed over the mixes: {parts}.{more}"
+
+
+def warnings(source: Source) -> list[str]:
+    """Where what is compared, or merged, is not protected alike."""
+    if source.head.suite.protocol == "http":
+        return []
+    found = {name: kinds(source, name) for name in source.configuration_names}
+    ways = {name: sorted({kind.protection for kind in known}) for name, known in found.items() if known}
+    if len({way for each in ways.values() for way in each}) < 2:
+        return []
+    parts = "; ".join(f"{name}: {' / '.join(each)}" for name, each in ways.items())
+    if len({tuple(each) for each in ways.values()}) > 1:
+        return [
+            "The configurations differ in the protection of their sessions, so their difference in throughput is also "
+            f"that of signing and encryption. {parts}."
+        ]
+    return [f"Sessions of one configuration differ in protection, so its figures are of several. {parts}."]
+
+
+def client_cache(source: Source) -> str | None:
+    """What each client keeps and how, as it was in the runs; None where that is not recorded, or nothing was kept."""
+    found: list[str] = []
+    for name in source.configuration_names:
+        for note in _notes(source, name):
+            cache = note.get("client_cache")
+            said = _cache_words(cache) if cache and cache["asks_for"] else None
+            if said and said not in found:
+                found.append(said)
+    return " In other runs: ".join(found) or None
+
+
+def _cache_words(cache: Mapping[str, Any]) -> str:
+    ahead = (
+        f"{size(cache['read_ahead_bytes'])} more is fetched where an application reads on from where it stopped"
+        if cache["read_ahead_bytes"]
+        else "nothing is read ahead"
+    )
+    kept = (
+        f"{cache['most_deferred']:,} closed files are kept open for {wording.seconds(cache['deferred_age_s'])} at most"
+        if cache["most_deferred"]
+        else "no closed file is kept open"
+    )
+    instead = " (for oplocks where the server has no leases)" if cache["asks_for"] == "leases" else ""
+    return (
+        f"Asks for {cache['asks_for']}{instead}, as a workstation's redirector ({cache['redirector']}) does: up to "
+        f"{size(cache['most_bytes'])} of data a client in pages of {size(cache['page_bytes'])}; as far as the session "
+        f"allows, fetched in reads of up to {size(cache['read_run_bytes'])} and written back in writes of up to "
+        f"{size(cache['write_run_bytes'])}; {ahead}; {kept}."
+    )

@@ -1,0 +1,75 @@
+"""The line under every table and figure: what was run, for how long, how often, and who took part."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from serverdyno import wording
+from serverdyno.analysis.trust import LETTERS, Mark
+from serverdyno.plan.expand import suite_shortened
+from serverdyno.report.figures.results import Results
+from serverdyno.report.source import Source
+
+NAMES_STATEMENT = (
+    "Suites re-create published parameters; they are not the original programs; no figure here is a WebBench "
+    "or NetBench result."
+)
+
+
+class Over(StrEnum):
+    """What was done with the repetitions."""
+
+    MEAN = "Mean of {count}, with the smallest and the largest"
+    MEAN_ALONE = "Mean of {count}"
+    TOGETHER = "{count} together, with the smallest and the largest of single ones"
+    SUM = "Sum of {count}"
+    EACH = "Each of {count} by itself"
+
+
+def basis(source: Source, results: Results, over: Over = Over.MEAN) -> str:
+    """One line that names shortening, window, repetitions, spread and the clients that took part."""
+    parts = [shortening(source), _window(source, results), _repetitions(results, over), _clients(results)]
+    return " ".join(f"{part}." for part in parts if part)
+
+
+def shortening(source: Source) -> str:
+    """`Suite shortened to 2 % of its full length`, or nothing for a run in full length."""
+    shortened = suite_shortened(source.head.scale)
+    return "" if shortened is None else f"Suite {shortened}"
+
+
+def mark_notes(marks: frozenset[Mark]) -> tuple[str, ...]:
+    """What the letters mean, for the marks that occur."""
+    return tuple(f"{LETTERS[mark]} {mark.value}." for mark in Mark if mark in marks)
+
+
+def letters(marks: frozenset[Mark]) -> str:
+    """The letters of some marks, in a fixed order."""
+    return "".join(LETTERS[mark] for mark in Mark if mark in marks)
+
+
+def _window(source: Source, results: Results) -> str:
+    windows = {mix.window_s for mix in results.mixes} or {mix.window_s for mix in source.head.mixes}
+    lengths = {mix.length_s for mix in source.head.mixes}
+    return f"Window {wording.seconds_span(windows)} of each mix's {wording.seconds_span(lengths)}"
+
+
+def _repetitions(results: Results, over: Over) -> str:
+    counts = [mix.repetitions for mix in results.mixes]
+    if not counts:
+        return "No mix was finished"
+    if max(counts) == 1:
+        return "1 repetition, so no spread"
+    low, high = min(counts), max(counts)
+    count = f"{high}" if low == high else f"{low} to {high}"
+    return over.value.format(count=f"{count} repetitions")
+
+
+def _clients(results: Results) -> str:
+    mixes = results.mixes
+    short = sum(Mark.CLIENTS_LEFT in mix.marks for mix in mixes)
+    if not mixes:
+        return ""
+    if not short:
+        return "All planned clients took part"
+    return f"Clients left in {short} of {wording.plural(len(mixes), 'point')}"

@@ -1,0 +1,233 @@
+"""What a reader must know before any figure: what is missing, what contradicts itself, what disturbed the load.
+
+Each is said once, however many mixes it concerns. What the figures show is in `findings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serverdyno import wording
+from serverdyno.analysis.trust import Mark, machine_marks
+from serverdyno.report.figures.results import Results, cpus_busy
+from serverdyno.report.sections import durability
+from serverdyno.report.source import Source
+from serverdyno.report.terms import WEB
+from serverdyno.report.words import agreed
+from serverdyno.report.words.basis import shortening
+
+COUNT_TOLERANCE = 0.001
+"""Of the requests of a run: a server's log may be read a moment before its last lines are written."""
+
+RANGE_SHARE = 0.20
+"""Of the mean of a point: from a wider range of its repetitions on, one more of them could well move the figure."""
+MOST_NAMED = 4
+"""Points in one sentence; the tables have the marks of all."""
+
+
+def warnings(source: Source, results: Results) -> tuple[str, ...]:
+    """What a reader must know before any figure."""
+    found = []
+    if source.shortened:
+        found.append(
+            f"{shortening(source)}. The figures stand for this length only, not for the suite in full."
+        )
+    found += [f"Left out, since it can't be read: {problem}." for problem in source.damaged]
+    found += _set_aside(source)
+    if not results.mixes:
+        found.append("No mix was finished: there is nothing to report but how the experiment was set up.")
+    elif len(results.used) < source.planned_mixes:
+        found.append(
+            f"Unfinished: {len(results.used):,} of {wording.plural(source.planned_mixes, 'planned mix')} "
+            "can be reported. Figures are of those alone."
+        )
+    found += [
+        f"Left out: run {record.run}, {record.configuration}, mix {record.name} ({reason})."
+        for record, reason in results.left_out
+    ]
+    found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
+    return (
+        *found,
+        *durability.warnings(durability.promises(source, results)),
+        *agreed.warnings(source),
+        *_run_warnings(source),
+        *_shared_cpus(source),
+        *_noise(results),
+        *_low_ceiling(results),
+        *_clients_left(results),
+        *_unlike_repetitions(results),
+        *_parts_of_a_pass(results),
+    )
+
+
+def _set_aside(source: Source) -> list[str]:
+    """Damaged files, and what became of what was in them: by the kind of the file."""
+    if not source.set_aside:
+        return []
+    names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}
+    said = [f"Damaged, and set aside by a resume: {wording.listing(source.set_aside)}."]
+    if any(name.startswith("mix-") for name in names):
+        said.append(
+            "A mix of that place that is in the figures was measured again later, out of the order of the runs."
+        )
+    if "run" in names:
+        said.append(
+            "What only that note of the run told of mixes that are whole is lost: the requests that the server "
+            "counted, what sessions agreed on, what the files lay on."
+        )
+    if "ceilings" in names:
+        said.append("The generator's ceilings were measured anew, if mixes were measured after that.")
+    return [" ".join(said)]
+
+
+def _run_warnings(source: Source) -> list[str]:
+    """Runs that failed, and runs of which the server counted other requests than the generator."""
+    found = []
+    for key in source.head.order:
+        note = source.run_notes.get(key.number, {})
+        name = f"Run {key.number}, {key.configuration}"
+        if note.get("state") == "failed":
+            found.append(f"{name}, failed: {note.get('reason', 'no reason was noted')}.")
+        if crashes := note.get("crashes"):
+            count = wording.plural(len(crashes), "crash", "crashes")
+            found.append(
+                f"{name}: the server's log tells of {count} of its processes; the first: {crashes[0]}"
+            )
+        served, answered = note.get("requests_by_server_count"), note.get("requests_answered")
+        if served is None or answered is None:
+            continue
+        most = answered + (note.get("requests_failed") or 0)
+        tolerance = COUNT_TOLERANCE * most
+        if not answered - tolerance <= served <= most + tolerance:
+            found.append(
+                f"{name}: the generator counted {answered:,} answers, the server {served:,} requests."
+            )
+    return found
+
+
+def _shared_cpus(source: Source) -> list[str]:
+    """Servers that run where the load is made."""
+    sharing: dict[tuple[int, ...], list[str]] = {}
+    for configuration in source.head.configurations:
+        if shared := source.cpus_shared_with_generator(configuration):
+            sharing.setdefault(shared, []).append(configuration.name)
+    return [
+        f"{wording.listing(names)} {'shares' if len(names) == 1 else 'share'} {wording.cpu_set(cpus)} with the "
+        "generator: each takes time from the other, so the figures are of both together."
+        for cpus, names in sharing.items()
+    ]
+
+
+def _noise(results: Results) -> list[str]:
+    """What others took from the mixes that are marked for it."""
+    used = [
+        (cpus_busy(record.others_cpu_s, record), cpus_busy(record.steal_cpu_s, record))
+        for record in results.used
+    ]
+    known = [pair for pair in used if pair[0] is not None]
+    noisy = [pair for pair in known if machine_marks(*pair)]
+    if not noisy:
+        return []
+    parts = [
+        f"up to {wording.cpus(max(taken))} CPUs {whom}"
+        for place, whom in enumerate(("for other work of this machine", "taken by the hypervisor"))
+        if (taken := [cpus for pair in noisy if (cpus := pair[place]) is not None])
+        and machine_marks(max(taken), None)
+    ]
+    measured = "" if len(known) == len(used) else " in which that was measured"
+    return [
+        f"Others used the machine in {len(noisy):,} of {wording.plural(len(known), 'mix')}{measured}: "
+        f"{wording.listing(parts)}. These mixes are marked noisy (N); figures of a quiet machine may differ."
+    ]
+
+
+def _clients_left(results: Results) -> list[str]:
+    """Points whose load was lower than they say, those first in which nobody was left."""
+    points = [
+        (result.name, mix)
+        for result in results.configurations
+        for mix in result.finished
+        if Mark.CLIENTS_LEFT in mix.marks
+    ]
+    if not points:
+        return []
+    points.sort(key=lambda point: not point[1].all_clients_left)
+    named = _named(
+        [
+            f"{name} with {wording.plural(mix.clients, 'client')} "
+            f"({'all' if mix.all_clients_left else f'{mix.clients_left:,}'} of "
+            f"{mix.clients * mix.repetitions:,})"
+            for name, mix in points
+        ]
+    )
+    uncounted = (
+        "" if results.terms is WEB else " Throughput counts nothing of who left, whatever it had done before."
+    )
+    return [
+        f"Clients left in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, all repetitions together: "
+        f"{named}. These points are marked L: the load was lower than they say.{uncounted}"
+    ]
+
+
+def _unlike_repetitions(results: Results) -> list[str]:
+    """Points whose repetitions lie far apart, the farthest first."""
+    repeated = [
+        (result.name, mix)
+        for result in results.configurations
+        for mix in result.finished
+        if mix.throughput.n > 1 and mix.throughput.mean > 0
+    ]
+    found = [
+        ((mix.throughput.maximum - mix.throughput.minimum) / mix.throughput.mean, name, mix.clients)
+        for name, mix in repeated
+    ]
+    apart = sorted((point for point in found if point[0] > RANGE_SHARE), key=lambda point: -point[0])
+    if not apart:
+        return []
+    named = _named(
+        [
+            f"{name} with {wording.plural(clients, 'client')} ({wording.share(share)})"
+            for share, name, clients in apart
+        ]
+    )
+    return [
+        f"Repetitions disagree in {len(apart):,} of {wording.plural(len(repeated), 'point')}: their range is more than "
+        f"{wording.share(RANGE_SHARE)} of the mean, the largest first: {named}. Small differences can't be told there, "
+        "and more repetitions may move the means."
+    ]
+
+
+def _named(points: Sequence[str]) -> str:
+    """The first of them by name, and the others by number."""
+    rest = len(points) - MOST_NAMED
+    return wording.listing([*points[:MOST_NAMED], *([f"{rest:,} more"] if rest > 0 else [])])
+
+
+def _parts_of_a_pass(results: Results) -> list[str]:
+    """Mixes too short for the workload: what was asked for then depends on how far a client came."""
+    known = [mix for mix in results.mixes if mix.passes_a_client is not None]
+    short = [mix for mix in known if Mark.PART_OF_A_PASS in mix.marks]
+    if not short:
+        return []
+    clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
+    return [
+        f"In {len(short):,} of {wording.plural(len(known), 'point')} (of {clients} clients) there was less than one "
+        "pass of the workload in the window, in the mean of the clients, in the repetition with the fewest; they are "
+        "marked P. A quicker server gets further in it, and so is asked for other operations: neither operations/s nor "
+        "Mbit/s compare like with like there. Longer mixes do."
+    ]
+
+
+def _low_ceiling(results: Results) -> list[str]:
+    """A throughput that the generator could not have made, had its ceiling been measured well."""
+    shares = [mix.cost.share_of_ceiling for mix in results.mixes]
+    above = [share for share in shares if share is not None and share > 1]
+    if not above:
+        return []
+    return [
+        f"In {len(above):,} of {wording.plural(len(shares), 'point')} the throughput was above the generator's "
+        f"ceiling (up to {wording.share(max(above))} of it), so the ceiling was measured too low and some marks G "
+        "may be undue: the machine was busy meanwhile (dyno calibrate shows the ceiling when it is not), or a "
+        "connection to this server costs the generator less than one to the reference server does. Where a mix is "
+        "marked S, too, the generator was the limit all the same."
+    ]

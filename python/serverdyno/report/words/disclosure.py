@@ -1,0 +1,94 @@
+"""The disclosure: whatever the store kept of hosts and servers, laid out without knowing its fields.
+
+Short values become facts; texts of several lines, such as configuration files, become documents in full.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from serverdyno import wording
+from serverdyno.report.model import Disclosure, Document, Fact
+
+LONGEST_FACT = 400
+
+
+def disclosure(kept: Mapping[str, Any]) -> tuple[Disclosure, ...]:
+    """One entry for each host and server, in the order of the store."""
+    return tuple(subject for subject in _subjects("", _plain(kept)) if subject.facts or subject.documents)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {f"{key}": _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _subjects(title: str, value: Mapping[str, Any]) -> Iterator[Disclosure]:
+    """A mapping whose values are all mappings is a collection of subjects; any other mapping is a subject."""
+    if value and all(isinstance(item, Mapping) for item in value.values()) and not _is_texts(value):
+        for name, item in value.items():
+            yield from _subjects(f"{title}: {_words(name)}" if title else _words(name).capitalize(), item)
+        return
+    facts, documents = [], []
+    for path, item in _leaves("", value):
+        if _is_document(item):
+            documents.append(Document(path, f"{item}"))
+        else:
+            facts.append(Fact(path, _said(path, item)))
+    yield Disclosure(title or "Experiment", tuple(facts), tuple(documents))
+
+
+def _is_texts(value: Mapping[str, Any]) -> bool:
+    return all(isinstance(item, str) for item in value.values())
+
+
+def _leaves(path: str, value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, item in value.items():
+        # The name of a file or of a sysctl says enough by itself; other names are words with underscores.
+        alone = "/" in name or "." in name
+        place = name if alone else f"{path}, {_words(name)}" if path else _words(name)
+        if isinstance(item, Mapping):
+            yield from _leaves("" if name == "files" else place, item)
+        else:
+            yield place, item
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _is_document(item: Any) -> bool:
+    return isinstance(item, str) and ("\n" in item.strip() or len(item) > LONGEST_FACT)
+
+
+def _said(path: str, item: Any) -> str:
+    if path == "command":
+        return shlex.join(item)
+    if item is None and path.startswith("settings"):
+        return "not set"  # a setting that was left alone is known to be so
+    return _fact(item)
+
+
+def _fact(item: Any) -> str:
+    if item is None:
+        return "not known"
+    if isinstance(item, bool):
+        return "yes" if item else "no"
+    if isinstance(item, list):
+        return (
+            ", ".join(_fact(part) if not isinstance(part, Mapping) else _pairs(part) for part in item)
+            or "none"
+        )
+    return f"{item}" or wording.NOTHING
+
+
+def _pairs(part: Mapping[str, Any]) -> str:
+    return " ".join(f"{_words(name)} {_fact(value)}" for name, value in part.items())

@@ -1,0 +1,311 @@
+"""Sentences made from the figures: the summary and the key findings.
+
+No sentence says more than its figures: an average of two runs was seen, not shown; a peak that something else
+than the server may have set is called so. What must be known before any figure is in `caveats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from serverdyno import units, wording
+from serverdyno.analysis.improvement import Figure, Verdict
+from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.report.figures.histograms import QUANTILES
+from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixResult, Results
+from serverdyno.report.model import Comparison, Finding
+from serverdyno.report.sections import curves, durability, scaling, tuning
+from serverdyno.report.source import Source
+from serverdyno.report.terms import Terms
+from serverdyno.report.words import verdicts
+from serverdyno.report.words.basis import NAMES_STATEMENT
+
+MOST_FINDINGS = 8
+"""On peaks and comparisons together; the tables hold the rest."""
+MOST_IN_SUMMARY = 3
+OWN_QUEUE_SHARE = 0.5
+"""Of the mean response time, from which on the generator's own queue is most of it."""
+
+
+def summary(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """The executive summary, a paragraph each."""
+    paragraphs = [_what_was_done(source, results)]
+    if any(result.peak for result in results.configurations):
+        beside = durability.beside_peaks(durability.promises(source, results))
+        paragraphs.append(_highest_and_lowest(results, beside))
+    if comparisons:
+        paragraphs.append(_what_may_be_said(comparisons))
+    paragraphs.append(NAMES_STATEMENT)
+    return tuple(paragraphs)
+
+
+def _what_was_done(source: Source, results: Results) -> str:
+    names = source.configuration_names
+    clients = [mix.clients for mix in source.head.mixes]
+    subject = wording.plural(len(names), "configuration")
+    listed = f" ({wording.listing(names)})" if len(names) <= 6 else ""
+    runs = sorted({len(source.repetitions_of(name)) for name in names})
+    repetitions = wording.plural(runs[-1], "repetition") if runs else "no repetition"
+    order = f", in {source.head.plan.order} order" if len(names) > 1 and runs and runs[-1] > 1 else ""
+    load = (
+        f"from {min(clients):,} to {max(clients):,} clients"
+        if len(set(clients)) > 1
+        else wording.plural(clients[0], "client")
+    )
+    return (
+        f"{subject}{listed} under the suite {source.head.suite.name}: "
+        f"{wording.plural(len(source.head.mixes), 'mix')}, {load}, {repetitions} of each run{order}. "
+        f"{len(results.used):,} of {wording.plural(source.planned_mixes, 'mix')} were finished."
+    )
+
+
+def _highest_and_lowest(results: Results, beside: Mapping[str, str]) -> str:
+    """`beside`: what each did with a flush, where they differ: who reads no further must not take it for one race."""
+    ranked = _ranked([result for result in results.configurations if result.throughput is not None])
+    highest = _peak_claim(ranked[0], results.terms, beside)
+    if len(ranked) == 1:
+        return f"Peak: {highest}"
+    return f"Highest peak: {highest} Lowest peak: {_peak_claim(ranked[-1], results.terms, beside)}"
+
+
+def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
+    improvements = [found for comparison in comparisons for found in comparison.improvements]
+    if all(improvement.verdict is Verdict.TOO_FEW_REPETITIONS for improvement in improvements):
+        return (
+            "With fewer than three repetitions no interval can be given: the differences below were seen in "
+            "these runs, and whether they would be seen again can't be told."
+        )
+    if len(comparisons) > MOST_IN_SUMMARY:
+        return verdicts.tally(comparisons)
+    return " ".join(verdicts.claim(comparison, (Figure.PEAK,)) for comparison in comparisons)
+
+
+def findings(
+    source: Source, results: Results, comparisons: Sequence[Comparison], tables: dict[str, str]
+) -> tuple[Finding, ...]:
+    """The key findings. `tables`: how the text refers to each table, by its key."""
+    named = _named(results, comparisons)
+    found = [_peak_finding(source, result, results.terms, tables) for result in named]
+    found += curves.unsaturated(results, tables)
+    found += verdicts.findings(comparisons, results.terms, tables, MOST_FINDINGS - len(named))
+    found += _of_designs(source, results, tables)
+    found += curves.falls(results, tables)
+    found += durability.findings(durability.promises(source, results), tables)
+    if results.mixes:
+        found.append(_generator_finding(results, tables))
+        found += _machine_finding(results, tables)
+        found.append(_error_finding(results, tables))
+    return tuple(found)
+
+
+def _of_designs(source: Source, results: Results, tables: dict[str, str]) -> list[Finding]:
+    """What a plan shows that varies one thing on purpose: scaling, tunings."""
+    found = []
+    if "scaling" in tables:
+        found += scaling.findings(scaling.groups(source, results), tables)
+    design = tuning.design(source)
+    if design is not None and "tuning" in tables:
+        found += tuning.findings(results, design, tuning.effects(source, results, design), tables)
+    return found
+
+
+def _named(results: Results, comparisons: Sequence[Comparison]) -> list[ConfigurationResult]:
+    """All configurations where they are few; else the base, the highest and the lowest."""
+    configurations = results.configurations
+    if len(configurations) <= MOST_FINDINGS // 2 or len(configurations) + len(comparisons) <= MOST_FINDINGS:
+        return list(configurations)
+    ranked = _ranked(configurations)
+    outstanding = {configurations[0].name, ranked[0].name, ranked[-1].name}
+    return [result for result in configurations if result.name in outstanding]
+
+
+def _ranked(configurations: Sequence[ConfigurationResult]) -> list[ConfigurationResult]:
+    """The highest peak first, those without one last."""
+    return sorted(
+        configurations,
+        key=lambda result: result.throughput.peak.mean if result.throughput else -1.0,
+        reverse=True,
+    )
+
+
+def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, str]) -> str:
+    summary, peak = result.throughput, result.peak
+    if summary is None or peak is None:
+        return f"{result.name} finished no mix."
+    if summary.peak.mean == 0:
+        return _nothing_counted(result, terms)
+    words = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
+    limited = f" ({words})" if words else ""
+    flushed = f", {beside[result.name]}" if result.name in beside else ""
+    return (
+        f"{result.name}, {terms.written(summary.peak.mean)} {terms.unit}{limited} with "
+        f"{wording.plural(peak.clients, 'client')}{flushed}."
+    )
+
+
+def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
+    """Why all throughput is zero. Of file servers it may be so beside successes: those of clients that left."""
+    if not any(mix.operations_s.mean for mix in result.finished):
+        return f"{result.name} completed no {terms.operation} in any window."
+    deserted = [f"{mix.clients:,}" for mix in result.finished if mix.all_clients_left]
+    if not deserted:
+        return f"{result.name} moved no data in any window."
+    mixes = "the mix" if len(deserted) == 1 else "the mixes"
+    clients = f"{wording.listing(deserted)} {'client' if deserted == ['1'] else 'clients'}"
+    return (
+        f"{result.name} has no throughput: all clients left in {mixes} of {clients}, and what they did before is not "
+        "counted."
+    )
+
+
+def _peak_finding(
+    source: Source, result: ConfigurationResult, terms: Terms, tables: dict[str, str]
+) -> Finding:
+    summary, peak = result.throughput, result.peak
+    if summary is None or peak is None:
+        return Finding("Peak", f"{result.name} finished no mix, so it has no figures.", tables["runs"])
+    if summary.peak.mean == 0:
+        return Finding("Peak", _nothing_counted(result, terms), f"{_error_words(peak)}. {tables['errors']}.")
+    figures = (
+        f"{terms.written(summary.peak.mean)} {terms.unit} "
+        f"({terms.second_written(peak.second.mean)} {terms.second_unit}) with "
+        f"{wording.plural(peak.clients, 'client')}"
+    )
+    limited = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
+    if Mark.RATE_BOUND in peak.marks:
+        bound = wording.rate(source.max_rate_per_s[result.name])
+        claim = (
+            f"{result.name} reached {figures}, held by the bound of {bound} {terms.operations}/s in its plan "
+            f"({limited}): its own peak is not known."
+        )
+    else:
+        qualified = f", {limited}: the server may be faster" if limited else ""
+        claim = f"{result.name} peaked at {figures}{qualified}. {_after_the_peak(result, peak)}"
+    evidence = [
+        _spread_words(peak, terms),
+        *curves.peak_words(result, terms),
+        _network_words(peak),
+        _response_words(peak),
+        _ceiling_words(peak),
+        f"{tables['peaks']} and {tables['shape']}",
+    ]
+    return Finding("Peak", claim, "; ".join(part for part in evidence if part) + ".")
+
+
+def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
+    summary = result.throughput
+    if summary is None or sum(point is not None for point in summary.points) < 2:
+        return "One mix makes no curve: how it behaves under other loads is not known."
+    if summary.still_rising:
+        return "That is the last mix, so the peak was not passed and may lie higher."
+    if summary.share_of_peak_kept is None:
+        return "The last mix is missing, so what it keeps of its peak is not known."
+    last = next(mix for mix in reversed(result.mixes) if mix is not None)
+    if summary.share_of_peak_kept == 1:
+        return "That is the last mix; no fall was seen, and no rise beyond the noise."
+    kept = wording.share(summary.share_of_peak_kept)
+    return f"At the last mix ({wording.plural(last.clients, 'client')}) it kept {kept} of that."
+
+
+def _spread_words(mix: MixResult, terms: Terms) -> str:
+    spread = mix.throughput
+    if spread.n < 2:
+        return "1 repetition"
+    return f"mean of {spread.n} repetitions, {terms.span(spread.minimum, spread.maximum)} {terms.unit}"
+
+
+def _response_words(mix: MixResult) -> str:
+    if mix.response is None:
+        return ""
+    median, tail = (mix.response.percentiles_ms[QUANTILES.index(quantile)] for quantile in (0.5, 0.99))
+    if median is None or tail is None:
+        return ""
+    words = f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
+    own_ms = mix.own_queue_ms
+    limited = mix.marks & {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}
+    mostly_own = limited and own_ms is not None and own_ms >= OWN_QUEUE_SHARE * mix.response.mean_ms
+    return f"{words}, mostly the generator's own queue" if mostly_own else words
+
+
+def _network_words(mix: MixResult) -> str:
+    """How much of a file server's throughput it was asked for: the clients' caches have answered the rest."""
+    if mix.network_share is None:
+        return ""
+    return f"bytes on the network: {wording.share(mix.network_share)} of those that applications moved"
+
+
+def _ceiling_words(mix: MixResult) -> str:
+    share = mix.cost.share_of_ceiling
+    return (
+        "the generator's ceiling is unknown"
+        if share is None
+        else f"{wording.share(share)} of the generator's ceiling"
+    )
+
+
+def _generator_finding(results: Results, tables: dict[str, str]) -> Finding:
+    mixes = results.mixes
+    limited = sum(Mark.GENERATOR_LIMITED in mix.marks for mix in mixes)
+    saturated = sum(Mark.GENERATOR_SATURATED in mix.marks for mix in mixes)
+    unknown = sum(Mark.CEILING_UNKNOWN in mix.marks for mix in mixes)
+    points = wording.plural(len(mixes), "point")
+    shares = [mix.cost.share_of_ceiling for mix in mixes if mix.cost.share_of_ceiling is not None]
+    busiest = max(mix.cost.generator_cpu_share for mix in mixes)
+    if unknown == len(mixes):
+        claim = "The generator's ceiling was not measured, so it may be what set these figures."
+    elif limited:
+        claim = f"Generator-limited: {limited:,} of {points}, lower bounds of what the server can do."
+    else:
+        nearest = wording.share(max(shares))
+        claim = f"None of {points} with a known ceiling reached 80 % of it; the nearest, {nearest}."
+    if saturated:
+        claim += f" In {saturated:,} the generator's CPU was saturated."
+    highest = f"highest share of the ceiling {wording.share(max(shares))}; " if shares else ""
+    evidence = f"{highest}busiest generator {wording.share(busiest)} of its threads' time; {tables['costs']}."
+    return Finding("Generator", claim, evidence)
+
+
+def _machine_finding(results: Results, tables: dict[str, str]) -> list[Finding]:
+    """What else used the machine; nothing where that was not measured, or where a warning has said it."""
+    if any(Mark.NOISY in mix.marks for mix in results.mixes):
+        return []
+    costs = [mix.cost for mix in results.mixes]
+    others = [cost.others_cpus_busy for cost in costs if cost.others_cpus_busy is not None]
+    steal = [cost.steal_cpus_busy for cost in costs if cost.steal_cpus_busy is not None]
+    parts = []
+    if others:
+        parts.append(f"everything else on the machine used up to {wording.cpus(max(others))} CPUs")
+    if steal:
+        taken = wording.cpus(max(steal))
+        parts.append(f"the hypervisor took {'no time' if taken == '0.00' else f'up to {taken} CPUs'}")
+    if not parts:
+        return []
+    claim = f"In the window of any mix, {wording.listing(parts)}."
+    return [Finding("Machine", claim, f"{max(len(others), len(steal))} points; {tables['costs']}.")]
+
+
+def _error_finding(results: Results, tables: dict[str, str]) -> Finding:
+    mixes = results.mixes
+    total = sum(sum(mix.errors.values()) for mix in mixes)
+    left = sum(mix.clients_left for mix in mixes)
+    operations = sum(record.operations_total for record in results.used)
+    mixes_run = wording.plural(len(results.used), "mix")
+    evidence = f"{operations:,} successful {results.terms.operations} in {mixes_run}, ramps included"
+    if not total and not left:
+        return Finding(
+            "Errors", f"No {results.terms.operation} failed and no client left a mix.", f"{evidence}."
+        )
+    by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
+    sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
+    counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
+    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left a mix."
+    return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
+
+
+def _error_words(mix: MixResult) -> str:
+    sides = [f"{units.format_count(mix.errors[side])} {side}" for side in SIDES if mix.errors[side]]
+    return (
+        f"Errors at {wording.plural(mix.clients, 'client')}: {wording.listing(sides)}"
+        if sides
+        else "No error counted"
+    )

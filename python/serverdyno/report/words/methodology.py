@@ -1,0 +1,287 @@
+"""How the experiment was made, in facts: suite, length, load, order, generator, statistics, consent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serverdyno import wording
+from serverdyno.analysis.improvement import RESAMPLES, SEED
+from serverdyno.plan.model import Configuration
+from serverdyno.report.figures.results import Results
+from serverdyno.report.model import Comparison, Fact
+from serverdyno.report.source import Source
+from serverdyno.report.terms import WEB, terms_of
+from serverdyno.report.words import agreed, verdicts
+from serverdyno.report.words.basis import NAMES_STATEMENT, shortening
+
+FIGURES = (
+    "Mean over the repetitions at each mix. Peak: the highest of those means. Overall average: the mean "
+    "of the means. Improvement: configuration / base - 1. Mbit/s are of 10^6 bits, "
+)
+MBIT_OF_WEB = "heads and bodies, as received by the clients."
+MBIT_OF_FILES = (
+    "bytes that applications read and wrote, summed over the clients that were in the mix to its end: what a "
+    "client moved before an error took it out is not in the sum. They are counted above the client's cache: what "
+    "that answers itself is in the figure, and what passed between clients and server stands beside it."
+)
+INTERVAL = (
+    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio with a bootstrap "
+    "standard error: whole runs are drawn with replacement{pairs}; mean curve, peak and average are "
+    "computed anew for each of {draws:,} draws (seed {seed}); their standard deviation is widened by "
+    "sqrt(n / (n - 1)) and by Student's t with n - 1 degrees of freedom (Efron and Tibshirani, 1993; "
+    "Hesterberg, 2015). Below three repetitions no interval is given. Each interval stands alone: they "
+    "are not widened for the number of comparisons."
+)
+VERDICT = (
+    "Faster or slower: the interval leaves out 0 %. No difference shown: it holds 0 %, which does not "
+    "mean that the two are equal."
+)
+VERDICT_BEYOND = (
+    "Faster or slower: by more than the minimum effect of {least:g} % that the plan states, with the whole interval. "
+    "Equivalent: the whole interval lies within it, on both sides. No difference shown: all else."
+)
+CORRECTED = (
+    " Where there is an interval, corrected for {correction}, so that any false claim among them is made in 5 % of "
+    "experiments at most (Holm, 1979)."
+)
+CURVES = (
+    "The peak with its uncertainty and the mixes not told apart from it: leave-one-out, and subset selection (Gupta, "
+    "1965). Knee: Kneedle (Satopaa et al., 2011). Dips, drops and collapses: against 20,000 simulated flat curves with "
+    "normal noise, of which 5 % have any; single runs of less than eight mixes are not judged."
+)
+CLOSED_LOAD = (
+    "Each thread begins its next operation when the last one has ended. A server that stalls gets fewer "
+    "meanwhile, so the response times are those of a closed load and not what a fixed arrival "
+    "rate would see. Clients are load, not users."
+)
+
+
+RATE_BOUND = (
+    "A mix whose operations, failed ones included, came to 90 % of that rate or more in its window is marked "
+    "rate-bound: it shows the bound and not the server."
+)
+NOISE = (
+    "A mix is marked noisy where everything on the machine but server and generator used more than 10 % of one "
+    "CPU in its window, or where the hypervisor took as much. Where that was not measured there is no mark."
+)
+UNRECORDED_CPUS = "on CPUs that this experiment doesn't record"
+
+
+def methodology(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[Fact, ...]:
+    """All facts, in reading order."""
+    facts = [
+        *_suite(source),
+        Fact("Mix", _mix(source)),
+        Fact("Protocol", _protocol(source)),
+        *_files(source),
+        Fact("Load", CLOSED_LOAD),
+        Fact("Errors", _error_policy(source)),
+        Fact("Order", _order(source)),
+        Fact("Verification", _verification(source)),
+        Fact("Generator", _generator(source, results)),
+        *_servers(source),
+        *_bounds(source),
+        Fact("Noise", NOISE),
+        Fact("Consent", _consent(source)),
+        Fact("Figures", FIGURES + (MBIT_OF_WEB if results.terms is WEB else MBIT_OF_FILES)),
+        Fact("Intervals", INTERVAL.format(pairs=_pairs(source), draws=RESAMPLES, seed=SEED)),
+        Fact("Verdicts", _verdicts(source, comparisons)),
+        Fact("Curves", CURVES),
+        Fact("Names", NAMES_STATEMENT),
+    ]
+    return tuple(facts)
+
+
+def _verdicts(source: Source, comparisons: Sequence[Comparison]) -> str:
+    least = source.head.plan.minimum_effect_percent
+    said = VERDICT_BEYOND.format(least=least) if least else VERDICT
+    correction = verdicts.corrections(
+        [found for comparison in comparisons for found in comparison.improvements],
+        [count for comparison in comparisons for count in comparison.corrected_for],
+    )
+    return said + (CORRECTED.format(correction=correction) if correction else "")
+
+
+def _pairs(source: Source) -> str:
+    return ", equal repetitions of both configurations together" if source.paired else ""
+
+
+def _suite(source: Source) -> list[Fact]:
+    suite = source.head.suite
+    facts = [
+        Fact("Suite", f"{suite.title} ({suite.name}), workload {suite.workload}."),
+        Fact("Source", suite.source),
+        Fact("Changed", _changes(source)),
+    ]
+    if suite.certainty:
+        known = "; ".join(f"{parameter}: {text}" for parameter, text in suite.certainty.items())
+        facts.append(Fact("How well it is known", known))
+    return facts
+
+
+def _changes(source: Source) -> str:
+    head = source.head
+    lengths = {mix.length_s for mix in head.mixes}
+    if not source.shortened:
+        return "Nothing: run in its full length."
+    mixes = (
+        "Clients and threads as in the suite"
+        if [mix.clients for mix in head.mixes] == list(head.suite.clients)
+        else f"{len(head.mixes)} of {len(head.suite.clients)} mixes"
+    )
+    return (
+        f"{shortening(source)}: each mix {wording.seconds_span(lengths)} instead of "
+        f"{wording.seconds(head.suite.length_s)}, its ramps likewise. {mixes}."
+    )
+
+
+def _mix(source: Source) -> str:
+    mixes = source.head.mixes
+    clients = wording.listing([f"{mix.clients:,}" for mix in mixes])
+    threads = sorted({mix.threads for mix in mixes})
+    parts = [
+        f"{clients} clients, {wording.listing([f'{count:,}' for count in threads])} "
+        f"{'thread' if threads == [1] else 'threads'} a client.",
+        f"Length {wording.seconds_span({mix.length_s for mix in mixes})}, which includes a ramp up of "
+        f"{wording.seconds_span({mix.ramp_up_s for mix in mixes})} and a ramp down of "
+        f"{wording.seconds_span({mix.ramp_down_s for mix in mixes})}; only what completes in the "
+        f"window of {wording.seconds_span({mix.window_s for mix in mixes})} between them counts.",
+        f"Start delay up to {wording.seconds_span({mix.delay_s for mix in mixes})}, think time "
+        f"{wording.seconds_span({mix.think_time_s for mix in mixes})}.",
+    ]
+    return " ".join(parts)
+
+
+def _files(source: Source) -> list[Fact]:
+    """How clients use files; nothing of a web suite."""
+    suite, files = source.head.suite, source.head.suite.files
+    if suite.protocol == "http":
+        return []
+    kept = f"{files.dormant_files} closed files are kept open for {wording.seconds(files.dormant_s)} at most"
+    cache = (
+        "None: every operation goes through to the server."
+        if files.cache == "none"
+        else agreed.client_cache(source)
+        or f"On {files.cache}, as a workstation's redirector ({files.redirector}) does it; {kept}."
+    )
+    pace = (
+        "As fast as the server answers."
+        if files.operations_per_client_s is None
+        else f"At most {wording.rate(files.operations_per_client_s)} operations/s a client."
+    )
+    stays = "stays from mix to mix" if files.save_workspace else "is removed after each mix"
+    return [
+        Fact("Client cache", cache),
+        Fact("Pace", pace),
+        Fact(
+            "Workspace",
+            f"{files.workspace_bytes:,} bytes a client, in a directory of its own, made before the mix and not "
+            f"measured; it {stays}.",
+        ),
+    ]
+
+
+def _protocol(source: Source) -> str:
+    if source.head.suite.protocol == "smb":
+        smb = source.head.suite.smb
+        return (
+            f"SMB {smb.min_dialect} to {smb.max_dialect}, signing {smb.signing}, encryption {smb.encryption} as the "
+            f"client asks; one session a client; timeout {wording.seconds(source.head.suite.timeout_s)}."
+        )
+    http = source.head.suite.http
+    connection = "kept-alive connections" if http.keep_alive else "a connection for each request"
+    close = "" if http.close == "ordinary" else " that is closed by a reset"
+    return (
+        f"HTTP/{http.version}, {connection}{close}, receive buffer {http.receive_buffer_bytes:,} bytes, "
+        f"timeout {wording.seconds(source.head.suite.timeout_s)}."
+    )
+
+
+def _error_policy(source: Source) -> str:
+    most = source.head.suite.leave_after_errors
+    if most is None:
+        return "A client with an error stays in the mix."
+    return f"A client leaves the mix after {wording.plural(most, 'error')}, and is counted."
+
+
+def _order(source: Source) -> str:
+    head = source.head
+    first = ", ".join(f"{key.configuration} r{key.repetition}" for key in list(head.order)[:12])
+    more = " ..." if len(head.order) > 12 else ""
+    return f"{head.plan.order.capitalize()}: {first}{more}. Seed {head.seed}."
+
+
+def _verification(source: Source) -> str:
+    checked = wording.share(source.head.plan.generator.verify_share)
+    if source.head.suite.protocol == "smb":
+        return (
+            f"The length of every read, and the content of {checked} of the reads, byte by byte, against what was "
+            "written there last."
+        )
+    return f"The length of every body, and the content of {checked} of the bodies by digest."
+
+
+def _generator(source: Source, results: Results) -> str:
+    plan = source.head.plan.generator
+    where = f"on {wording.cpu_set(plan.cpus)}" if plan.cpus else UNRECORDED_CPUS
+    return f"{wording.plural(plan.threads, 'thread')} {where}. {_ceiling(results)}"
+
+
+def _ceiling(results: Results) -> str:
+    known = [record.ceiling_operations_s for record in results.used if record.ceiling_operations_s]
+    if not known:
+        return "Its ceiling was not measured."
+    span = wording.span(min(known), max(known))
+    return (
+        f"Its ceiling, of CPU time, against the reference server: {span} {results.terms.operations}/s, depending on "
+        "the mix; what the reference server reached stands in the disclosure. "
+        "A mix at 80 % of its ceiling or more is marked generator-limited."
+    )
+
+
+def _servers(source: Source) -> list[Fact]:
+    facts = []
+    for configuration in source.head.configurations:
+        settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
+        where = _server_cpus(source, configuration)
+        text = f"{configuration.server}, {where}; {settings or 'no setting changed from the driver'}."
+        came_to = agreed.sentences(source, configuration.name)
+        facts.append(Fact(f"Configuration {configuration.name}", f"{text} {came_to}".rstrip()))
+    return facts
+
+
+def _server_cpus(source: Source, configuration: Configuration) -> str:
+    if configuration.url is not None:
+        return "on the CPUs where its user runs it; whether the generator shares one is not known"
+    if not configuration.cpus:
+        return UNRECORDED_CPUS
+    where = f"on {wording.cpu_set(configuration.cpus)}"
+    shared = source.cpus_shared_with_generator(configuration)
+    if not shared:
+        return where
+    which = f" {wording.cpu_set(shared)}" if len(shared) < len(configuration.cpus) else ""
+    return f"{where},{which} shared with the generator"
+
+
+def _bounds(source: Source) -> list[Fact]:
+    """What the plan allows; nothing where it bounds nothing."""
+    operations = terms_of(source.head.suite.protocol).operations
+    parts = [
+        f"{configuration.name}: at most {wording.plural(bounds.max_clients, 'client')}, "
+        f"{wording.rate(bounds.max_rate_per_s)} {operations}/s of all clients together, "
+        f"{wording.seconds(bounds.max_length_s)} a mix"
+        for configuration in source.head.configurations
+        if (bounds := configuration.bounds) is not None
+    ]
+    return [Fact("Bounds", f"{'; '.join(parts)}. {RATE_BOUND}")] if parts else []
+
+
+def _consent(source: Source) -> str:
+    external = [configuration for configuration in source.head.configurations if configuration.url]
+    if not external:
+        return "All servers were started by the tool on loopback, where no consent is needed."
+    targets = wording.listing([f"{configuration.name} ({configuration.url})" for configuration in external])
+    return (
+        f"Servers that the tool did not start: {targets}. No load goes to a target outside loopback before "
+        "it has shown the token file of its consent; nothing turns that off."
+    )

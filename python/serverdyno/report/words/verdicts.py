@@ -1,0 +1,158 @@
+"""Comparisons in sentences: what may be said of one configuration against another, and of many at once.
+
+"No difference shown" is a finding too. The estimates and their intervals are made in `analysis.improvement`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+
+from serverdyno import wording
+from serverdyno.analysis.improvement import CONFIDENCE, Figure, Improvement, Verdict
+from serverdyno.analysis.trust import LIMITS
+from serverdyno.report.model import Comparison, Finding
+from serverdyno.report.terms import Terms
+
+
+def findings(
+    comparisons: Sequence[Comparison], terms: Terms, tables: dict[str, str], most: int
+) -> list[Finding]:
+    """A finding for each comparison; of more than `most`, their verdicts counted and the largest differences."""
+    if len(comparisons) <= most:
+        return [_finding(comparison, terms, tables) for comparison in comparisons]
+    largest = sorted(comparisons, key=_size, reverse=True)[: most - 1]
+    counted = Finding("Comparison", tally(comparisons), f"All of them: {tables['improvements']}.")
+    return [
+        counted,
+        *(_finding(comparison, terms, tables) for comparison in comparisons if comparison in largest),
+    ]
+
+
+def tally(comparisons: Sequence[Comparison]) -> str:
+    """How many comparisons came to which verdict in peak."""
+    bases = {comparison.base for comparison in comparisons}
+    against = f" with {bases.pop()}" if len(bases) == 1 else ""
+    found = Counter(_of(comparison, Figure.PEAK).verdict for comparison in comparisons)
+    counts = ", ".join(f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict])
+    limited = sum(bool(comparison.limits) for comparison in comparisons)
+    note = f" In {limited:,} something else than the server limits a side: see the marks." if limited else ""
+    return f"{wording.plural(len(comparisons), 'comparison')}{against} in peak: {counts}.{note}"
+
+
+def claim(comparison: Comparison, figures: Collection[Figure]) -> str:
+    """One sentence for each verdict, and one more where something else than the server may have set the result."""
+    by_verdict: dict[Verdict, list[Improvement]] = defaultdict(list)
+    for improvement in comparison.improvements:
+        if improvement.figure in figures:
+            by_verdict[improvement.verdict].append(improvement)
+    sentences = [_sentence(comparison, verdict, found) for verdict, found in by_verdict.items()]
+    if comparison.limits and set(by_verdict) != {Verdict.NOT_COMPARABLE}:
+        sentences.append(_limits(comparison))
+    if comparison.unlike:
+        sentences.append(comparison.unlike)
+    if partial := [figure.value for figure in figures if figure in comparison.parts_of_a_pass]:
+        sentences.append(
+            "In the mean, clients made less than one pass of the workload in the window in mixes of "
+            f"{wording.listing(partial)}, so the two were asked for different operations there."
+        )
+    return " ".join(sentences)
+
+
+def _finding(comparison: Comparison, terms: Terms, tables: dict[str, str]) -> Finding:
+    improvements = comparison.improvements
+    rates = [
+        f"{improvement.figure.value} {terms.written(improvement.base)} against {terms.written(improvement.other)}"
+        for improvement in improvements
+        if improvement.repetitions and improvement.mixes
+    ]
+    evidence = [
+        f"{', '.join(rates)} {terms.unit}" if rates else "No whole run of both over the same mixes",
+        wording.plural(improvements[0].repetitions, "repetition")
+        + (" in pairs" if improvements[0].paired else ""),
+        f"over {wording.plural(len(improvements[0].mixes), 'mix')}",
+    ]
+    if correction := corrections(improvements, comparison.corrected_for):
+        evidence.append(f"verdict corrected for {correction} (Holm)")
+    evidence.append(tables["improvements"])
+    return Finding("Comparison", claim(comparison, tuple(Figure)), "; ".join(evidence) + ".")
+
+
+def corrections(improvements: Sequence[Improvement], counts: Sequence[int | None]) -> str:
+    """`3 comparisons of each figure`, or figure by figure where they differ; nothing where no verdict was corrected."""
+    of_figures = {
+        improvement.figure: count
+        for improvement, count in zip(improvements, counts, strict=True)
+        if count is not None and count > 1
+    }
+    if len(of_figures) == len(Figure) and len(set(of_figures.values())) == 1:
+        return f"{of_figures[Figure.PEAK]:,} comparisons of each figure"
+    return wording.listing(
+        [f"{count:,} comparisons of {figure.value}" for figure, count in of_figures.items()]
+    )
+
+
+def _of(comparison: Comparison, figure: Figure) -> Improvement:
+    return next(found for found in comparison.improvements if found.figure is figure)
+
+
+def _size(comparison: Comparison) -> float:
+    """How far the peaks are apart, twice as far as half; what can't be compared comes last."""
+    percent = _of(comparison, Figure.PEAK).percent
+    return -1.0 if percent is None else abs(math.log1p(percent / 100))
+
+
+def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvement]) -> str:
+    other, base = comparison.other, comparison.base
+    changes = "; ".join(
+        f"in {improvement.figure.value}: {wording.change(improvement.percent)} ({_range(improvement)})"
+        for improvement in found
+    )
+    names = wording.listing([improvement.figure.value for improvement in found])
+    repetitions = wording.plural(found[0].repetitions, "repetition")
+    least = f"{found[0].minimum_percent:g}{wording.NO_BREAK}%"
+    by = f"by more than {least} " if found[0].minimum_percent else ""
+    beyond = f" beyond {least}" if found[0].minimum_percent else ""
+    chance = _chance(comparison, found)
+    return {
+        Verdict.FASTER: f"{other} is faster than {base} {by}{changes}.",
+        Verdict.SLOWER: f"{other} is slower than {base} {by}{changes}.",
+        Verdict.NO_DIFFERENCE_SHOWN: f"No difference{beyond} shown between {other} and {base} {changes}.{chance}",
+        Verdict.EQUIVALENT: f"{other} and {base} are equivalent within {least} {changes}.",
+        Verdict.TOO_FEW_REPETITIONS: f"Seen, {other} against {base} {changes}. {repetitions} can't tell whether "
+        "that would repeat.",
+        Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {names}: not every repetition of "
+        "both completed anything over the same mixes.",
+    }[verdict]
+
+
+def _chance(comparison: Comparison, found: Sequence[Improvement]) -> str:
+    """Why no difference is shown where an interval alone would show one."""
+    among = [
+        count or 1
+        for improvement, count in zip(comparison.improvements, comparison.corrected_for, strict=True)
+        if improvement in found and improvement.p_value is not None and improvement.p_value < 1 - CONFIDENCE
+    ]
+    if not among:
+        return ""
+    return f" Alone it would count; among {max(among):,} comparisons it may be chance."
+
+
+def _range(improvement: Improvement) -> str:
+    """The interval; where there is none, what single runs show."""
+    if improvement.low_percent is None:
+        seen = wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)
+        return f"{seen} between single runs"
+    return f"95 % interval {wording.change_span(improvement.low_percent, improvement.high_percent)}"
+
+
+def _limits(comparison: Comparison) -> str:
+    limited: dict[str, list[str]] = defaultdict(list)
+    for name, mark in comparison.limits:
+        limited[LIMITS[mark]].append(name)
+    parts = [
+        f"{wording.listing(names)} {'is' if len(names) == 1 else 'are'} {word}"
+        for word, names in limited.items()
+    ]
+    return f"{wording.listing(parts)}, so the servers themselves may differ by more or less."
