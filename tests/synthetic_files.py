@@ -18,6 +18,7 @@ from serverdyno.plan.model import Configuration, GeneratorPlan, Mix, Plan, RunKe
 from serverdyno.plan.order import order as order_of
 from serverdyno.report.source import Source
 from serverdyno.store.head import ExperimentHead
+from serverdyno.store.note import RunNote
 from serverdyno.store.records import (
     CallRow,
     ClientRow,
@@ -123,9 +124,9 @@ def experiment(shapes: Mapping[str, FileShape], *, repetitions: int = 3) -> Sour
     return Source(head=head, records=records, disclosure=DISCLOSURE, run_notes=notes)
 
 
-def _note(shape: FileShape) -> dict[str, Any]:
+def _note(shape: FileShape) -> RunNote:
     known = shape.syncs_a_flush is not None
-    return {
+    noted = {
         "state": "done",
         "sessions": list(shape.sessions),
         "client_cache": CLIENT_CACHE,
@@ -134,6 +135,7 @@ def _note(shape: FileShape) -> dict[str, Any]:
         "syncs_unknown_because": None if known else "counting needs root",
         "media": [[_layer(*layer) for layer in shape.layers]] if shape.layers else [],
     }
+    return RunNote.model_validate(noted)
 
 
 def _layer(file_system: str, options: str) -> dict[str, Any]:

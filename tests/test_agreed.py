@@ -19,6 +19,7 @@ from serverdyno.report.source import Source
 from serverdyno.report.words.agreed import client_cache, size
 from serverdyno.runner.agreed import Agreed
 from serverdyno.servers.samba import Samba
+from serverdyno.store.note import ClientCache, RunNote, Session
 from synthetic_experiment import Shape
 from synthetic_experiment import experiment as web_experiment
 from synthetic_files import CLIENT_CACHE, UNSIGNED, FileShape, experiment
@@ -146,8 +147,8 @@ def test_the_note_of_a_run_sums_its_mixes_by_kind_and_changes_none_of_their_resu
     for result in (first, later):
         agreed.add(result)
     assert agreed.note() == {
-        "sessions": [SIGNED | {"clients": 5}, UNSIGNED | {"clients": 1}],
-        "client_cache": CLIENT_CACHE,
+        "sessions": [Session(**SIGNED | {"clients": 5}), Session(**UNSIGNED | {"clients": 1})],
+        "client_cache": ClientCache(**CLIENT_CACHE),
     }
     assert first["sessions"][0]["clients"] == 2
 
@@ -231,7 +232,7 @@ def test_what_was_not_recorded_is_not_taken_for_unsigned() -> None:
     of_old = {key.number for key in source.head.order if key.configuration == "old"}
     first = min(set(source.run_notes) - of_old)
     bare = {
-        number: {"state": "done"} if number in of_old or number == first else note
+        number: RunNote(state="done") if number in of_old or number == first else note
         for number, note in source.run_notes.items()
     }
     report = report_of(replace(source, run_notes=bare))
@@ -254,7 +255,8 @@ def test_the_report_discloses_the_cache_of_the_runs() -> None:
         "10 s at most."
     )
     other = {"read_run_bytes": 61_440, "read_ahead_bytes": 0, "most_deferred": 0}
-    changed = {**source.run_notes[2], "client_cache": CLIENT_CACHE | other}
+    cache = ClientCache(**CLIENT_CACHE | other)
+    changed = source.run_notes[2].model_copy(update={"client_cache": cache})
     both = client_cache(replace(source, run_notes={1: source.run_notes[1], 2: changed}))
     assert both is not None
     assert both.startswith(f"{said} In other runs: Asks for leases")

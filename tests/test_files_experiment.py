@@ -64,10 +64,11 @@ def test_the_record_and_the_report_say_what_a_flush_cost(home: Home, tmp_path: P
     assert syncs["on"] >= flushes["on"] - 2 > 0
     assert syncs["off"] == 0 and flushes["off"] > 0
     for note in opened.run_notes().values():
-        assert note["requests_by_server_count"] == note["requests_answered"] > 0
-        assert note["requests_failed"] is None
-        [session] = note["sessions"]
-        assert (session["clients"], session["signing"], session["encryption"]) == (2, None, None)
+        assert note.requests_by_server_count == note.requests_answered is not None
+        assert note.requests_failed is None
+        assert note.sessions is not None
+        [session] = note.sessions
+        assert (session.clients, session.signing, session.encryption) == (2, None, None)
     report = (folder / "report" / "report.html").read_text()
     assert "Agreed: SMB 3.1.1, unsigned, not encrypted, reads and writes of up to 1 MiB, leases." in report
     assert f"({flushes['on']} flushes, {syncs['on']} syncs)" in report
@@ -84,9 +85,10 @@ def test_writes_of_a_file_system_mounted_sync_are_not_called_unsynced(home: Home
     [mix] = opened.mixes()
     assert mix.syncs_known and next(row.count for row in mix.by_operation if row.operation == "flush") > 0
     [note] = opened.run_notes().values()
-    [[layer, *below]] = note["media"]
-    assert layer["file_system"] == "ext4" and "sync" in layer["options"] and below
-    assert note["disk_fsync_ms"]["count"] == note["disk_fsync_after_ms"]["count"] == 100
+    assert note.media is not None and note.disk_fsync_ms is not None and note.disk_fsync_after_ms is not None
+    [[layer, *below]] = note.media
+    assert layer.file_system == "ext4" and "sync" in layer.options and below
+    assert note.disk_fsync_ms.count == note.disk_fsync_after_ms.count == 100
     report = (folder / "report" / "report.html").read_text()
     assert "the file system writes synchronously (mount option sync)" in report
     assert "flushes answered without any sync" not in report
@@ -142,7 +144,7 @@ def test_an_interrupted_experiment_leaves_nothing_running_and_is_finished_later(
     finished = Experiment.open(folder).finished()
     assert (1, 1) in finished and (1, 3) not in finished
     [note] = Experiment.open(folder).run_notes().values()
-    assert note["state"] == "begun" and note["media"][0]
+    assert note.state == "begun" and note.media
     done = home.dyno("resume", folder)
     assert done.returncode == 0, done.stderr
     assert Experiment.open(folder).finished() == {(1, 1), (1, 2), (1, 3)}

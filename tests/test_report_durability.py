@@ -10,6 +10,7 @@ from serverdyno.report.model import Report
 from serverdyno.report.sections import durability
 from serverdyno.report.source import Source
 from serverdyno.report.views import document
+from serverdyno.store.note import RunNote
 from serverdyno.store.records import MixRecord, SyncRow
 from synthetic_files import FileShape, experiment
 from test_report_files import STRICT, column, report_of, table
@@ -174,12 +175,12 @@ def test_of_a_medium_that_the_mounts_do_not_tell_nothing_is_said_to_be_lost(
     assert warning == f"samba: {NONE}."
 
 
-@pytest.mark.parametrize("note", [{}, {"state": "failed", "reason": "it ended"}], ids=["none", "failed"])
+@pytest.mark.parametrize("note", [None, RunNote(state="failed", reason="it ended")], ids=["none", "failed"])
 @pytest.mark.parametrize(
     ("syncs", "verdict"), [(1.0, f"{EACH}, and {NOWHERE}"), (0.0, f"{NONE}, and {NOWHERE}")]
 )
 def test_a_run_whose_note_is_lost_does_not_pass_for_one_on_a_disk(
-    note: dict[str, str], syncs: float, verdict: str
+    note: RunNote | None, syncs: float, verdict: str
 ) -> None:
     shape = FileShape(100, syncs_a_flush=syncs, layers=(("tmpfs", "rw"),))
     source = experiment({"a": shape, "b": shape})

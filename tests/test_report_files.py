@@ -12,6 +12,7 @@ from serverdyno.report.build import build_from
 from serverdyno.report.model import Report, Table
 from serverdyno.report.source import Source
 from serverdyno.report.views import charts, document, html, markdown, text
+from serverdyno.store.note import RunNote
 from serverdyno.store.records import MixRecord
 from synthetic_files import FileShape, experiment, without_clients
 from test_report_views import check_golden
@@ -254,12 +255,9 @@ def test_sessions_that_were_lost_and_set_up_again_stand_beside_the_connections()
 
 def test_a_run_of_a_file_server_is_counted_in_requests_of_the_protocol_and_none_of_them_fails() -> None:
     source = experiment({"samba": FileShape(120)}, repetitions=1)
-    note = {
-        "state": "done",
-        "requests_answered": 10_000,
-        "requests_failed": None,
-        "requests_by_server_count": 10_000,
-    }
+    note = RunNote(
+        state="done", requests_answered=10_000, requests_failed=None, requests_by_server_count=10_000
+    )
     report = report_of(replace(source, run_notes={1: note}))
     shown = table(report, "runs")
     assert [head.unit for head in shown.columns[-3:]] == ["requests"] * 3

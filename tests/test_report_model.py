@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from serverdyno.report.build import build_from
 from serverdyno.report.figures import histograms
 from serverdyno.report.model import Report, Table
 from serverdyno.report.source import Source
+from serverdyno.store.note import RunNote
 from serverdyno.store.records import MixRecord
 from synthetic_experiment import Shape, experiment, histogram, with_error, without_success
 
@@ -348,21 +348,18 @@ def test_of_many_configurations_the_findings_name_few_and_count_the_rest() -> No
 
 
 def test_a_failed_run_and_a_count_that_the_server_does_not_share_are_warnings() -> None:
-    notes: dict[int, dict[str, Any]] = {
-        1: {"state": "failed", "reason": "apache2 ended with status 1"},
-        2: {
-            "state": "done",
-            "requests_answered": 10_000,
-            "requests_failed": 20,
-            "requests_by_server_count": 10_025,
-        },
-        3: {
-            "state": "done",
-            "requests_answered": 10_000,
-            "requests_failed": 0,
-            "requests_by_server_count": 9_000,
-            "crashes": ["[core:notice] child pid 7 exit signal Aborted (6)", "and another"],
-        },
+    notes = {
+        1: RunNote(state="failed", reason="apache2 ended with status 1"),
+        2: RunNote(
+            state="done", requests_answered=10_000, requests_failed=20, requests_by_server_count=10_025
+        ),
+        3: RunNote(
+            state="done",
+            requests_answered=10_000,
+            requests_failed=0,
+            requests_by_server_count=9_000,
+            crashes=["[core:notice] child pid 7 exit signal Aborted (6)", "and another"],
+        ),
     }
     report = build_from(replace(experiment(TWO), run_notes=notes))
     assert report.warnings[1:] == (

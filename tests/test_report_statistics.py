@@ -15,6 +15,7 @@ from serverdyno.report.source import Source
 from serverdyno.report.views import charts
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import FORMAT_VERSION
+from serverdyno.store.note import RunNote
 from serverdyno.store.records import CeilingRecord, MixRecord
 from synthetic_experiment import Shape, experiment, scaled, with_error, without_success
 
@@ -267,7 +268,7 @@ def test_a_damaged_note_of_a_run_is_named_with_its_problem_and_the_other_notes_c
     stored(tmp_path / "experiment", source).close()
     with Experiment.open(tmp_path / "experiment", writable=True) as kept:
         for run in kept.head.order:
-            kept.write_run_note(run, {"state": "done", "requests_answered": 10 * run.number})
+            kept.write_run_note(run, RunNote(state="done", requests_answered=10 * run.number))
     note = kept.folder / "runs" / "001-apache-r1" / "run.json"
     note.write_text("")
     report = build(kept)
@@ -292,7 +293,7 @@ def test_of_a_note_that_was_set_aside_no_mix_is_said_to_be_measured_again(tmp_pa
     source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=2)
     stored(tmp_path / "experiment", source).close()
     with Experiment.open(tmp_path / "experiment", writable=True) as kept:
-        kept.write_run_note(kept.head.order[0], {"state": "done"})
+        kept.write_run_note(kept.head.order[0], RunNote(state="done"))
         (kept.folder / "runs" / "001-apache-r1" / "run.json").write_text("")
         kept.set_aside_damaged()
         [said] = [warning for warning in build(kept).warnings if "set aside" in warning]

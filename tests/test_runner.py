@@ -32,6 +32,7 @@ from serverdyno.runner.experiment import carry_out, note_failure
 from serverdyno.runner.record import Surroundings, mix_record
 from serverdyno.runner.under_test import under_test
 from serverdyno.store.experiment import Experiment
+from serverdyno.store.note import Layer, RunNote
 from serverdyno.store.records import MixRecord
 
 SERVER = (INSTALLED or ["reference"])[0]
@@ -110,8 +111,8 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
     assert other.head.model_copy(update=same) == one.head  # seed, configurations and their CPUs, order
     assert [what(record) for record in other.mixes()] == [what(record) for record in one.mixes()]
     # The requests of a note are of one start of the server: of the mixes from that one on.
-    assert other.run_notes()[1]["from_mix"] == len(finished) + 1
-    assert [note["state"] for note in other.run_notes().values()] == ["done", "done"]
+    assert other.run_notes()[1].from_mix == len(finished) + 1
+    assert [note.state for note in other.run_notes().values()] == ["done", "done"]
 
 
 def what(record: MixRecord) -> tuple[object, ...]:
@@ -195,7 +196,7 @@ def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_a
     assert f"to try them again: dyno resume {folder}" in done.stderr
     opened = Experiment.open(folder)
     assert opened.finished() == {(2, 1), (2, 2)}
-    assert [note["state"] for note in opened.run_notes().values()] == ["failed", "done"]
+    assert [note.state for note in opened.run_notes().values()] == ["failed", "done"]
     assert "nothing answers HTTP" in (folder / "report" / "report.html").read_text()
 
     before = files(folder)
@@ -207,18 +208,18 @@ def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_a
         server.stop()
     assert listener.stages == ["looking at this machine", "asking your servers", "starting nobody"]
     assert before.items() < files(folder).items()
-    assert [note["state"] for note in opened.run_notes().values()] == ["done", "done"]
+    assert [note.state for note in opened.run_notes().values()] == ["done", "done"]
 
 
 def test_a_failure_keeps_what_its_run_had_noted_of_the_disk(tmp_path: Path) -> None:
-    media = [[{"file_system": "tmpfs", "options": ["rw"], "device": "none"}]]
+    media = [[Layer(file_system="tmpfs", options=["rw"], device="none")]]
     with Experiment.open(experiment(tmp_path / "e", [REFERENCE]), writable=True) as written:
         [run] = written.head.order
-        written.write_run_note(run, {"state": "begun", "syncs_unknown_because": None, "media": media})
+        written.write_run_note(run, RunNote(state="begun", syncs_unknown_because=None, media=media))
         for _ in range(2):  # the second by a part that failed before it had looked
             note_failure(written, run, ServerError("it ended"))
             [note] = written.run_notes().values()
-            assert (note["state"], note["reason"], note["media"]) == ("failed", "it ended", media)
+            assert (note.state, note.reason, note.media) == ("failed", "it ended", media)
 
 
 def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp_path: Path) -> None:
@@ -324,7 +325,7 @@ def test_resume_sets_damaged_records_aside_by_name_and_measures_the_mix_again(
     opened = Experiment.open(folder)
     assert opened.finished() == {(1, 1), (1, 2)}
     assert (run / "mix-01.parquet").read_bytes() == untouched
-    assert [(note["state"], note["from_mix"]) for note in opened.run_notes().values()] == [("done", 2)]
+    assert [(note.state, note.from_mix) for note in opened.run_notes().values()] == [("done", 2)]
     assert "mix-02.parquet.damaged" in (folder / "report" / "report.html").read_text()
 
 
@@ -347,9 +348,10 @@ def test_the_runs_note_holds_the_servers_own_count_of_all_requests(tmp_path: Pat
     note = opened.run_notes()[1]
     made = sum(record.operations_total for record in opened.mixes())
     assert (
-        note["requests_by_server_count"] == note["requests_answered"] > made > 0
+        note.requests_answered is not None and note.requests_answered > made > 0
     )  # and those of the preflight
-    assert note["requests_failed"] == 0
+    assert note.requests_by_server_count == note.requests_answered
+    assert note.requests_failed == 0
 
 
 def tiny_load(folder: Path, url: str, **bounds: Any) -> Experiment:

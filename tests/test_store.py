@@ -26,6 +26,7 @@ from serverdyno.store import table
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.file_format import FileFormat, Upgrade
 from serverdyno.store.head import ExperimentHead
+from serverdyno.store.note import RunNote
 from serverdyno.store.records import (
     CeilingRecord,
     ClientRow,
@@ -40,6 +41,7 @@ PLAN_TEXT = '# the plan, with its comments\nname = "p"\n'
 CONFIGURATIONS = [
     Configuration(name, "nginx", {"workers": 2, "access_log": False}, (1,), None, None) for name in ("a", "b")
 ]
+NOTE = RunNote.model_validate({"state": "done", "requests_answered": 12, "of_a_later_version": None})
 MIXES = [Mix(index, f"{index}_client", index, 1, 6.0, 0.6, 0.6, 0.0, 0.0) for index in (1, 2, 3)]
 
 
@@ -285,7 +287,7 @@ def test_a_reader_can_not_write(experiment: Experiment) -> None:
 
 def test_notes_ceilings_and_disclosure_come_back_as_they_were_written(experiment: Experiment) -> None:
     run = experiment.head.order[1]
-    experiment.write_run_note(run, {"state": "done", "requests_answered": 12, "reached": None})
+    experiment.write_run_note(run, NOTE)
     ceilings = [CeilingRecord(1, 8, 2, 1.7e9, 4.8, 96_000, 2**40, 0, 4.0, 0.5)]
     experiment.write_ceilings(ceilings)
     experiment.write_host({"kernel": "6.1", "cpus": [0, 1]})
@@ -293,7 +295,7 @@ def test_notes_ceilings_and_disclosure_come_back_as_they_were_written(experiment
     description = {"server": "nginx", "command": ["nginx", "-c"], "files": files, "notes": []}
     experiment.write_description("a", description)
     with Experiment.open(experiment.folder) as found:
-        assert found.run_notes() == {2: {"state": "done", "requests_answered": 12, "reached": None}}
+        assert found.run_notes() == {2: NOTE}
         assert found.ceilings() == ceilings
         assert found.disclosure() == {
             "host": {"kernel": "6.1", "cpus": [0, 1]},
@@ -421,7 +423,7 @@ def test_a_damaged_file_is_named(experiment: Experiment, path: str, content: byt
     experiment.write_ceilings([])
     experiment.write_host({})
     experiment.write_description("a", {})
-    experiment.write_run_note(run, {"state": "done"})
+    experiment.write_run_note(run, RunNote(state="done"))
     if (path, content) != ("ceilings.json", b"[]"):
         (experiment.folder / path).write_bytes(content)
         check_damaged(experiment, path)
@@ -445,11 +447,11 @@ def test_what_is_wrong_with_a_runs_note_is_said_and_the_other_notes_are_read(
 ) -> None:
     first, second = experiment.head.order[:2]
     for run in (first, second):
-        experiment.write_run_note(run, {"state": "done"})
+        experiment.write_run_note(run, RunNote(state="done"))
     path = experiment.folder / "runs" / first.folder / "run.json"
     path.write_bytes(content)
     notes, [damaged] = experiment.readable_run_notes()
-    assert notes == {second.number: {"state": "done"}}
+    assert notes == {second.number: RunNote(state="done")}
     assert f"{path} is damaged: {problem}" in str(damaged)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from serverdyno.errors import DynoError
 from serverdyno.store.experiment import Experiment
+from serverdyno.store.note import RunNote
 from test_store import make_head, make_record
 
 
@@ -30,7 +31,7 @@ def test_what_is_damaged_is_set_aside_by_name_and_its_place_is_free_again(experi
     run = experiment.head.order[0]
     experiment.write_mix(make_record(run, 1))
     experiment.write_mix(make_record(run, 2))
-    experiment.write_run_note(run, {"state": "done"})
+    experiment.write_run_note(run, RunNote(state="done"))
     experiment.write_ceilings([])
     folder = experiment.folder / "runs" / run.folder
     shutil.copy(folder / "mix-01.parquet", folder / "mix-03.parquet")  # of another mix
@@ -59,7 +60,7 @@ def test_what_is_damaged_is_set_aside_by_name_and_its_place_is_free_again(experi
 def test_nothing_is_set_aside_where_a_file_can_not_be_read(experiment: Experiment) -> None:
     run = experiment.head.order[0]
     experiment.write_mix(make_record(run, 1))
-    experiment.write_run_note(run, {"state": "done"})
+    experiment.write_run_note(run, RunNote(state="done"))
     folder = experiment.folder / "runs" / run.folder
     left = damage(folder / "mix-01.parquet")
     (folder / "run.json").unlink()

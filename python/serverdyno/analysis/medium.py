@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from serverdyno import wording
 
@@ -133,13 +132,3 @@ def _written(layers: Sequence[Layer]) -> Sequence[Layer]:
     while overlays < len(layers) and layers[overlays].file_system == "overlay":
         overlays += 1
     return layers[: overlays + 1]
-
-
-def parsed(note: Any) -> Media:
-    """From the `media` of a run's note; nothing where it has none."""
-    return Media(
-        tuple(
-            tuple(Layer(layer["file_system"], tuple(layer["options"]), layer["device"]) for layer in layers)
-            for layers in note or ()
-        )
-    )

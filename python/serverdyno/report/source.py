@@ -8,6 +8,7 @@ from typing import Any
 
 from serverdyno.plan.model import Configuration
 from serverdyno.store.head import ExperimentHead
+from serverdyno.store.note import RunNote
 from serverdyno.store.records import CeilingRecord, MixRecord
 
 
@@ -21,7 +22,7 @@ class Source:
     records: Sequence[MixRecord]
     ceilings: Sequence[CeilingRecord] = ()
     disclosure: Mapping[str, Any] = field(default_factory=dict)
-    run_notes: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    run_notes: Mapping[int, RunNote] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
     set_aside: tuple[str, ...] = ()
 

@@ -6,7 +6,9 @@ Of file servers only. What it means for the figures is in `report.agreed`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from serverdyno.store import note as store
 
 if TYPE_CHECKING:
     from serverdyno._native import ClientCache, MixResult, SessionResult
@@ -34,11 +36,15 @@ class Agreed:
             else:
                 alike["clients"] += came["clients"]
 
-    def note(self) -> dict[str, object]:
-        """What is kept with the run beside its mixes; nothing of a run that has no file server."""
+    def note(self) -> dict[str, Any]:
+        """What a run's note says of them; nothing where the run has no file server."""
         if not self.of_files:
             return {}
-        return {"sessions": self.sessions, "client_cache": self.client_cache}
+        cache = self.client_cache
+        return {
+            "sessions": [store.Session(**session) for session in self.sessions],
+            "client_cache": None if cache is None else store.ClientCache(**cache),
+        }
 
 
 def _kind(session: SessionResult) -> dict[str, object]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from serverdyno.plan.model import Suite
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s
 from serverdyno.probes.medium import Layer, medium
 from serverdyno.servers.base import ServerDriver
+from serverdyno.store import note
+from serverdyno.store.note import FsyncTimes
 
 
 @dataclass(slots=True)
@@ -26,26 +29,34 @@ class Durability:
 
     server: ServerDriver | None = None
     counter: FsyncCounter | None = None
-    disk_fsync_ms: dict[str, float] | None = None
+    disk_fsync_ms: FsyncTimes | None = None
     media: list[list[Layer]] = field(default_factory=list)
 
     def syncs(self) -> dict[str, int] | None:
         """System calls so far by which the server's processes asked for the disk; None: not known."""
         return self.counter.counts() if self.counter else None
 
-    def note_before(self) -> dict[str, object]:
-        """What is kept with the run from before its first mix on, so that a failure does not lose it; nothing of a run
-        that has no file server.
+    def note_before(self) -> dict[str, Any]:
+        """What a run's note says of it from before the first mix on, so that a failure does not lose it; nothing where
+        the run has no file server.
         """
         if self.counter is None or self.server is None:
             return {}
         return {
             "disk_fsync_ms": self.disk_fsync_ms,
             "syncs_unknown_because": self.counter.reason,
-            "media": [[asdict(layer) for layer in layers] for layers in self.media],
+            "media": [
+                [
+                    note.Layer(
+                        file_system=layer.file_system, options=list(layer.options), device=layer.device
+                    )
+                    for layer in layers
+                ]
+                for layers in self.media
+            ],
         }
 
-    def note(self) -> dict[str, object]:
+    def note(self) -> dict[str, Any]:
         """The same after the last mix, while the server runs: the disk is asked once more."""
         before = self.note_before()
         if not before or self.server is None:
@@ -69,7 +80,7 @@ def _media(server: ServerDriver) -> list[list[Layer]]:
     return [medium(directory, pids[0]) for directory in server.data_directories()] if pids else []
 
 
-def _disk_fsync_ms(server: ServerDriver) -> dict[str, float] | None:
+def _disk_fsync_ms(server: ServerDriver) -> FsyncTimes | None:
     """None: where the server keeps its files is not known, or can't be written by us."""
     directories = server.data_directories()
     if not directories:
@@ -79,4 +90,4 @@ def _disk_fsync_ms(server: ServerDriver) -> dict[str, float] | None:
     except OSError:
         return None
     p50, p99 = np.quantile(taken_ms, [0.5, 0.99])
-    return {"count": float(taken_ms.size), "p50": float(p50), "p99": float(p99), "max": float(taken_ms.max())}
+    return FsyncTimes(count=float(taken_ms.size), p50=float(p50), p99=float(p99), max=float(taken_ms.max()))

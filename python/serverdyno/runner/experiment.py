@@ -11,10 +11,7 @@ from serverdyno.runner.disclose import disclose_host
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.run import Run
 from serverdyno.store.experiment import Experiment
-
-FAILED = "failed"
-OF_THE_DISK = ("disk_fsync_ms", "syncs_unknown_because", "media")
-"""Of a run's note: what the mixes that it finished can't be judged without, also where it failed then."""
+from serverdyno.store.note import RunNote
 
 
 def carry_out(experiment: Experiment, progress: Progress) -> bool:
@@ -23,11 +20,12 @@ def carry_out(experiment: Experiment, progress: Progress) -> bool:
     A run that fails is noted and the others go on. Every finished mix is kept at once, so that an interrupted
     experiment continues where it was. Raises DynoError for what keeps all of them from running.
     """
+    note_lost_runs(experiment, progress)
     if missing(experiment):
         for stage in STAGES:
             stage(experiment, progress)
     notes = experiment.run_notes().values()
-    return not missing(experiment) and all(note["state"] != FAILED for note in notes)
+    return not missing(experiment) and all(note.state != "failed" for note in notes)
 
 
 def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
@@ -38,6 +36,23 @@ def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
         for run in experiment.head.order
     }
     return {run: mixes for run, mixes in rest.items() if mixes}
+
+
+def note_lost_runs(experiment: Experiment, progress: Progress) -> None:
+    """Says of each run whose mixes are whole and whose note is not that the rest of the note is lost.
+
+    Only its own end could tell it: the server that was counted is gone.
+    """
+    rest, notes = missing(experiment), experiment.run_notes()
+    for run in experiment.head.order:
+        note = notes.get(run.number)
+        if run in rest or (note is not None and note.is_final):
+            continue
+        experiment.write_run_note(run, RunNote(state="lost", **(note.of_the_disk() if note else {})))
+        progress.notice(
+            f"run {run.number}, {run.configuration}: the note of its end is lost, since it was killed after its last mix, "
+            "or the note was damaged; its mixes are complete"
+        )
 
 
 def disclose(experiment: Experiment, progress: Progress) -> None:
@@ -81,9 +96,9 @@ def run_all(experiment: Experiment, progress: Progress) -> None:
 
 def note_failure(experiment: Experiment, key: RunKey, error: DynoError) -> None:
     """In place of what was noted as the run began, or by an earlier part of it, but for what that says of the disk."""
-    noted = experiment.readable_run_notes()[0].get(key.number, {})
-    kept = {name: noted[name] for name in OF_THE_DISK if name in noted}
-    experiment.write_run_note(key, {"state": FAILED, "reason": str(error), "hint": error.hint, **kept})
+    noted = experiment.readable_run_notes()[0].get(key.number)
+    kept = noted.of_the_disk() if noted else {}
+    experiment.write_run_note(key, RunNote(state="failed", reason=str(error), hint=error.hint, **kept))
 
 
 STAGES = (disclose, ask, calibrate, run_all)

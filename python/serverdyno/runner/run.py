@@ -20,6 +20,7 @@ from serverdyno.runner.under_test import under_test
 from serverdyno.runner.workspaces import workspaces_taken_away
 from serverdyno.servers.base import ServerDriver
 from serverdyno.store.experiment import Experiment
+from serverdyno.store.note import RunNote
 
 if TYPE_CHECKING:
     from serverdyno._native import MixResult, Snapshot
@@ -72,8 +73,7 @@ class Run:
             disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
             self.requests.add(local.preflight(task, self.mixes[0]))
-            if before := durability.note_before():
-                self.experiment.write_run_note(self.key, {"state": "begun", **before})
+            self.experiment.write_run_note(self.key, RunNote(state="begun", **durability.note_before()))
             for mix in self.mixes:
                 self._run_mix(mix, task, server, durability)
             self._note(server, served_before, durability)
@@ -119,14 +119,14 @@ class Run:
         counted = None if served is None or served_before is None else served - served_before
         self.experiment.write_run_note(
             self.key,
-            {
-                "state": "done",
-                "from_mix": self.mixes[0].index,
-                "requests_answered": self.requests.answered,
-                "requests_failed": self.requests.failed,
-                "requests_by_server_count": counted,
-                "crashes": server.crashes(),
+            RunNote(
+                state="done",
+                from_mix=self.mixes[0].index,
+                requests_answered=self.requests.answered,
+                requests_failed=self.requests.failed,
+                requests_by_server_count=counted,
+                crashes=list(server.crashes()),
                 **self.agreed.note(),
                 **durability.note(),
-            },
+            ),
         )

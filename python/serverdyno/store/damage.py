@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from serverdyno.errors import DynoError
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class DamagedError(DynoError):
@@ -52,6 +54,14 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise damaged(path, "it holds no JSON object")
     return value
+
+
+def read_model(path: Path, model: type[M]) -> M:
+    """The JSON object in a file, as a model. Raises as `read_object`."""
+    try:
+        return model.model_validate(read_object(path))
+    except ValidationError as error:
+        raise damaged(path, error) from error
 
 
 def _words(reason: object) -> str:

@@ -27,11 +27,11 @@ from serverdyno.errors import DynoError, UserError
 from serverdyno.plan.model import RunKey
 from serverdyno.store import table
 from serverdyno.store.atomic import remove_unfinished, set_aside, set_aside_below, write_atomically
-from serverdyno.store.damage import DamagedError, damaged, read_bytes, read_object
+from serverdyno.store.damage import DamagedError, damaged, read_bytes, read_model, read_object
 from serverdyno.store.file_format import CURRENT, FileFormat
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.lock import LOCK_NAME, WriterLock
-from serverdyno.store.note import read_note
+from serverdyno.store.note import RunNote
 from serverdyno.store.records import CeilingRecord, MixRecord
 
 PLAN, HEAD, CEILINGS = "plan.toml", "experiment.json", "ceilings.json"
@@ -162,22 +162,22 @@ class Experiment:
         """Run number and mix of every mix that needs no repeating: kept, and not stopped early."""
         return {(record.run, record.mix) for record in self.mixes() if not record.stopped}
 
-    def write_run_note(self, run: RunKey, note: Mapping[str, Any]) -> None:
+    def write_run_note(self, run: RunKey, note: RunNote) -> None:
         """What is to be said of one run beyond its mixes. Replaces an earlier note of the same run."""
-        self._write_json(self._run_folder(run) / "run.json", note)
+        self._write_json(self._run_folder(run) / "run.json", note.as_json())
 
-    def run_notes(self) -> dict[int, dict[str, Any]]:
+    def run_notes(self) -> dict[int, RunNote]:
         """The notes by run number. Raises DynoError that names a file which is damaged."""
         return _all(self.readable_run_notes())
 
-    def readable_run_notes(self) -> tuple[dict[int, dict[str, Any]], list[DynoError]]:
+    def readable_run_notes(self) -> tuple[dict[int, RunNote], list[DynoError]]:
         """Every note whose file is whole, by run number; and what is wrong with each of the others."""
         notes, problems = {}, []
         for key in sorted(self.head.order, key=lambda key: key.number):
             path = self._run_folder(key) / "run.json"
             try:
                 if path.exists():
-                    notes[key.number] = read_note(path)
+                    notes[key.number] = read_model(path, RunNote)
             except DynoError as error:
                 problems.append(error)
         return notes, problems

@@ -1,4 +1,4 @@
-"""What is kept of a run beyond its mixes, `run.json`: the shape that a note must have to be read at all.
+"""What is kept of a run beyond its mixes, `run.json`: one model, from the runner that writes it to the report.
 
 Notes grow: a name that is not here is kept as it is, and all but `state` may be missing, as in notes of earlier
 versions. What the figures mean is in docs/data-format.md.
@@ -6,18 +6,22 @@ versions. What the figures mean is in docs/data-format.md.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from serverdyno.store.damage import damaged, read_object
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Figure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
     """Types as JSON has them; more names than these may be there."""
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+
+    def as_json(self) -> dict[str, Any]:
+        """What was said, and nothing of what was left out."""
+        return self.model_dump(mode="json", exclude_unset=True)
 
 
 class Session(Part):
@@ -27,10 +31,10 @@ class Session(Part):
     signing: str | None
     encryption: str | None
     guest: bool
-    max_read_bytes: int
-    max_write_bytes: int
+    max_read_bytes: Count
+    max_write_bytes: Count
     leases: bool
-    clients: int
+    clients: Count
 
 
 class ClientCache(Part):
@@ -38,13 +42,13 @@ class ClientCache(Part):
 
     asks_for: str | None
     redirector: str
-    most_bytes: int
-    page_bytes: int
-    read_run_bytes: int
-    write_run_bytes: int
-    read_ahead_bytes: int
-    most_deferred: int
-    deferred_age_s: float
+    most_bytes: Count
+    page_bytes: Count
+    read_run_bytes: Count
+    write_run_bytes: Count
+    read_ahead_bytes: Count
+    most_deferred: Count
+    deferred_age_s: Figure
 
 
 class Layer(Part):
@@ -58,36 +62,40 @@ class Layer(Part):
 class FsyncTimes(Part):
     """Of the disk's own fsync, in ms but for the count."""
 
-    count: float
-    p50: float
-    p99: float
-    max: float
+    count: Figure
+    p50: Figure
+    p99: Figure
+    max: Figure
 
 
 class RunNote(Part):
-    """A run's note."""
+    """A run's note.
 
-    state: Literal["begun", "done", "failed"]
+    `begun`: the run goes on, or was killed. `lost`: it was killed after its last mix, so that its mixes are whole and
+    what is noted at the end of a run can't be known any more. What is None was not measured, or not noted.
+    """
+
+    state: Literal["begun", "done", "failed", "lost"]
     reason: str = ""
     hint: str | None = None
-    from_mix: int = 1
-    requests_answered: int | None = None
-    requests_failed: int | None = None
-    requests_by_server_count: int | None = None
+    from_mix: Annotated[int, Field(ge=1, lt=2**63)] = 1
+    requests_answered: Count | None = None
+    requests_failed: Count | None = None
+    requests_by_server_count: Count | None = None
     crashes: list[str] = []
-    sessions: list[Session] = []
+    sessions: list[Session] | None = None
     client_cache: ClientCache | None = None
     disk_fsync_ms: FsyncTimes | None = None
     disk_fsync_after_ms: FsyncTimes | None = None
     syncs_unknown_because: str | None = None
-    media: list[list[Layer]] = []
+    media: list[list[Layer]] | None = None
 
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more will be known of the run."""
+        return self.state in ("done", "failed", "lost")
 
-def read_note(path: Path) -> dict[str, Any]:
-    """The note in a file, with all its names. Raises DamagedError, and DynoError where it can't be read."""
-    note = read_object(path)
-    try:
-        RunNote.model_validate(note)
-    except ValidationError as error:
-        raise damaged(path, error) from error
-    return note
+    def of_the_disk(self) -> dict[str, Any]:
+        """What a run notes before its first mix, without which its mixes can't be judged."""
+        names = ("disk_fsync_ms", "syncs_unknown_because", "media")
+        return {name: getattr(self, name) for name in names if name in self.model_fields_set}

@@ -13,15 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
-from typing import Any
 
 from serverdyno import wording
-from serverdyno.analysis import medium
-from serverdyno.analysis.medium import Cut, Media
+from serverdyno.analysis.medium import Cut, Layer, Media
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Finding, Table
 from serverdyno.report.source import Source
+from serverdyno.store.note import FsyncTimes, RunNote
 from serverdyno.store.records import MixRecord, OperationRow
 
 FLUSH = "flush"
@@ -111,8 +110,8 @@ class Promise:
     flushes: int
     failed: int
     response: histograms.Times | None
-    disk_ms: dict[str, float] | None
-    disk_after_ms: dict[str, float] | None
+    disk_ms: FsyncTimes | None
+    disk_after_ms: FsyncTimes | None
     syncs: int | None
     because: str
     mixes: tuple[InMix, ...]
@@ -155,7 +154,7 @@ class Promise:
         """Whether the disk's own fsync was another one after the mixes."""
         if self.disk_ms is None or self.disk_after_ms is None:
             return False
-        low, high = sorted((self.disk_ms["p50"], self.disk_after_ms["p50"]))
+        low, high = sorted((self.disk_ms.p50, self.disk_after_ms.p50))
         return high > UNSTABLE * low
 
 
@@ -168,19 +167,19 @@ def promises(source: Source, results: Results) -> list[Promise]:
         by_run[record.run].append(record)
     added_ms = {each.name: each.settings.get("fsync_delay_ms") or 0.0 for each in source.head.configurations}
     return [
-        _promise(records, source.run_notes.get(run, {}), added_ms.get(records[0].configuration, 0.0))
+        _promise(records, source.run_notes.get(run), added_ms.get(records[0].configuration, 0.0))
         for run, records in by_run.items()
     ]
 
 
-def _promise(records: Sequence[MixRecord], note: Any, added_ms: float) -> Promise:
+def _promise(records: Sequence[MixRecord], note: RunNote | None, added_ms: float) -> Promise:
     rows = [_flushes(record) for record in records]
     known = all(record.syncs_known for record in records)
     mixes = tuple(
         _in_mix(record, sum(row.count for row in flushes))
         for record, flushes in zip(records, rows, strict=True)
     )
-    because = note.get("syncs_unknown_because") or "the run was not finished"
+    because = (note and note.syncs_unknown_because) or "the run was not finished"
     return Promise(
         run=records[0].run,
         configuration=records[0].configuration,
@@ -188,13 +187,24 @@ def _promise(records: Sequence[MixRecord], note: Any, added_ms: float) -> Promis
         flushes=sum(mix.flushes for mix in mixes),
         failed=sum(row.errors for row in chain(*rows)),
         response=histograms.times([row.response_time_hdr for row in chain(*rows)]),
-        disk_ms=note.get("disk_fsync_ms"),
-        disk_after_ms=note.get("disk_fsync_after_ms"),
+        disk_ms=note.disk_fsync_ms if note else None,
+        disk_after_ms=note.disk_fsync_after_ms if note else None,
         syncs=sum(mix.syncs for mix in mixes) if known else None,
         because="" if known else because,
         mixes=mixes,
-        media=medium.parsed(note.get("media")),
+        media=_media(note),
         added_ms=added_ms,
+    )
+
+
+def _media(note: RunNote | None) -> Media:
+    """What the volumes lay on, by a run's note."""
+    volumes = (note.media if note else None) or ()
+    return Media(
+        tuple(
+            tuple(Layer(layer.file_system, tuple(layer.options), layer.device) for layer in layers)
+            for layers in volumes
+        )
     )
 
 
@@ -489,8 +499,8 @@ def _row(promise: Promise) -> tuple[Cell, ...]:
 
 
 def _disk(promise: Promise) -> Cell:
-    before = wording.significant(promise.disk_ms["p50"] if promise.disk_ms else None)
+    before = wording.significant(promise.disk_ms.p50 if promise.disk_ms else None)
     if promise.disk_after_ms is None:
         return Cell(before)
-    after = f"{wording.significant(promise.disk_after_ms['p50'])} after"
+    after = f"{wording.significant(promise.disk_after_ms.p50)} after"
     return Cell(before, f"{after}, unstable" if promise.unstable else after)

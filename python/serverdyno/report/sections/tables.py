@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from serverdyno import wording
 from serverdyno.analysis.curve import Spread
@@ -19,6 +18,7 @@ from serverdyno.report.source import Source
 from serverdyno.report.terms import WEB, Terms
 from serverdyno.report.words import verdicts
 from serverdyno.report.words.basis import letters, mark_notes
+from serverdyno.store.note import RunNote
 
 COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN, Mark.GENERATOR_SATURATED, Mark.NOISY}
 RESPONSE_MARKS = {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED, Mark.RATE_BOUND, Mark.NOISY}
@@ -433,7 +433,7 @@ def runs(source: Source, results: Results, basis: str) -> Table:
             Cell(key.configuration),
             Cell(f"{key.repetition}"),
             Cell(f"{finished[key.number]} of {len(source.head.mixes)}"),
-            *_note_cells(source.run_notes.get(key.number, {})),
+            *_note_cells(source.run_notes.get(key.number)),
         )
         for key in source.head.order
     )
@@ -461,7 +461,8 @@ def runs(source: Source, results: Results, basis: str) -> Table:
     return Table("runs", 0, "Order of the runs", basis, columns, rows, notes)
 
 
-def _note_cells(note: Mapping[str, Any]) -> list[Cell]:
-    counts = (note.get(f"requests_{what}") for what in ("answered", "failed", "by_server_count"))
-    texts = (wording.NOTHING if count is None else f"{count:,}" for count in counts)
-    return [Cell(f"{note.get('state', wording.NOTHING)}"), *(Cell(text) for text in texts)]
+def _note_cells(note: RunNote | None) -> list[Cell]:
+    if note is None:
+        return [Cell(wording.NOTHING)] * 4
+    counts = (note.requests_answered, note.requests_failed, note.requests_by_server_count)
+    return [Cell(note.state), *(Cell(wording.NOTHING if count is None else f"{count:,}") for count in counts)]

@@ -7,12 +7,13 @@ encryption are work for each byte, so a server without them and one with them ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from itertools import chain
 
 from serverdyno import wording
 from serverdyno.report.source import Source
+from serverdyno.store.note import ClientCache, RunNote
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -66,7 +67,7 @@ def size(count: int) -> str:
     return f"{count:,} bytes"
 
 
-def _notes(source: Source, configuration: str) -> Iterator[Mapping[str, Any]]:
+def _notes(source: Source, configuration: str) -> Iterator[RunNote]:
     """Of the runs of a configuration that have one."""
     for key in source.head.order:
         if key.configuration == configuration and key.number in source.run_notes:
@@ -75,12 +76,12 @@ def _notes(source: Source, configuration: str) -> Iterator[Mapping[str, Any]]:
 
 def kinds(source: Source, configuration: str) -> Counter[Kind] | None:
     """Clients by what their sessions agreed on, summed over mixes and runs, the most first; None: not recorded."""
-    notes = [note for note in _notes(source, configuration) if "sessions" in note]
-    if not notes:
+    noted = [note.sessions for note in _notes(source, configuration) if note.sessions is not None]
+    if not noted:
         return None
     found: Counter[Kind] = Counter()
-    for session in (session for note in notes for session in note["sessions"]):
-        found[Kind(**{field.name: session[field.name] for field in fields(Kind)})] += session["clients"]
+    for session in chain(*noted):
+        found[Kind(**{field.name: getattr(session, field.name) for field in fields(Kind)})] += session.clients
     return Counter(dict(found.most_common()))
 
 
@@ -91,7 +92,7 @@ def sentences(source: Source, configuration: str) -> str:
     found = kinds(source, configuration)
     if found is None:
         return "Agreed: not recorded."
-    unsaid = sum("sessions" not in note for note in _notes(source, configuration))
+    unsaid = sum(note.sessions is None for note in _notes(source, configuration))
     more = f" In {wording.plural(unsaid, 'run')} it was not recorded." if unsaid else ""
     if not found:
         return f"Agreed: nothing, since no session came up.{more}"
@@ -123,28 +124,28 @@ def client_cache(source: Source) -> str | None:
     found: list[str] = []
     for name in source.configuration_names:
         for note in _notes(source, name):
-            cache = note.get("client_cache")
-            said = _cache_words(cache) if cache and cache["asks_for"] else None
+            cache = note.client_cache
+            said = _cache_words(cache) if cache and cache.asks_for else None
             if said and said not in found:
                 found.append(said)
     return " In other runs: ".join(found) or None
 
 
-def _cache_words(cache: Mapping[str, Any]) -> str:
+def _cache_words(cache: ClientCache) -> str:
     ahead = (
-        f"{size(cache['read_ahead_bytes'])} more is fetched where an application reads on from where it stopped"
-        if cache["read_ahead_bytes"]
+        f"{size(cache.read_ahead_bytes)} more is fetched where an application reads on from where it stopped"
+        if cache.read_ahead_bytes
         else "nothing is read ahead"
     )
     kept = (
-        f"{cache['most_deferred']:,} closed files are kept open for {wording.seconds(cache['deferred_age_s'])} at most"
-        if cache["most_deferred"]
+        f"{cache.most_deferred:,} closed files are kept open for {wording.seconds(cache.deferred_age_s)} at most"
+        if cache.most_deferred
         else "no closed file is kept open"
     )
-    instead = " (for oplocks where the server has no leases)" if cache["asks_for"] == "leases" else ""
+    instead = " (for oplocks where the server has no leases)" if cache.asks_for == "leases" else ""
     return (
-        f"Asks for {cache['asks_for']}{instead}, as a workstation's redirector ({cache['redirector']}) does: up to "
-        f"{size(cache['most_bytes'])} of data a client in pages of {size(cache['page_bytes'])}; as far as the session "
-        f"allows, fetched in reads of up to {size(cache['read_run_bytes'])} and written back in writes of up to "
-        f"{size(cache['write_run_bytes'])}; {ahead}; {kept}."
+        f"Asks for {cache.asks_for}{instead}, as a workstation's redirector ({cache.redirector}) does: up to "
+        f"{size(cache.most_bytes)} of data a client in pages of {size(cache.page_bytes)}; as far as the session "
+        f"allows, fetched in reads of up to {size(cache.read_run_bytes)} and written back in writes of up to "
+        f"{size(cache.write_run_bytes)}; {ahead}; {kept}."
     )

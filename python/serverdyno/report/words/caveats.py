@@ -5,16 +5,18 @@ Each is said once, however many mixes it concerns. What the figures show is in `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from serverdyno import wording
 from serverdyno.analysis.trust import Mark, machine_marks
+from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results, cpus_busy
 from serverdyno.report.sections import durability
 from serverdyno.report.source import Source
 from serverdyno.report.terms import WEB
 from serverdyno.report.words import agreed
 from serverdyno.report.words.basis import shortening
+from serverdyno.store.note import RunNote
 
 COUNT_TOLERANCE = 0.001
 """Of the requests of a run: a server's log may be read a moment before its last lines are written."""
@@ -84,25 +86,50 @@ def _run_warnings(source: Source) -> list[str]:
     """Runs that failed, and runs of which the server counted other requests than the generator."""
     found = []
     for key in source.head.order:
-        note = source.run_notes.get(key.number, {})
+        note = source.run_notes.get(key.number)
+        if note is None:
+            continue
         name = f"Run {key.number}, {key.configuration}"
-        if note.get("state") == "failed":
-            found.append(f"{name}, failed: {note.get('reason', 'no reason was noted')}.")
-        if crashes := note.get("crashes"):
-            count = wording.plural(len(crashes), "crash", "crashes")
+        found += [f"{name}{said}" for said in _lost(source, key, note)]
+        if note.state == "failed":
+            found.append(f"{name}, failed: {note.reason or 'no reason was noted'}.")
+        if note.crashes:
+            count = wording.plural(len(note.crashes), "crash", "crashes")
             found.append(
-                f"{name}: the server's log tells of {count} of its processes; the first: {crashes[0]}"
+                f"{name}: the server's log tells of {count} of its processes; the first: {note.crashes[0]}"
             )
-        served, answered = note.get("requests_by_server_count"), note.get("requests_answered")
+        served, answered = note.requests_by_server_count, note.requests_answered
         if served is None or answered is None:
             continue
-        most = answered + (note.get("requests_failed") or 0)
+        most = answered + (note.requests_failed or 0)
         tolerance = COUNT_TOLERANCE * most
         if not answered - tolerance <= served <= most + tolerance:
             found.append(
                 f"{name}: the generator counted {answered:,} answers, the server {served:,} requests."
             )
     return found
+
+
+def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
+    """What a run can't tell any more, since it was killed, or carried on by a resume."""
+    finished = {record.mix for record in source.records if record.run == key.number and not record.stopped}
+    whole = finished >= {mix.index for mix in source.head.mixes}
+    counts = "the requests that the server counted and crashes in its log"
+    if note.media is not None:
+        counts += ", what sessions agreed on, and the disk's own fsync after the load"
+    if note.state == "lost":
+        yield (
+            ": the note of its end is lost, since it was killed after its last mix, or the note was damaged. Its mixes are "
+            f"complete. Not known: {counts}."
+        )
+    elif note.state == "begun" and whole:
+        yield (
+            f" has all its mixes, and no end: it goes on, or was killed. `dyno resume` ends it. Not known: {counts}."
+        )
+    elif note.from_mix > 1:
+        yield (
+            f" was interrupted, and carried on with mix {note.from_mix}. Known of that part alone: {counts}."
+        )
 
 
 def _shared_cpus(source: Source) -> list[str]:

@@ -1,0 +1,92 @@
+"""What becomes of a run's note where the tool is killed: a run ends with its note, and what is lost is said to be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import serverdyno
+from dyno_process import PATIENCE_S, Home, experiment
+from serverdyno import report
+from serverdyno.plan.model import ServerPlan
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.note import FsyncTimes, Layer, RunNote
+
+REFERENCE = ServerPlan(server="reference")
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from serverdyno.runner.experiment import carry_out
+from serverdyno.store.experiment import Experiment
+from test_runner import Listener
+
+
+class Killed(Listener):
+    def mix_finished(self, record):
+        if record.mix == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+carry_out(Experiment.open(Path(sys.argv[1]), writable=True), Killed())
+"""
+
+
+def killed_after(mix: int, folder: Path, home: Home) -> None:
+    """Begins an experiment in a process that is killed once that mix is kept."""
+    paths = os.pathsep.join(map(str, (Path(serverdyno.__file__).parent.parent, Path(__file__).parent)))
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(folder), str(mix)],
+        env=home.environment | {"PYTHONPATH": paths},
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+
+
+def test_a_run_that_is_killed_after_its_last_mix_says_what_of_its_note_is_lost(
+    home: Home, tmp_path: Path
+) -> None:
+    folder = experiment(tmp_path / "e", [REFERENCE], clients=[1, 2])
+    killed_after(2, folder, home)
+    opened = Experiment.open(folder)
+    assert (opened.finished(), opened.run_notes()) == ({(1, 1), (1, 2)}, {1: RunNote(state="begun")})
+    [said] = [warning for warning in report.build(opened).warnings if warning.startswith("Run 1")]
+    assert "it goes on, or was killed" in said
+
+    done = home.dyno("resume", folder)
+    assert done.returncode == 0
+    assert "run 1, reference: the note of its end is lost" in done.stderr
+    assert opened.run_notes() == {1: RunNote(state="lost")}
+    [said] = [warning for warning in report.build(opened).warnings if warning.startswith("Run 1")]
+    assert "Not known: the requests that the server counted" in said
+    assert said.split(".")[0] in (folder / "report" / "report.html").read_text()
+    again = home.dyno("resume", folder)
+    assert (again.returncode, "is lost" in again.stderr) == (0, False)
+
+
+def test_a_run_that_a_resume_carried_on_says_of_which_mixes_its_note_is(home: Home, tmp_path: Path) -> None:
+    folder = experiment(tmp_path / "e", [REFERENCE], clients=[1, 2])
+    killed_after(1, folder, home)
+    assert home.dyno("resume", folder).returncode == 0
+    opened = Experiment.open(folder)
+    [note] = opened.run_notes().values()
+    assert (note.state, note.from_mix) == ("done", 2)
+    [said] = [warning for warning in report.build(opened).warnings if warning.startswith("Run 1")]
+    assert "was interrupted, and carried on with mix 2" in said
+
+
+@pytest.mark.parametrize("state", ["lost", "failed"])
+def test_what_a_run_noted_of_its_disk_before_its_mixes_is_kept(state: str) -> None:
+    begun = RunNote(
+        state="begun",
+        disk_fsync_ms=FsyncTimes(count=100, p50=1, p99=2, max=3),
+        syncs_unknown_because=None,
+        media=[[Layer(file_system="ext4", options=["rw"], device="vda1")]],
+    )
+    kept = RunNote(state=state, **begun.of_the_disk())  # type: ignore[arg-type]
+    assert kept.as_json() == begun.as_json() | {"state": state}
