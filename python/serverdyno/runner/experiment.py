@@ -50,8 +50,8 @@ def note_lost_runs(experiment: Experiment, progress: Progress) -> None:
             continue
         experiment.write_run_note(run, RunNote(state="lost", **(note.of_the_disk() if note else {})))
         progress.notice(
-            f"run {run.number}, {run.configuration}: the note of its end is lost, since it was killed after its last mix, "
-            "or the note was damaged; its mixes are complete"
+            f"run {run.number}, {run.configuration}: the note of its end is lost, since it was killed after its last "
+            "mix, or the note was damaged; its mixes are complete"
         )
 
 

@@ -119,8 +119,8 @@ def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
         counts += ", what sessions agreed on, and the disk's own fsync after the load"
     if note.state == "lost":
         yield (
-            ": the note of its end is lost, since it was killed after its last mix, or the note was damaged. Its mixes are "
-            f"complete. Not known: {counts}."
+            ": the note of its end is lost, since it was killed after its last mix, or the note was damaged. Its mixes "
+            f"are complete. Not known: {counts}."
         )
     elif note.state == "begun" and whole:
         yield (
