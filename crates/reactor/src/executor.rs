@@ -1,25 +1,34 @@
 //! Tasks and timers over one epoll instance.
+//!
+//! Not for: how a task is called (`wake.rs`), what is known of a socket (`readiness.rs`).
 
+use crate::readiness::{Readiness, Registry};
+use crate::wake::{any_woken, RemoteWakes, RunningLoop, TaskWakers};
 use dyno_measure::{monotonic_ns, Histogram};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// How often deadlines and the stop condition are looked at: a timeout is noticed at most this much late.
 const SWEEP_NS: u64 = 20_000_000;
 const EVENTS_AT_ONCE: usize = 1024;
+/// Tasks that call each other, or themselves, are polled so often before sockets and timers have their turn again.
+const PASSES_IN_A_TURN: u32 = 16;
 const NO_DEADLINE: u64 = u64::MAX;
 /// In the place of a deadline that has passed.
 const PASSED: u64 = 0;
+/// What the kernel reports when another thread has called; the key of no socket.
+const REMOTE_WAKE: u64 = u64::MAX;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -31,16 +40,41 @@ pub struct Executor {
 
 struct Shared {
     epoll: OwnedFd,
+    remote: Arc<RemoteWakes>,
+    registry: RefCell<Registry>,
     current: Cell<usize>,
-    /// By task, what the kernel has reported and no socket has taken note of yet. It is kept, because the kernel reports
-    /// each arrival once, and the task may be waiting for something else at that moment.
-    reports: RefCell<Vec<epoll::EventFlags>>,
     /// By task. A sweep polls the tasks whose deadline has passed; cheaper than a timer for every operation.
     deadlines_ns: RefCell<Vec<u64>>,
-    timers: RefCell<BinaryHeap<Reverse<(u64, usize)>>>,
+    timers: RefCell<BinaryHeap<Timer>>,
     spawned: RefCell<Vec<Task>>,
     lag: RefCell<Option<Histogram>>,
 }
+
+/// Who is called when. The first one due is the greatest.
+struct Timer {
+    due_ns: u64,
+    waker: Waker,
+}
+
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.due_ns.cmp(&self.due_ns)
+    }
+}
+
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        self.due_ns == other.due_ns
+    }
+}
+
+impl Eq for Timer {}
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -52,13 +86,23 @@ impl Executor {
     /// A loop without tasks.
     ///
     /// # Errors
-    /// Where the kernel gives no epoll instance (out of file descriptors).
+    /// Where the kernel gives no epoll instance or eventfd (out of file descriptors).
     pub fn new() -> Result<Self, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let remote = RemoteWakes::new()?;
+        let data = epoll::EventData::new_u64(REMOTE_WAKE);
+        epoll::add(
+            &epoll,
+            remote.eventfd(),
+            data,
+            epoll::EventFlags::IN | epoll::EventFlags::ET,
+        )?;
         Ok(Self {
             shared: Rc::new(Shared {
-                epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+                epoll,
+                remote,
+                registry: RefCell::default(),
                 current: Cell::new(0),
-                reports: RefCell::default(),
                 deadlines_ns: RefCell::default(),
                 timers: RefCell::default(),
                 spawned: RefCell::default(),
@@ -83,24 +127,26 @@ impl Executor {
         self.shared.lag.borrow_mut().take().unwrap_or_default()
     }
 
-    /// Ends once `monotonic_ns` has reached `due_ns`.
+    /// Ends once `monotonic_ns` has reached `due_ns`. One that is dropped before keeps its place among the timers, and
+    /// calls its task in vain.
     pub async fn sleep_until(&self, due_ns: u64) {
-        let mut armed = false;
-        poll_fn(|_| {
+        let mut armed: Option<Waker> = None;
+        poll_fn(|context| {
             if monotonic_ns() >= due_ns {
                 return Poll::Ready(());
             }
-            if !armed {
-                armed = true;
-                let timer = Reverse((due_ns, self.shared.current.get()));
-                self.shared.timers.borrow_mut().push(timer);
+            let waker = context.waker();
+            if !armed.as_ref().is_some_and(|armed| armed.will_wake(waker)) {
+                armed = Some(waker.clone());
+                self.call_at(due_ns, waker);
             }
             Poll::Pending
         })
         .await;
     }
 
-    /// From now on the current task is polled once `deadline_ns` has passed, whatever it waits for.
+    /// From now on the current task is polled once `deadline_ns` has passed, whatever it waits for. Of futures that an
+    /// executor within the task keeps apart (`FuturesUnordered`), those are not polled that nothing else has called.
     pub fn set_deadline(&self, deadline_ns: u64) {
         self.shared.deadlines_ns.borrow_mut()[self.shared.current.get()] = deadline_ns;
     }
@@ -111,39 +157,53 @@ impl Executor {
         self.shared.deadlines_ns.borrow()[self.shared.current.get()] == PASSED
     }
 
-    /// Lets every other task have its turn: for a task that always finds more to do.
+    /// Lets every other task, sockets and timers have their turn: for a task that always finds more to do.
     pub async fn give_way(&self) {
-        let timer = Reverse((monotonic_ns(), self.shared.current.get()));
-        self.shared.timers.borrow_mut().push(timer);
-        self.next_poll().await;
-    }
-
-    /// Gives way once: ends at the task's next poll, that is when a socket, a timer or its deadline calls.
-    pub(crate) async fn next_poll(&self) {
-        let mut waited = false;
-        poll_fn(|_| {
-            if waited {
+        let mut gave_way = false;
+        poll_fn(|context| {
+            if gave_way {
                 return Poll::Ready(());
             }
-            waited = true;
+            gave_way = true;
+            self.call_at(monotonic_ns(), context.waker());
             Poll::Pending
         })
         .await;
     }
 
-    pub(crate) fn epoll(&self) -> &OwnedFd {
-        &self.shared.epoll
+    fn call_at(&self, due_ns: u64, waker: &Waker) {
+        let waker = waker.clone();
+        self.shared.timers.borrow_mut().push(Timer { due_ns, waker });
     }
 
-    /// What the kernel has reported for the current task since this was last asked.
-    pub(crate) fn take_report(&self) -> epoll::EventFlags {
-        let report = &mut self.shared.reports.borrow_mut()[self.shared.current.get()];
-        std::mem::replace(report, epoll::EventFlags::empty())
+    /// Has `file` reported as `readiness` from now on; gives the key under which that is so.
+    pub(crate) fn register(
+        &self,
+        file: impl AsFd,
+        readiness: &Rc<Readiness>,
+        flags: epoll::EventFlags,
+    ) -> Result<u64, Errno> {
+        let key = self.shared.registry.borrow_mut().insert(readiness.clone());
+        let added = epoll::add(&self.shared.epoll, file, epoll::EventData::new_u64(key), flags);
+        if added.is_err() {
+            self.unregister(key);
+        }
+        added.map(|()| key)
     }
 
-    /// The event data under which a socket of the current task is registered.
-    pub(crate) fn current_task(&self) -> epoll::EventData {
-        epoll::EventData::new_u64(self.shared.current.get() as u64)
+    /// Changes what is reported of `file`. What is so already is reported again.
+    pub(crate) fn change_registration(
+        &self,
+        file: impl AsFd,
+        key: u64,
+        flags: epoll::EventFlags,
+    ) -> Result<(), Errno> {
+        epoll::modify(&self.shared.epoll, file, epoll::EventData::new_u64(key), flags)
+    }
+
+    /// Nothing that is reported under `key` reaches anybody any more. The kernel itself forgets a file that is closed.
+    pub(crate) fn unregister(&self, key: u64) {
+        self.shared.registry.borrow_mut().remove(key);
     }
 
     /// Runs until no task is left, or `stop` says so (asked every 20 ms); tasks left then are dropped where they wait.
@@ -151,22 +211,21 @@ impl Executor {
     /// # Errors
     /// Where waiting for events fails, which the kernel does not do for a valid instance.
     pub fn run(&self, stop: impl Fn() -> bool) -> Result<(), Errno> {
-        let mut slots = Slots::default();
+        let _running = RunningLoop::enter(&self.shared.remote);
+        let mut tasks = Tasks::new(self.shared.remote.clone());
         let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
         let mut swept_ns = monotonic_ns();
         loop {
-            self.adopt(&mut slots);
-            if slots.live == 0 {
+            self.adopt(&mut tasks);
+            if tasks.live == 0 {
                 return Ok(());
             }
             self.wait_for_events(&mut events)?;
             let woke_ns = monotonic_ns();
             for event in &events {
-                let (data, flags) = (event.data, event.flags);
-                let slot = usize::try_from(data.u64()).unwrap_or(usize::MAX);
-                self.shared.add_report(slot, flags);
-                slots.poll(&self.shared, slot);
+                self.report(*event, &tasks);
             }
+            tasks.poll_woken(&self.shared);
             if let Some(lag) = self
                 .shared
                 .lag
@@ -176,10 +235,11 @@ impl Executor {
             {
                 lag.record(monotonic_ns() - woke_ns);
             }
-            self.fire_timers(&mut slots, woke_ns);
+            self.fire_timers(woke_ns);
+            tasks.poll_woken(&self.shared);
             if woke_ns - swept_ns >= SWEEP_NS {
                 swept_ns = woke_ns;
-                self.fire_deadlines(&mut slots, woke_ns);
+                self.fire_deadlines(&mut tasks, woke_ns);
                 if stop() {
                     // Tasks hold this executor: what was spawned and never adopted would keep itself alive.
                     drop(self.shared.spawned.take());
@@ -189,19 +249,23 @@ impl Executor {
         }
     }
 
-    fn adopt(&self, slots: &mut Slots) {
+    fn adopt(&self, tasks: &mut Tasks) {
         while !self.shared.spawned.borrow().is_empty() {
             for task in self.shared.spawned.take() {
-                let slot = slots.insert(task);
-                self.shared.begin_task(slot);
-                slots.poll(&self.shared, slot);
+                let number = tasks.insert(task);
+                self.shared.begin_task(number);
+                tasks.poll(&self.shared, number);
             }
         }
     }
 
     fn wait_for_events(&self, events: &mut Vec<epoll::Event>) -> Result<(), Errno> {
-        let next_timer_ns = self.shared.timers.borrow().peek().map(|timer| timer.0 .0);
-        let wait_ns = next_timer_ns.map_or(SWEEP_NS, |due| due.saturating_sub(monotonic_ns()).min(SWEEP_NS));
+        let next_timer_ns = self.shared.timers.borrow().peek().map(|timer| timer.due_ns);
+        let wait_ns = match next_timer_ns {
+            _ if any_woken() => 0,
+            Some(due_ns) => due_ns.saturating_sub(monotonic_ns()).min(SWEEP_NS),
+            None => SWEEP_NS,
+        };
         let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: wait_ns as _,
@@ -213,82 +277,104 @@ impl Executor {
         }
     }
 
-    fn fire_timers(&self, slots: &mut Slots, now_ns: u64) {
-        loop {
-            let mut timers = self.shared.timers.borrow_mut();
-            match timers.peek() {
-                Some(Reverse((due_ns, _))) if *due_ns <= now_ns => {}
-                _ => return,
-            }
-            let Some(Reverse((_, slot))) = timers.pop() else {
-                return;
-            };
-            drop(timers);
-            slots.poll(&self.shared, slot);
+    fn report(&self, event: epoll::Event, tasks: &Tasks) {
+        let (data, flags) = (event.data, event.flags);
+        if data.u64() == REMOTE_WAKE {
+            return tasks.wakers.receive_remote();
+        }
+        let readiness = self.shared.registry.borrow().get(data.u64());
+        if let Some(readiness) = readiness {
+            readiness.report(flags);
         }
     }
 
-    fn fire_deadlines(&self, slots: &mut Slots, now_ns: u64) {
-        for slot in 0..slots.tasks.len() {
-            let deadline_ns = self.shared.deadlines_ns.borrow()[slot];
+    fn fire_timers(&self, now_ns: u64) {
+        let mut timers = self.shared.timers.borrow_mut();
+        while timers.peek().is_some_and(|timer| timer.due_ns <= now_ns) {
+            if let Some(timer) = timers.pop() {
+                timer.waker.wake();
+            }
+        }
+    }
+
+    fn fire_deadlines(&self, tasks: &mut Tasks, now_ns: u64) {
+        for number in 0..tasks.tasks.len() {
+            let deadline_ns = self.shared.deadlines_ns.borrow()[number];
             if deadline_ns <= now_ns && deadline_ns != PASSED {
-                self.shared.deadlines_ns.borrow_mut()[slot] = PASSED;
-                slots.poll(&self.shared, slot);
+                self.shared.deadlines_ns.borrow_mut()[number] = PASSED;
+                tasks.poll(&self.shared, number);
             }
         }
     }
 }
 
 impl Shared {
-    /// Nothing that was left by an earlier task of the same number shall reach the new one.
-    fn begin_task(&self, slot: usize) {
-        let (mut deadlines_ns, mut reports) = (self.deadlines_ns.borrow_mut(), self.reports.borrow_mut());
-        let length = deadlines_ns.len().max(slot + 1);
+    /// A deadline that was left by an earlier task of the same number shall not reach the new one.
+    fn begin_task(&self, number: usize) {
+        let mut deadlines_ns = self.deadlines_ns.borrow_mut();
+        let length = deadlines_ns.len().max(number + 1);
         deadlines_ns.resize(length, NO_DEADLINE);
-        reports.resize(length, epoll::EventFlags::empty());
-        deadlines_ns[slot] = NO_DEADLINE;
-        reports[slot] = epoll::EventFlags::empty();
-    }
-
-    fn add_report(&self, slot: usize, flags: epoll::EventFlags) {
-        if let Some(report) = self.reports.borrow_mut().get_mut(slot) {
-            report.insert(flags);
-        }
+        deadlines_ns[number] = NO_DEADLINE;
     }
 }
 
-/// The tasks by number. A number is used again once its task has ended; an event that was meant for the old one then
-/// polls the new one, which tries, finds nothing and waits on.
-#[derive(Default)]
-struct Slots {
+/// The tasks by number. A number is used again once its task has ended.
+struct Tasks {
     tasks: Vec<Option<Task>>,
+    wakers: TaskWakers,
     free: Vec<usize>,
     live: usize,
+    /// Those that are polled in a pass; empty between two.
+    woken: Vec<usize>,
 }
 
-impl Slots {
+impl Tasks {
+    fn new(remote: Arc<RemoteWakes>) -> Self {
+        Self {
+            tasks: Vec::new(),
+            wakers: TaskWakers::new(remote),
+            free: Vec::new(),
+            live: 0,
+            woken: Vec::new(),
+        }
+    }
+
     fn insert(&mut self, task: Task) -> usize {
         self.live += 1;
-        if let Some(slot) = self.free.pop() {
-            self.tasks[slot] = Some(task);
-            return slot;
+        if let Some(number) = self.free.pop() {
+            self.tasks[number] = Some(task);
+            return number;
         }
         self.tasks.push(Some(task));
+        self.wakers.provide(self.tasks.len());
         self.tasks.len() - 1
     }
 
-    fn poll(&mut self, shared: &Shared, slot: usize) {
-        let Some(Some(task)) = self.tasks.get_mut(slot) else {
+    /// Polls the tasks that were called, and those that these call, and so on for a while.
+    fn poll_woken(&mut self, shared: &Shared) {
+        for _ in 0..PASSES_IN_A_TURN {
+            let mut woken = std::mem::take(&mut self.woken);
+            self.wakers.take_woken(&mut woken);
+            let none = woken.is_empty();
+            for number in woken.drain(..) {
+                self.poll(shared, number);
+            }
+            self.woken = woken;
+            if none {
+                return;
+            }
+        }
+    }
+
+    fn poll(&mut self, shared: &Shared, number: usize) {
+        let Some(Some(task)) = self.tasks.get_mut(number) else {
             return;
         };
-        shared.current.set(slot);
-        if task
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
-            .is_ready()
-        {
-            self.tasks[slot] = None;
-            self.free.push(slot);
+        shared.current.set(number);
+        let mut context = Context::from_waker(self.wakers.of(number));
+        if task.as_mut().poll(&mut context).is_ready() {
+            self.tasks[number] = None;
+            self.free.push(number);
             self.live -= 1;
         }
     }
@@ -339,9 +425,14 @@ mod tests {
         let handle = executor.clone();
         executor.spawn(async move {
             handle.set_deadline(monotonic_ns() + 1_000_000);
-            while !handle.deadline_passed() {
-                handle.next_poll().await;
-            }
+            poll_fn(|_| {
+                if handle.deadline_passed() {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
         });
         executor.run(|| false).expect("the loop runs");
     }

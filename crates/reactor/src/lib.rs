@@ -1,16 +1,18 @@
-//! The event loop of one OS thread: tasks, timers, sockets. Nothing in it is shared with another thread.
+//! The event loop of one OS thread: tasks, timers, sockets. Other threads can do one thing to it: call a task.
 //!
-//! A task is an ordinary future. Whenever the kernel reports one of its sockets, or its timer is due, the task is
-//! polled and tries again what it waited for; so there are no wakers to keep, no registration objects and no queues,
-//! and a request on a kept-alive connection costs two system calls (`send`, `recv`) and its share of one `epoll_wait`.
-//! A poll too many is harmless by construction.
+//! A task is an ordinary future with an ordinary waker. It is polled when the kernel reports a socket that it waits for,
+//! when its timer is due, or when another task or another thread calls it; then it tries again what it waited for. What
+//! is reported of a socket is kept by socket, so a request on a kept-alive connection costs two system calls (`send`,
+//! `recv`) and its share of one `epoll_wait`. A poll too many is harmless by construction.
 //!
 //! Not for: work that blocks, more than one thread, anything but Linux.
 
 pub mod destination;
 mod executor;
+mod readiness;
 mod socket;
 mod thread;
+mod wake;
 
 pub use executor::Executor;
 pub use socket::{Dialer, Idle, Listener, Socket};

@@ -1,9 +1,10 @@
-//! TCP sockets of one task: dial, send, receive, accept.
+//! TCP sockets: dial, send, receive, accept.
 
 use crate::executor::Executor;
+use crate::readiness::{Direction, Readiness};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
-use rustix::event::epoll::{self, EventFlags};
+use rustix::event::epoll::EventFlags;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
@@ -11,8 +12,11 @@ use rustix::net::{
     SocketType,
 };
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Loopback source addresses that one dialer may fall back on: each brings another range of local ports.
@@ -21,12 +25,7 @@ const MAX_SOURCE_ADDRESSES: u32 = 250;
 const SOURCES_PER_DIAL: u32 = 4;
 
 const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
-const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 const READ_WRITE: EventFlags = READ.union(EventFlags::OUT);
-/// What a reader waits for.
-const ARRIVAL: EventFlags = END.union(EventFlags::IN);
-/// What a writer waits for, and who connects.
-const ROOM: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// What the peer did while nothing was asked of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,16 +38,21 @@ pub enum Idle {
     Spoke,
 }
 
-/// A connected, non-blocking TCP socket. Dropping it is an ordinary close. A task uses one socket at a time: what the
-/// kernel reports is kept by task.
+/// A connected, non-blocking TCP socket. Dropping it is an ordinary close. A task may use many, and two tasks one: one
+/// that receives and one that sends.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
     executor: Executor,
-    registered: Cell<Option<EventFlags>>,
-    /// What was reported and has not ended a wait yet: an answer may arrive while the task waits to connect or to send.
-    unseen: Cell<EventFlags>,
-    end_reported: Cell<bool>,
+    readiness: Rc<Readiness>,
+    registered: Cell<Option<Registered>>,
+}
+
+/// The key under which the kernel reports a socket, and what it is to report.
+#[derive(Debug, Clone, Copy)]
+struct Registered {
+    key: u64,
+    flags: EventFlags,
 }
 
 impl Socket {
@@ -56,70 +60,86 @@ impl Socket {
         Self {
             fd,
             executor,
+            readiness: Rc::default(),
             registered: Cell::new(None),
-            unseen: Cell::new(EventFlags::empty()),
-            end_reported: Cell::new(false),
         }
     }
 
     /// Edge-triggered, and registered once for the life of most sockets: no `epoll_ctl` between two requests.
-    fn register(&self, wanted: EventFlags) -> Result<(), Errno> {
-        let data = self.executor.current_task();
-        match self.registered.get() {
-            Some(flags) if flags.contains(wanted) => return Ok(()),
-            Some(_) => epoll::modify(self.executor.epoll(), &self.fd, data, wanted)?,
-            None => {
-                // What is still unnoticed was said of the socket that this task had before.
-                let _ = self.executor.take_report();
-                epoll::add(self.executor.epoll(), &self.fd, data, wanted)?;
+    fn register(&self, flags: EventFlags) -> Result<(), Errno> {
+        let key = match self.registered.get() {
+            Some(registered) if registered.flags.contains(flags) => return Ok(()),
+            Some(Registered { key, .. }) => {
+                self.executor.change_registration(&self.fd, key, flags)?;
+                key
             }
-        }
-        self.registered.set(Some(wanted));
+            None => self.executor.register(&self.fd, &self.readiness, flags)?,
+        };
+        self.registered.set(Some(Registered { key, flags }));
         Ok(())
     }
 
-    /// Waits until the kernel reports something of this socket, or until something else calls the task. What it has
-    /// reported since the last wait, while the task was at something else, ends the wait at once.
+    /// Waits until the kernel reports that something has arrived. What it has reported since the last wait, while the
+    /// task was at something else, ends the wait at once.
     ///
     /// # Errors
     /// `late` once the task's deadline has passed.
     pub async fn readable(&self, late: Fault) -> Result<(), Failure> {
-        self.wait(READ, ARRIVAL, late).await
+        self.in_time(late)?;
+        poll_fn(|context| self.poll_readable(context, late)).await
     }
 
     async fn writable(&self, late: Fault) -> Result<(), Failure> {
-        self.wait(READ_WRITE, ROOM, late).await
+        self.in_time(late)?;
+        poll_fn(|context| self.poll_writable(context, late)).await
     }
 
-    async fn wait(&self, registered: EventFlags, wanted: EventFlags, late: Fault) -> Result<(), Failure> {
-        self.register(registered).map_err(failure)?;
+    /// `readable`, for futures that are written by hand: one poll. One waits at a time, the last who asked.
+    ///
+    /// # Errors
+    /// As `readable`.
+    pub fn poll_readable(&self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
+        self.register(READ).map_err(failure)?;
+        self.poll_report(&self.readiness.reading, context, late)
+    }
+
+    /// Waits until the kernel reports that there is room to send; for futures that are written by hand, after
+    /// `try_send` had none. One waits at a time, the last who asked.
+    ///
+    /// # Errors
+    /// As `readable`.
+    pub fn poll_writable(&self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
+        self.register(READ_WRITE).map_err(failure)?;
+        self.poll_report(&self.readiness.writing, context, late)
+    }
+
+    fn poll_report(
+        &self,
+        direction: &Direction,
+        context: &Context<'_>,
+        late: Fault,
+    ) -> Poll<Result<(), Failure>> {
+        if direction.take() {
+            return Poll::Ready(Ok(()));
+        }
+        self.in_time(late)?;
+        direction.await_report(context.waker());
+        Poll::Pending
+    }
+
+    fn in_time(&self, late: Fault) -> Result<(), Failure> {
         if self.executor.deadline_passed() {
             return Err(late.into());
         }
-        if !self.take_note(wanted) {
-            self.executor.next_poll().await;
-            self.take_note(wanted);
-        }
         Ok(())
-    }
-
-    /// Whether any of `wanted` has been reported since this was last asked; other reports are kept for who wants them.
-    fn take_note(&self, wanted: EventFlags) -> bool {
-        let report = self.executor.take_report();
-        if report.intersects(END) {
-            self.end_reported.set(true);
-        }
-        let unseen = self.unseen.get() | report;
-        self.unseen.set(unseen.difference(wanted));
-        unseen.intersects(wanted)
     }
 
     /// What a connection on which nothing was outstanding has come to. Costs a system call only where the kernel has
     /// reported something meanwhile.
     pub fn after_idling(&self) -> Idle {
         // Of a socket that never waited nothing is reported.
-        let reported = self.take_note(ARRIVAL) || self.registered.get().is_none();
-        if self.end_reported.get() {
+        let reported = self.readiness.reading.take() || self.registered.get().is_none();
+        if self.end_reported() {
             return Idle::Ended;
         }
         match reported.then(|| self.try_receive(&mut [0])) {
@@ -133,7 +153,7 @@ impl Socket {
     /// receiving before `None` or `Some(0)`, to spare a call, must ask this before waiting again.
     #[must_use]
     pub fn end_reported(&self) -> bool {
-        self.end_reported.get()
+        self.readiness.ended.get()
     }
 
     /// Sends all of `bytes`.
@@ -143,14 +163,27 @@ impl Socket {
     pub async fn send_all(&self, bytes: &[u8], late: Fault) -> Result<(), Failure> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            match net::send(&self.fd, rest, SendFlags::NOSIGNAL) {
-                Ok(sent) => rest = &rest[sent..],
-                Err(Errno::AGAIN) => self.writable(late).await?,
+            match self.try_send(rest)? {
+                Some(sent) => rest = &rest[sent..],
+                None => self.writable(late).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends as much of `bytes` as there is room for: how much that was, `None` where there is none.
+    ///
+    /// # Errors
+    /// What the connection came to.
+    pub fn try_send(&self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        loop {
+            match net::send(&self.fd, bytes, SendFlags::NOSIGNAL) {
+                Ok(sent) => return Ok(Some(sent)),
+                Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(connection_failure(error)),
             }
         }
-        Ok(())
     }
 
     /// Sends all of `first` and then `second`, in one call where the kernel has room for both.
@@ -244,12 +277,13 @@ impl Socket {
         net::shutdown(&self.fd, Shutdown::Write)?;
         net::connect_unspec(&self.fd)
     }
+}
 
-    /// Forgets what was reported of the connection before.
-    fn forget_reports(&self) {
-        let _ = self.executor.take_report();
-        self.unseen.set(EventFlags::empty());
-        self.end_reported.set(false);
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some(registered) = self.registered.get() {
+            self.executor.unregister(registered.key);
+        }
     }
 }
 
@@ -300,7 +334,7 @@ impl Dialer {
     /// What became of it; `Fault::NoPorts` only when further source addresses have not helped.
     pub fn dial(&self, spare: Option<Socket>) -> Result<Socket, Failure> {
         if let Some(socket) = spare {
-            socket.forget_reports();
+            socket.readiness.forget();
             if connecting(net::connect(&socket.fd, &self.target)) == Ok(()) {
                 return Ok(socket);
             }

@@ -36,7 +36,7 @@ use std::future::{poll_fn, Future};
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{ready, Context, Poll};
 
 /// Calls in a row after which a task that always finds more bytes lets the others have their turn.
 const RECEIVES_IN_A_TURN: u32 = 16;
@@ -165,10 +165,7 @@ impl Session {
         let result = poll_fn(|context| match sending.as_mut().poll(context) {
             Poll::Pending => {
                 took = true;
-                match take_while_sending(socket, inbox, backlog_bytes, bytes_in) {
-                    Ok(()) => Poll::Pending,
-                    Err(failure) => Poll::Ready(Err(failure)),
-                }
+                take_while_sending(socket, context, inbox, backlog_bytes, bytes_in)
             }
             ready => ready,
         })
@@ -217,7 +214,7 @@ impl Session {
         self.take()
     }
 
-    /// Waits for whatever calls the task, unless the socket may have more, and takes what is there.
+    /// Waits for an arrival, unless the socket may have more, and takes what is there.
     async fn wait(&mut self) -> Result<(), Failure> {
         if self.more_is_there {
             self.receives += 1;
@@ -262,10 +259,8 @@ impl Session {
     async fn next_break(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
         self.idle_ns = self.idle_ns.saturating_add(due_ns.saturating_sub(monotonic_ns()));
         self.release_if_idle();
-        // Only to have the task called when it is due, which ends a wait for the socket, too.
         let executor = self.executor.clone();
         let mut alarm = pin!(executor.sleep_until(due_ns));
-        poll_fn(|context| Poll::Ready(alarm.as_mut().poll(context).is_ready())).await;
         loop {
             self.send_waiting().await?;
             match self.conversation.receive(&mut self.inbox)? {
@@ -285,7 +280,14 @@ impl Session {
                     return Ok(None);
                 }
                 None if self.conversation.is_stuck() => return Err(Fault::NoCredit.into()),
-                None => self.wait().await?,
+                None => {
+                    let mut waiting = pin!(self.wait());
+                    poll_fn(|context| match alarm.as_mut().poll(context) {
+                        Poll::Ready(()) => Poll::Ready(Ok(())),
+                        Poll::Pending => waiting.as_mut().poll(context),
+                    })
+                    .await?;
+                }
             }
         }
     }
@@ -329,23 +331,26 @@ impl Session {
     }
 }
 
-/// Takes what is there, up to `most` bytes that nobody has looked at.
+/// Takes what is there, up to `most` bytes that nobody has looked at, and has the task called when more comes. Ends with
+/// a failure or not at all.
 fn take_while_sending(
     socket: &Socket,
+    context: &mut Context<'_>,
     inbox: &mut Inbox,
     most: usize,
     bytes_in: &mut u64,
-) -> Result<(), Failure> {
+) -> Poll<Result<(), Failure>> {
     while inbox.waiting_bytes() < most {
         match socket.try_receive(inbox.room())? {
-            None | Some(0) => break,
+            Some(0) => break,
             Some(count) => {
                 inbox.filled(count);
                 *bytes_in += count as u64;
             }
+            None => ready!(socket.poll_readable(context, Fault::ResponseTimeout))?,
         }
     }
-    Ok(())
+    Poll::Pending
 }
 
 impl FileClient for Session {
