@@ -1,8 +1,9 @@
 //! One client thread's connection: dialled when needed, kept where both sides want it, dialled again when it was lost.
 
 use crate::response::{Body, Head, Limits, Progress, ResponseReader};
+use crate::stream::{PlainTcp, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor, Idle, Socket};
+use dyno_reactor::{Dialer, Executor, Idle};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -40,20 +41,18 @@ pub struct Exchange {
 
 /// One client thread.
 #[derive(Debug)]
-pub struct Client {
+pub struct Client<T: Transport = PlainTcp> {
     executor: Executor,
-    dialer: Rc<Dialer>,
+    transport: T,
     connecting: Connecting,
     /// Shared by all clients of the loop: it is filled and emptied without waiting in between.
     buffer: Rc<RefCell<Box<[u8]>>>,
-    socket: Option<Socket>,
-    /// One whose connection has ended, to be dialled again.
-    spare: Option<Socket>,
+    stream: Option<T::Stream>,
     reader: ResponseReader,
 }
 
 impl Client {
-    /// A client without a connection. `buffer` bounds what one receive call takes.
+    /// A client over plain TCP, without a connection. `buffer` bounds what one receive call takes.
     #[must_use]
     pub fn new(
         executor: Executor,
@@ -62,13 +61,26 @@ impl Client {
         buffer: Rc<RefCell<Box<[u8]>>>,
         limits: Limits,
     ) -> Self {
+        Self::over(PlainTcp::new(dialer), executor, connecting, buffer, limits)
+    }
+}
+
+impl<T: Transport> Client<T> {
+    /// A client without a connection, whose connections `transport` makes.
+    #[must_use]
+    pub fn over(
+        transport: T,
+        executor: Executor,
+        connecting: Connecting,
+        buffer: Rc<RefCell<Box<[u8]>>>,
+        limits: Limits,
+    ) -> Self {
         Self {
             executor,
-            dialer,
+            transport,
             connecting,
             buffer,
-            socket: None,
-            spare: None,
+            stream: None,
             reader: ResponseReader::new(limits),
         }
     }
@@ -87,7 +99,7 @@ impl Client {
         self.executor
             .set_deadline(start_ns.saturating_add(self.connecting.timeout_ns));
         cost.reconnected = self.drop_ended_connection()?;
-        let reused = self.socket.is_some();
+        let reused = self.stream.is_some();
         let mut result = self.attempt(request, start_ns, body, cost).await;
         if reused && result.as_ref().is_err_and(|failure| self.was_idle_close(failure)) {
             // A server may close a connection that waits; a request that got no byte of answer is sent again
@@ -103,9 +115,9 @@ impl Client {
     /// Whether the connection that was kept has ended since. A server may close its direction only and go on reading
     /// for a while: a request would then vanish without an answer, and look like a server that stalls.
     fn drop_ended_connection(&mut self) -> Result<bool, Failure> {
-        let idle = self.socket.as_ref().map_or(Idle::Quiet, Socket::after_idling);
+        let idle = self.stream.as_mut().map_or(Idle::Quiet, Stream::after_idling);
         if idle != Idle::Quiet {
-            self.socket = None;
+            self.stream = None;
         }
         match idle {
             Idle::Quiet => Ok(false),
@@ -128,34 +140,33 @@ impl Client {
         cost: &mut Exchange,
     ) -> Result<Head, Failure> {
         self.reader.reset();
-        let socket = match self.socket.take() {
-            Some(socket) => {
-                socket.send_all(request, Fault::ResponseTimeout).await?;
-                socket
+        let mut stream = match self.stream.take() {
+            Some(mut stream) => {
+                stream.send_all(request).await?;
+                stream
             }
             None => {
-                let socket = self.dialer.dial(self.spare.take())?;
-                let stood_ns = socket.send_first(request).await?;
+                let (stream, stood_ns) = self.transport.open(request).await?;
                 cost.connect_ns = Some(stood_ns.saturating_sub(start_ns));
                 cost.connections += 1;
-                socket
+                stream
             }
         };
         cost.sent_bytes += request.len() as u64;
-        let head = self.receive(&socket, body).await?;
+        let head = self.receive(&mut stream, body).await?;
         if self.connecting.keep_alive && head.leaves_connection_open() {
-            self.socket = Some(socket);
+            self.stream = Some(stream);
         } else if self.connecting.reset {
-            socket.reset_on_close()?;
+            stream.reset_on_close()?;
         } else {
-            self.spare = self.dialer.retire(socket);
+            self.transport.close(stream);
         }
         Ok(head)
     }
 
-    async fn receive(&mut self, socket: &Socket, body: &mut impl Body) -> Result<Head, Failure> {
+    async fn receive(&mut self, stream: &mut T::Stream, body: &mut impl Body) -> Result<Head, Failure> {
         // The answer can't be there yet: wait first, and spare a call that would find nothing.
-        socket.readable(Fault::ResponseTimeout).await?;
+        stream.readable().await?;
         let mut receives = 0;
         loop {
             receives += 1;
@@ -164,7 +175,7 @@ impl Client {
             }
             let received = {
                 let mut buffer = self.buffer.borrow_mut();
-                match socket.try_receive(&mut buffer)? {
+                match stream.try_receive(&mut buffer)? {
                     None => None,
                     Some(0) => {
                         self.reader.end(body)?;
@@ -180,7 +191,7 @@ impl Client {
                         return Err(Fault::ResponseTimeout.into());
                     }
                 }
-                None => socket.readable(Fault::ResponseTimeout).await?,
+                None => stream.readable().await?,
             }
         }
     }

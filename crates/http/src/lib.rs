@@ -1,15 +1,17 @@
 //! An HTTP/1.0 and 1.1 client for load: requests built beforehand, responses read whole and judged.
 //!
 //! `response` is the parser, pure and fuzzed: everything that a server sends is hostile input. `connection` carries
-//! it over sockets. `consent` is the proof that load is welcome. Not for: redirects, cookies, content coding,
-//! what a response should contain (the engine knows), TLS.
+//! it over a stream: plain TCP, or whatever implements `Transport`. `consent` is the proof that load is welcome. Not for:
+//! redirects, cookies, content coding, what a response should contain (the engine knows), TLS.
 
 mod connection;
 mod consent;
 mod request;
 mod response;
+mod stream;
 
 pub use connection::{Client, Connecting, Exchange};
 pub use consent::Target;
 pub use request::{RequestStyle, Version};
 pub use response::{Body, Head, Limits, Progress, ResponseReader};
+pub use stream::{PlainTcp, Stream, Transport};

@@ -1,0 +1,224 @@
+//! A toy cipher over TCP with the habits of TLS that make trouble: a handshake that takes a round trip, records that
+//! arrive in parts, and records without data. Nothing about it is secret.
+
+use dyno_http::{Stream, Transport};
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_reactor::{Dialer, Idle, Socket};
+use std::cell::Cell;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::rc::Rc;
+
+const LATE: Fault = Fault::ResponseTimeout;
+pub const NONCE: [u8; 4] = *b"hi!\n";
+/// Their length in two bytes, then so many bytes under the cipher.
+const LENGTH_BYTES: usize = 2;
+const MAX_RECORD_BYTES: usize = 1000;
+/// The first byte of a record's contents.
+const DATA: u8 = 1;
+const TICKET: u8 = 2;
+
+/// One direction. Bytes differ by their place, so that one too many or too few is not overlooked.
+#[derive(Debug, Default)]
+struct Cipher {
+    place: u64,
+}
+
+impl Cipher {
+    fn apply(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            *byte ^= (self.place.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
+            self.place += 1;
+        }
+    }
+
+    fn record(&mut self, kind: u8, data: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(1 + data.len()).expect("a short record");
+        let mut record = length.to_be_bytes().to_vec();
+        record.push(kind);
+        record.extend(data);
+        self.apply(&mut record[LENGTH_BYTES..]);
+        record
+    }
+
+    fn records(&mut self, data: &[u8]) -> Vec<u8> {
+        data.chunks(MAX_RECORD_BYTES)
+            .flat_map(|part| self.record(DATA, part))
+            .collect()
+    }
+}
+
+/// Takes the first whole record off `coded`: its kind and data.
+fn take_record(cipher: &mut Cipher, coded: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
+    let length = usize::from(u16::from_be_bytes(coded.get(..LENGTH_BYTES)?.try_into().ok()?));
+    coded.get(LENGTH_BYTES..LENGTH_BYTES + length)?;
+    let mut record: Vec<u8> = coded.drain(..LENGTH_BYTES + length).skip(LENGTH_BYTES).collect();
+    cipher.apply(&mut record);
+    Some((record.remove(0), record))
+}
+
+/// The client's side of a connection.
+#[derive(Debug)]
+pub struct CipherStream {
+    socket: Socket,
+    sending: Cipher,
+    receiving: Cipher,
+    coded: Vec<u8>,
+    plain: Vec<u8>,
+    ended: bool,
+}
+
+impl CipherStream {
+    /// Moves the next record with data to `plain`, as far as it has arrived.
+    fn decode(&mut self) -> Result<(), Failure> {
+        let mut buffer = [0; 256];
+        while self.plain.is_empty() && !self.ended {
+            match take_record(&mut self.receiving, &mut self.coded) {
+                Some((DATA, data)) => self.plain = data,
+                Some(_) => {}
+                None => match self.socket.try_receive(&mut buffer)? {
+                    None => break,
+                    Some(0) => self.ended = true,
+                    Some(count) => self.coded.extend(&buffer[..count]),
+                },
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stream for CipherStream {
+    async fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.socket.send_all(&self.sending.records(bytes), LATE).await
+    }
+
+    async fn readable(&mut self) -> Result<(), Failure> {
+        if self.plain.is_empty() && !self.ended {
+            self.socket.readable(LATE).await?;
+        }
+        Ok(())
+    }
+
+    fn try_receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
+        self.decode()?;
+        if self.plain.is_empty() {
+            return Ok(self.ended.then_some(0));
+        }
+        let count = self.plain.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.plain[..count]);
+        self.plain.drain(..count);
+        Ok(Some(count))
+    }
+
+    fn after_idling(&mut self) -> Idle {
+        match self.decode() {
+            Ok(()) if !self.plain.is_empty() => Idle::Spoke,
+            Ok(()) if !self.ended => Idle::Quiet,
+            _ => Idle::Ended,
+        }
+    }
+
+    fn reset_on_close(&mut self) -> Result<(), Failure> {
+        self.socket.reset_on_close()
+    }
+}
+
+/// Makes such connections, and says how many were closed in order.
+#[derive(Debug)]
+pub struct CipherTransport {
+    pub dialer: Rc<Dialer>,
+    pub closed: Rc<Cell<usize>>,
+}
+
+impl Transport for CipherTransport {
+    type Stream = CipherStream;
+
+    async fn open(&mut self, first: &[u8]) -> Result<(CipherStream, u64), Failure> {
+        let socket = self.dialer.dial(None)?;
+        socket.send_first(&NONCE).await?;
+        let mut answer: Vec<u8> = Vec::new();
+        while answer.len() < NONCE.len() {
+            let mut rest = [0; NONCE.len()];
+            match socket.try_receive(&mut rest[answer.len()..])? {
+                None => socket.readable(Fault::ConnectTimeout).await?,
+                Some(0) => return Err(Fault::ClosedEarly.into()),
+                Some(count) => answer.extend(&rest[answer.len()..][..count]),
+            }
+        }
+        let stood_ns = monotonic_ns();
+        let mut stream = CipherStream {
+            socket,
+            sending: Cipher::default(),
+            receiving: Cipher::default(),
+            coded: Vec::new(),
+            plain: Vec::new(),
+            ended: false,
+        };
+        stream.send_all(first).await?;
+        Ok((stream, stood_ns))
+    }
+
+    fn close(&mut self, stream: CipherStream) {
+        self.closed.set(self.closed.get() + 1);
+        drop(stream);
+    }
+}
+
+/// The server's side, which blocks.
+pub struct CipherPeer {
+    stream: TcpStream,
+    sending: Cipher,
+    receiving: Cipher,
+    coded: Vec<u8>,
+}
+
+impl CipherPeer {
+    /// Answers the handshake.
+    pub fn accept(mut stream: TcpStream) -> io::Result<Self> {
+        let mut nonce = NONCE;
+        stream.read_exact(&mut nonce)?;
+        assert_eq!(nonce, NONCE);
+        stream.set_nodelay(true)?;
+        stream.write_all(&nonce)?;
+        Ok(Self {
+            stream,
+            sending: Cipher::default(),
+            receiving: Cipher::default(),
+            coded: Vec::new(),
+        })
+    }
+
+    /// The data of the next record; None at the end.
+    pub fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some((_, data)) = take_record(&mut self.receiving, &mut self.coded) {
+                return Ok(Some(data));
+            }
+            let mut buffer = [0; 512];
+            match self.stream.read(&mut buffer)? {
+                0 => return Ok(None),
+                count => self.coded.extend(&buffer[..count]),
+            }
+        }
+    }
+
+    /// Sends `data`, at most `at_once` bytes of its records in a segment.
+    pub fn send(&mut self, data: &[u8], at_once: usize) -> io::Result<()> {
+        let records = self.sending.records(data);
+        records
+            .chunks(at_once)
+            .try_for_each(|part| self.stream.write_all(part))
+    }
+
+    /// Sends the records of each of `parts` in one segment.
+    pub fn send_at_once(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        let records: Vec<u8> = parts.iter().flat_map(|part| self.sending.records(part)).collect();
+        self.stream.write_all(&records)
+    }
+
+    /// Sends a record without data.
+    pub fn send_ticket(&mut self) -> io::Result<()> {
+        let record = self.sending.record(TICKET, b"for another time");
+        self.stream.write_all(&record)
+    }
+}
