@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from serverdyno import clean
 from serverdyno.errors import DynoError
 from serverdyno.report import pairs
 from serverdyno.report.figures.raw import raw_tables
@@ -57,7 +58,8 @@ def _unless_damaged(read: Callable[[], Kept], instead: Kept, damaged: list[str])
 
 
 def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
-    """The report of records at hand."""
+    """The report of records at hand. Text from records, notes and servers is cleaned here, for every view."""
+    source = clean.everything(source)
     results = compute(source)
     comparisons = _comparisons(source, results)
     under = contents.lines(source, results)

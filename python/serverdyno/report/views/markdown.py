@@ -6,9 +6,9 @@ tables with their basis, and the marks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
+from serverdyno import clean
 from serverdyno.report.model import Cell, Column, Report, Table
 from serverdyno.report.views import references
 
@@ -24,33 +24,33 @@ def text(report: Report) -> str:
 def _lines(report: Report) -> Iterator[str]:
     shown = [table for table in report.tables if table.key.partition("-")[0] in SHOWN and table.rows]
     complete = references.completed(report, shown)
-    yield f"# {_plain(report.title)}"
+    yield f"# {clean.markdown(report.title)}"
     yield ""
-    yield _plain("; ".join(f"{fact.label}: {fact.text}" for fact in report.particulars)) + "."
+    yield clean.markdown("; ".join(f"{fact.label}: {fact.text}" for fact in report.particulars)) + "."
     if report.warnings:
         yield from ("", "**Read first**", "")
-        yield from (f"- {_plain(complete(warning))}" for warning in report.warnings)
+        yield from (f"- {clean.markdown(complete(warning))}" for warning in report.warnings)
     yield from ("", f"## {report.summary.title}")
     for paragraph in report.summary.text:
-        yield from ("", _plain(complete(paragraph)))
+        yield from ("", clean.markdown(complete(paragraph)))
     yield from ("", "## Key findings", "")
     for finding in report.findings:
-        claim, evidence = _plain(complete(finding.claim)), _plain(complete(finding.evidence))
-        yield f"- **{_plain(finding.topic)}.** {claim} *{evidence}*"
+        claim, evidence = clean.markdown(complete(finding.claim)), clean.markdown(complete(finding.evidence))
+        yield f"- **{clean.markdown(finding.topic)}.** {claim} *{evidence}*"
     for table in shown:
         yield ""
         yield from _table(table, complete)
 
 
 def _table(table: Table, complete: Callable[[str], str]) -> Iterator[str]:
-    yield f"**{table.label}. {_plain(table.title)}**"
+    yield f"**{table.label}. {clean.markdown(table.title)}**"
     yield ""
     yield _row([_head(column) for column in table.columns])
     yield _row(["--:" if column.numeric else ":--" for column in table.columns])
     for row in table.rows:
         yield _row([_cell(cell) for cell in row])
     yield ""
-    yield _plain(complete(" ".join((table.basis, *table.notes)).strip()))
+    yield clean.markdown(complete(" ".join((table.basis, *table.notes)).strip()))
 
 
 def _row(cells: list[str]) -> str:
@@ -58,17 +58,11 @@ def _row(cells: list[str]) -> str:
 
 
 def _head(column: Column) -> str:
-    return _plain(f"{column.label} ({column.unit})" if column.unit else column.label)
+    return clean.markdown(f"{column.label} ({column.unit})" if column.unit else column.label)
 
 
 def _cell(cell: Cell) -> str:
     marks = f" {cell.marks}" if cell.marks else ""
     detail = f" ({cell.detail})" if cell.detail else ""
-    words = _plain(f"{cell.text}{marks}{detail}")
+    words = clean.markdown(f"{cell.text}{marks}{detail}")
     return f"**{words}**" if cell.strong and words else words
-
-
-def _plain(text: str) -> str:
-    """As it is read, whatever of Markdown or HTML it holds; on one line."""
-    escaped = re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(text.split(" ")))
-    return re.sub(r"\s*\n\s*", " ", escaped)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from serverdyno import wording
+from serverdyno import clean, wording
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results, cpus_busy
@@ -92,12 +92,11 @@ def _run_warnings(source: Source) -> list[str]:
         name = f"Run {key.number}, {key.configuration}"
         found += [f"{name}{said}" for said in _lost(source, key, note)]
         if note.state == "failed":
-            found.append(f"{name}, failed: {note.reason or 'no reason was noted'}.")
+            found.append(f"{name}, failed: {clean.quoted(note.reason or 'no reason was noted')}.")
         if note.crashes:
             count = wording.plural(len(note.crashes), "crash", "crashes")
-            found.append(
-                f"{name}: the server's log tells of {count} of its processes; the first: {note.crashes[0]}"
-            )
+            first = clean.quoted(note.crashes[0])
+            found.append(f"{name}: the server's log tells of {count} of its processes; the first: {first}")
         served, answered = note.requests_by_server_count, note.requests_answered
         if served is None or answered is None:
             continue

@@ -1,0 +1,101 @@
+"""Text that others wrote, made safe to show: names, notes, a server's words, lines of a load file.
+
+Whatever a view adds of its own (HTML's and Markdown's escapes) begins from `text`. Not for: text of ours, and not for
+deciding whether an input is valid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+MOST_LINE = 4_000
+"""Characters of one line. No name or setting needs more; a line of megabytes hides everything else."""
+MOST_TEXT = 2**20
+"""Characters of a text of several lines, such as a configuration file."""
+MOST_QUOTED = 500
+"""Characters of a text that is quoted within a sentence."""
+
+# Control characters but for tab and line feed, which a terminal obeys and XML forbids; lone surrogates, which no
+# encoding has; line and paragraph separators; marks that reverse what is read; what Unicode calls no characters.
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufeff\ufffe\uffff"
+    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000))
+    + "]"
+)
+MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~&$])")
+
+Anything = TypeVar("Anything")
+
+
+def text(value: str) -> str:
+    """Return the text without what a screen or a parser obeys, its lines and its length bounded."""
+    if value.isprintable() and len(value) <= MOST_LINE:
+        return value
+    lines = value.replace("\r\n", "\n").split("\n")
+    bounded = shortened("\n".join(shortened(each, MOST_LINE) for each in lines), MOST_TEXT)
+    return UNSAFE.sub(REPLACEMENT, bounded)
+
+
+def line(value: str, most: int = MOST_LINE) -> str:
+    """Return the text on one line of `most` characters: for a terminal, and for a text within a sentence."""
+    cut = value[: 4 * most]  # so that a text of megabytes costs nothing
+    words = " ".join(text(cut).split())
+    return words if len(words) <= most and cut == value else f"{words[:most]}… ({len(value):,} characters)"
+
+
+def quoted(value: str) -> str:
+    """Return the beginning of a text, to stand within a sentence."""
+    return line(value, MOST_QUOTED)
+
+
+def markdown(value: str) -> str:
+    """Return the text on one line, to be read as it is, whatever of Markdown or HTML it holds; not shortened."""
+    return MARKDOWN.sub(r"\\\1", re.sub(r"\s*[\n\t]\s*", " ", UNSAFE.sub(REPLACEMENT, value)))
+
+
+def shortened(value: str, most: int) -> str:
+    """Return at most `most` characters, and behind them of how many."""
+    return value if len(value) <= most else f"{value[:most]}… ({len(value):,} characters)"
+
+
+def everything(value: Anything) -> Anything:
+    """Return data with each text in it cleaned, keys too: dataclasses, models, mappings, lists and tuples."""
+    return _cleaned(value)  # type: ignore[no-any-return]
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        # A member of an enumeration is a text of ours.
+        return text(value) if type(value) is str else value
+    if isinstance(value, BaseModel):
+        changed = _changed(value, type(value).model_fields)
+        return value.model_copy(update=changed) if changed else value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        changed = _changed(value, [field.name for field in dataclasses.fields(value)])
+        return dataclasses.replace(value, **changed) if changed else value
+    if isinstance(value, Mapping):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([_cleaned(item) for item in value]) if _has_text(value) else value
+    return value
+
+
+def _changed(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Those of its fields in which cleaning changed something."""
+    found = {name: (getattr(value, name), _cleaned(getattr(value, name))) for name in names}
+    return {name: new for name, (old, new) in found.items() if new is not old and new != old}
+
+
+def _has_text(values: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether any text can stand in it: rows of numbers, of which a record has many, are passed over."""
+    first = values[0] if values else None
+    if dataclasses.is_dataclass(first) and not isinstance(first, type):
+        kinds = {f"{field.type}" for field in dataclasses.fields(first)}
+        return not kinds <= {"int", "float", "int | None", "float | None", "bool"}
+    return bool(values)
