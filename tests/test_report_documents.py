@@ -23,6 +23,7 @@ from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.views import charts, document, files, markdown, pdf, text
 from serverdyno.store.experiment import Experiment
+from serverdyno.store.folder import Folder
 from synthetic_experiment import Shape, experiment, with_error, without_success
 from synthetic_files import FileShape
 from synthetic_files import experiment as file_experiment
@@ -181,10 +182,10 @@ def test_a_server_elsewhere_is_drawn_outside_this_machine() -> None:
 def test_a_view_that_is_not_asked_for_again_does_not_stay_with_old_figures(
     report: Report, tmp_path: Path
 ) -> None:
-    files.write_report(report, tmp_path, list(View))
+    files.write_report(report, Folder.open(tmp_path), list(View))
     assert {view for view in View if (tmp_path / view).exists()} == set(View)
     (tmp_path / "figures" / "gone.svg").write_text("<svg/>", encoding="utf-8")
-    files.write_report(report, tmp_path, [View.JSON])
+    files.write_report(report, Folder.open(tmp_path), [View.JSON])
     assert {view for view in View if (tmp_path / view).exists()} == {View.JSON}
     assert not (tmp_path / "figures" / "gone.svg").exists()
 

@@ -19,6 +19,7 @@ from serverdyno.report.model import Report
 from serverdyno.report.views import charts, files, html, text
 from serverdyno.report.views import csv as report_csv
 from serverdyno.store.experiment import Experiment
+from serverdyno.store.folder import Folder
 from synthetic_experiment import Shape, experiment, with_error
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -214,7 +215,7 @@ def test_a_stored_experiment_is_written_as_page_figures_and_tables(tmp_path: Pat
         for record in source.records:
             kept.write_mix(record)
         kept.write_host({"kernel": "6.1"})
-        page = files.write_report(build(kept), kept.folder / "report")
+        page = files.write_report(build(kept), kept.report_folder())
     assert page == tmp_path / "experiment" / "report" / "report.html"
     assert build_from(source).findings[0].claim in page.read_text(encoding="utf-8")
     assert (page.parent / "figures" / "throughput.svg").read_text(encoding="utf-8").startswith("<svg")
@@ -222,5 +223,5 @@ def test_a_stored_experiment_is_written_as_page_figures_and_tables(tmp_path: Pat
 
 
 def test_a_report_written_again_is_the_same_to_the_byte(report: Report, tmp_path: Path) -> None:
-    first = files.write_report(report, tmp_path).read_bytes()
-    assert files.write_report(report, tmp_path).read_bytes() == first
+    first = files.write_report(report, Folder.open(tmp_path)).read_bytes()
+    assert files.write_report(report, Folder.open(tmp_path)).read_bytes() == first

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,14 +80,14 @@ def test_what_was_set_aside_before_an_error_is_told_with_it(
     folder = experiment.folder / "runs" / run.folder
     for name in ("mix-01.parquet", "mix-02.parquet"):
         damage(folder / name)
-    rename = Path.rename
+    rename = os.rename
 
-    def full(self: Path, target: Path) -> Path:
-        if self.name == "mix-02.parquet":
+    def full(old: str, new: str, **directories: int) -> None:
+        if old == "mix-02.parquet":
             raise OSError(errno.EROFS, "Read-only file system")
-        return rename(self, target)
+        rename(old, new, **directories)
 
-    monkeypatch.setattr(Path, "rename", full)
+    monkeypatch.setattr(os, "rename", full)
     with pytest.raises(
         DynoError, match=r"can't rename .*mix-02.*mix-01\.parquet is .* as mix-01\.parquet\.damaged\)"
     ):

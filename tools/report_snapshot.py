@@ -27,6 +27,7 @@ from serverdyno.report.model import Report  # noqa: E402
 from serverdyno.report.source import Source  # noqa: E402
 from serverdyno.report.views import csv, document, markdown, text  # noqa: E402
 from serverdyno.store.experiment import Experiment  # noqa: E402
+from serverdyno.store.folder import Folder  # noqa: E402
 
 
 def main() -> None:
@@ -75,7 +76,7 @@ def write(made: Report, folder: Path) -> None:
     """All views of one report."""
     (folder / "tables").mkdir(parents=True)
     if folder.name in DRAWN:
-        report.write_report(made, folder)
+        report.write_report(made, Folder.open(folder))
     for table in made.raw:
         (folder / "tables" / f"{table.name}.csv").write_text(csv.text(table), newline="")
     (folder / "report.json").write_bytes(document.as_json(made))

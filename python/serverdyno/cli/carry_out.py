@@ -10,7 +10,6 @@ from rich.console import Console
 
 from serverdyno.cli.output import say, standard_output
 from serverdyno.cli.progress import progress_for
-from serverdyno.errors import DynoError
 from serverdyno.runner.experiment import carry_out, missing
 from serverdyno.store.experiment import Experiment
 
@@ -52,10 +51,7 @@ def show_and_write(experiment: Experiment, views: Collection[str] = (), beside: 
             say(Console(stderr=True), problem)
         return False
     text.render(built, out)
-    try:
-        page = report.write_report(built, experiment.folder / "report", [report.View(view) for view in views])
-    except OSError as error:
-        raise DynoError(f"the report can't be written: {error}") from error
+    page = report.write_report(built, experiment.report_folder(), [report.View(view) for view in views])
     for path in (page, *(page.with_name(view) for view in views)):
         say(out, f"report: {path}")
     return True

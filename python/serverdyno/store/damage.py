@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from serverdyno.errors import DynoError
 
-M = TypeVar("M", bound=BaseModel)
+MOST_PROBLEMS = 5
+"""Of one file; who wants to mend it by hand starts with the first."""
 
 
 class DamagedError(DynoError):
@@ -33,37 +33,6 @@ def damaged(path: Path, reason: object) -> DamagedError:
     return DamagedError(path, f"damaged: {_words(reason)}")
 
 
-def read_bytes(path: Path) -> bytes:
-    """The content of a file. Raises DamagedError where it is empty, and DynoError where it can't be read."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DynoError(f"{path} can't be read: {error.strerror}") from error
-    if not content:
-        raise damaged(path, "it is empty")
-    return content
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. Raises DamagedError, and DynoError where it can't be read."""
-    content = read_bytes(path)
-    try:
-        value = json.loads(content)
-    except ValueError as error:
-        raise damaged(path, error) from error
-    if not isinstance(value, dict):
-        raise damaged(path, "it holds no JSON object")
-    return value
-
-
-def read_model(path: Path, model: type[M]) -> M:
-    """The JSON object in a file, as a model. Raises as `read_object`."""
-    try:
-        return model.model_validate(read_object(path))
-    except ValidationError as error:
-        raise damaged(path, error) from error
-
-
 def _words(reason: object) -> str:
     """With the place, as an editor counts: lines and columns, or bytes, from 1."""
     if isinstance(reason, json.JSONDecodeError):
@@ -71,8 +40,11 @@ def _words(reason: object) -> str:
     if isinstance(reason, UnicodeDecodeError):
         return f"byte {reason.start + 1} is no UTF-8"
     if isinstance(reason, ValidationError):
-        return "; ".join(
+        problems = reason.errors(include_url=False, include_input=False)
+        said = [
             f"{'.'.join(map(str, problem['loc'])) or 'the whole'}: {problem['msg']}"
-            for problem in reason.errors()
-        )
+            for problem in problems[:MOST_PROBLEMS]
+        ]
+        more = len(problems) - len(said)
+        return "; ".join([*said, f"and {more:,} more"] if more else said)
     return f"{reason}".rstrip(".")

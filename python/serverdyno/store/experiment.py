@@ -26,15 +26,20 @@ from pydantic import TypeAdapter, ValidationError
 from serverdyno.errors import DynoError, UserError
 from serverdyno.plan.model import RunKey
 from serverdyno.store import table
-from serverdyno.store.atomic import remove_unfinished, set_aside, set_aside_below, write_atomically
-from serverdyno.store.damage import DamagedError, damaged, read_bytes, read_model, read_object
+from serverdyno.store.damage import DamagedError, damaged
 from serverdyno.store.file_format import CURRENT, FileFormat
+from serverdyno.store.folder import MIB, Folder
 from serverdyno.store.head import ExperimentHead
+from serverdyno.store.json_file import MOST_BYTES, as_bytes, read_json, read_model, read_object
 from serverdyno.store.lock import LOCK_NAME, WriterLock
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import CeilingRecord, MixRecord
 
 PLAN, HEAD, CEILINGS = "plan.toml", "experiment.json", "ceilings.json"
+HOST, REPORT = "disclosure/host.json", "report"
+MOST_MIX_BYTES = 64 * MIB
+MOST_DISCLOSED_BYTES = 16 * MIB
+"""Of the configuration files of one server together."""
 Kept = TypeVar("Kept")
 _MIX_NAME = re.compile(r"mix-(\d+)\.parquet")
 
@@ -43,10 +48,16 @@ class Experiment:
     """One experiment folder. Close it, or use it in `with`: a writer holds the folder's lock until then."""
 
     def __init__(
-        self, folder: Path, head: ExperimentHead, upgrades: FileFormat, found: int, lock: WriterLock | None
+        self,
+        files: Folder,
+        head: ExperimentHead,
+        upgrades: FileFormat,
+        found: int,
+        lock: WriterLock | None,
     ) -> None:
-        self.folder = folder
+        self.folder = files.path
         self.head = head
+        self._files = files
         self._format = upgrades
         self._found_version = found
         self._lock = lock
@@ -55,27 +66,23 @@ class Experiment:
     def create(cls, folder: Path, plan_text: str, head: ExperimentHead) -> Self:
         """Begins an experiment in a new or empty folder, open for writing. Raises UserError for any other."""
         try:
-            taken = folder.exists() and (
-                not folder.is_dir() or any(path.name != LOCK_NAME for path in folder.iterdir())
-            )
-            if not taken:
-                folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            files = Folder.open(folder)
+        except FileExistsError as error:
+            raise _taken(folder) from error
         except OSError as error:
             raise UserError(f"can't make {folder}: {error.strerror}", hint="name another folder") from error
-        if taken:
-            raise UserError(
-                f"{folder} exists and is not empty",
-                hint="name another folder, or continue an experiment with `dyno resume`",
-            )
-        lock = WriterLock(folder)
+        if set(files.names()) - {LOCK_NAME}:
+            raise _taken(folder)
+        lock = WriterLock(files)
         try:
-            write_atomically(folder / PLAN, plan_text.encode())
+            files.write(PLAN, plan_text.encode(errors="replace"))
             # The head is last: a folder without it is not an experiment.
-            write_atomically(folder / HEAD, head.model_dump_json(indent=2).encode())
+            files.write(HEAD, head.model_dump_json(indent=2).encode())
         except BaseException:
             lock.release()
             raise
-        return cls(folder, head, CURRENT, CURRENT.version, lock)
+        return cls(files, head, CURRENT, CURRENT.version, lock)
 
     @classmethod
     def open(cls, folder: Path, *, writable: bool = False, file_format: FileFormat = CURRENT) -> Self:
@@ -84,22 +91,25 @@ class Experiment:
         Raises UserError where it is no experiment, is of a newer format, or is written by another process,
         and DynoError where it is damaged. An older format is upgraded on reading, and can't be written.
         """
-        if not (folder / HEAD).is_file():
-            raise UserError(
-                f"{folder} is not an experiment: it has no {HEAD}",
-                hint="name the folder that `dyno run` made",
-            )
-        lock = WriterLock(folder) if writable else None
         try:
-            head, found = _read_head(folder / HEAD, file_format)
+            files = Folder.open(folder)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _no_experiment(folder) from error
+        except OSError as error:
+            raise UserError(f"{folder} can't be read: {error.strerror}") from error
+        if not files.exists(HEAD):
+            raise _no_experiment(folder)
+        lock = WriterLock(files) if writable else None
+        try:
+            head, found = _read_head(files, file_format)
             if writable:
                 file_format.check_writable(found, folder)
-                remove_unfinished(folder)
+                files.remove_unfinished()
         except BaseException:
             if lock is not None:
                 lock.release()
             raise
-        return cls(folder, head, file_format, found, lock)
+        return cls(files, head, file_format, found, lock)
 
     def close(self) -> None:
         """Lets another process write. May be repeated."""
@@ -116,7 +126,11 @@ class Experiment:
     @property
     def plan_text(self) -> str:
         """The plan as the user wrote it."""
-        return (self.folder / PLAN).read_text(encoding="utf-8")
+        return self._files.read(PLAN, MOST_BYTES).decode(errors="replace")
+
+    def report_folder(self) -> Folder:
+        """Where its report is written."""
+        return self._files.below(REPORT)
 
     def write_mix(self, record: MixRecord) -> None:
         """Keeps one mix. One that was stopped early may be replaced; any other is kept as it is, for ever.
@@ -126,10 +140,10 @@ class Experiment:
         key = RunKey(record.run, record.configuration, record.repetition)
         if key not in self.head.order or record.mix not in {mix.index for mix in self.head.mixes}:
             raise ValueError(f"mix {record.mix} of {key.folder} is not part of {self.folder}")
-        path = self._mix_path(key, record.mix)
-        if path.exists() and not table.records([self._mix_table(path)])[0].stopped:
-            raise ValueError(f"{path} is finished already")
-        self._write(path, table.encode(record))
+        name = f"{_run_folder(key)}/mix-{record.mix:02}.parquet"
+        if self._files.exists(name) and not table.records([self._mix_table(name)])[0].stopped:
+            raise ValueError(f"{self.folder / name} is finished already")
+        self._write(name, table.encode(record))
 
     def mixes(self) -> list[MixRecord]:
         """Every mix so far, by run and mix. Raises DynoError that names a file which is damaged."""
@@ -137,16 +151,11 @@ class Experiment:
 
     def readable_mixes(self) -> tuple[list[MixRecord], list[DynoError]]:
         """Every mix whose file is whole, by run and mix; and what is wrong with each of the others."""
-        paths = {
-            (key, int(match[1])): path
-            for key in sorted(self.head.order, key=lambda key: key.number)
-            for path in sorted(self._run_folder(key).glob("mix-*.parquet"))
-            if (match := _MIX_NAME.fullmatch(path.name))
-        }
-        tables, problems = {}, []
-        for place, path in paths.items():
+        names, problems = self._mix_names()
+        tables = {}
+        for place, name in names.items():
             try:
-                tables[place] = self._mix_table(path)
+                tables[place] = self._mix_table(name)
             except DynoError as error:
                 problems.append(error)
         found = []
@@ -155,8 +164,26 @@ class Experiment:
                 found.append(record)
             else:
                 of = f"of another mix: of run {record.run}, mix {record.mix}"
-                problems.append(DamagedError(paths[key, mix], of))
+                problems.append(DamagedError(self.folder / names[key, mix], of))
         return found, problems
+
+    def _mix_names(self) -> tuple[dict[tuple[RunKey, int], str], list[DynoError]]:
+        """The files of mixes by run and mix, and what is wrong with folders of runs that can't be read."""
+        names: dict[tuple[RunKey, int], str] = {}
+        problems = []
+        for key in sorted(self.head.order, key=lambda key: key.number):
+            folder = _run_folder(key)
+            try:
+                found = self._files.names(folder, "mix-*.parquet")
+            except DynoError as error:
+                problems.append(error)
+                continue
+            names |= {
+                (key, int(match[1])): f"{folder}/{name}"
+                for name in found
+                if (match := _MIX_NAME.fullmatch(name))
+            }
+        return names, problems
 
     def finished(self) -> set[tuple[int, int]]:
         """Run number and mix of every mix that needs no repeating: kept, and not stopped early."""
@@ -164,7 +191,7 @@ class Experiment:
 
     def write_run_note(self, run: RunKey, note: RunNote) -> None:
         """What is to be said of one run beyond its mixes. Replaces an earlier note of the same run."""
-        self._write_json(self._run_folder(run) / "run.json", note.as_json())
+        self._write(f"{_run_folder(run)}/run.json", as_bytes(note.as_json()))
 
     def run_notes(self) -> dict[int, RunNote]:
         """The notes by run number. Raises DynoError that names a file which is damaged."""
@@ -174,27 +201,26 @@ class Experiment:
         """Every note whose file is whole, by run number; and what is wrong with each of the others."""
         notes, problems = {}, []
         for key in sorted(self.head.order, key=lambda key: key.number):
-            path = self._run_folder(key) / "run.json"
+            name = f"{_run_folder(key)}/run.json"
             try:
-                if path.exists():
-                    notes[key.number] = read_model(path, RunNote)
+                if self._files.exists(name):
+                    notes[key.number] = read_model(self._files, name, RunNote)
             except DynoError as error:
                 problems.append(error)
         return notes, problems
 
     def write_ceilings(self, ceilings: Sequence[CeilingRecord]) -> None:
         """Keeps the generator's ceilings. Replaces what was written before."""
-        self._write_json(self.folder / CEILINGS, [dataclasses.asdict(ceiling) for ceiling in ceilings])
+        self._write(CEILINGS, as_bytes([dataclasses.asdict(ceiling) for ceiling in ceilings]))
 
     def ceilings(self) -> list[CeilingRecord]:
         """The generator's ceilings; empty before they were measured."""
-        path = self.folder / CEILINGS
-        if not path.exists():
+        if not self._files.exists(CEILINGS):
             return []
         try:
-            return TypeAdapter(list[CeilingRecord]).validate_json(read_bytes(path))
+            return TypeAdapter(list[CeilingRecord]).validate_python(read_json(self._files, CEILINGS))
         except ValidationError as error:
-            raise damaged(path, error) from error
+            raise damaged(self.folder / CEILINGS, error) from error
 
     def set_aside_damaged(self) -> list[str]:
         """Renames each damaged mix, run's note and file of ceilings, so that its place is free; a sentence for each.
@@ -213,55 +239,66 @@ class Experiment:
         for problem in problems:
             assert isinstance(problem, DamagedError)  # all others were raised
             try:
-                aside = set_aside(problem.path)
+                aside = self._files.set_aside(f"{problem.path.relative_to(self.folder)}")
             except DynoError as error:
                 before = "; ".join(said) or "nothing was set aside before"
                 raise DynoError(f"{error} ({before})", hint=error.hint) from error
-            said.append(f"{problem}; set aside as {aside.name}")
+            said.append(f"{problem}; set aside as {aside}")
         return said
 
     @property
     def set_aside(self) -> list[str]:
         """What was set aside so far, as paths below the folder."""
-        return [f"{path.relative_to(self.folder)}" for path in set_aside_below(self.folder)]
+        return self._files.was_set_aside()
 
     def write_host(self, facts: Mapping[str, Any]) -> None:
         """The disclosure of the machine."""
-        self._write_json(self.folder / "disclosure" / "host.json", facts)
+        self._write(HOST, as_bytes(facts))
 
     def write_description(self, configuration: str, description: Mapping[str, Any]) -> None:
         """The disclosure of one configuration. The texts by name in its `files` are kept as files."""
         if configuration not in {known.name for known in self.head.configurations}:
             raise ValueError(f"{configuration} is not part of {self.folder}")
-        folder = self.folder / "disclosure" / configuration
+        folder = f"disclosure/{configuration}"
         for name, text in description.get("files", {}).items():
-            self._write(folder / "files" / _file_name(name), text.encode())
+            self._write(f"{folder}/files/{_file_name(name)}", text.encode(errors="replace"))
         # Last, and with the list of the files: a description is whole once it is there.
         names = list(description.get("files", {}))
-        self._write_json(folder / "description.json", {**description, "files": names})
+        self._write(f"{folder}/description.json", as_bytes({**description, "files": names}))
 
     def disclosure(self) -> dict[str, Any]:
         """`host` as it was written, and `servers`: the descriptions of the configurations, as they were."""
-        folder = self.folder / "disclosure"
         kept: dict[str, Any] = {}
-        if (folder / "host.json").exists():
-            kept["host"] = read_object(folder / "host.json")
+        if self._files.exists(HOST):
+            kept["host"] = read_object(self._files, HOST)
         names = [configuration.name for configuration in self.head.configurations]
         kept["servers"] = {
-            name: _read_description(folder / name)
+            name: self._description(f"disclosure/{name}")
             for name in names
-            if (folder / name / "description.json").exists()
+            if self._files.exists(f"disclosure/{name}/description.json")
         }
         return kept
 
-    def _run_folder(self, run: RunKey) -> Path:
-        return self.folder / "runs" / run.folder
+    def _description(self, folder: str) -> dict[str, Any]:
+        name = f"{folder}/description.json"
+        description = read_object(self._files, name)
+        names = description.get("files")
+        if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
+            raise damaged(self.folder / name, "it lists no files")
+        files, left = {}, MOST_DISCLOSED_BYTES
+        for each in names:
+            place = f"{folder}/files/{_file_name(each)}"
+            content = self._files.read(place, left, may_be_empty=True)
+            left -= len(content)
+            try:
+                files[each] = content.decode()
+            except ValueError as error:
+                raise damaged(self.folder / place, error) from error
+        return {**description, "files": files}
 
-    def _mix_path(self, run: RunKey, mix: int) -> Path:
-        return self._run_folder(run) / f"mix-{mix:02}.parquet"
-
-    def _mix_table(self, path: Path) -> pa.Table:
-        content = read_bytes(path)
+    def _mix_table(self, name: str) -> pa.Table:
+        path = self.folder / name
+        content = self._files.read(name, MOST_MIX_BYTES)
         try:
             found = self._format.upgrade_mix(table.decode(content), self._found_version)
             is_mix = found.num_rows == 1 and found.schema.equals(table.SCHEMA)
@@ -271,14 +308,27 @@ class Experiment:
             raise damaged(path, "it is not one mix, or its columns are not those of a mix")
         return found
 
-    def _write(self, path: Path, content: bytes) -> None:
+    def _write(self, name: str, content: bytes) -> None:
         if self._lock is None:
             raise ValueError(f"{self.folder} is open for reading only")
-        write_atomically(path, content)
+        self._files.write(name, content)
 
-    def _write_json(self, path: Path, value: Any) -> None:
-        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-        self._write(path, text.encode())
+
+def _run_folder(run: RunKey) -> str:
+    return f"runs/{run.folder}"
+
+
+def _taken(folder: Path) -> UserError:
+    return UserError(
+        f"{folder} exists and is not empty",
+        hint="name another folder, or continue an experiment with `dyno resume`",
+    )
+
+
+def _no_experiment(folder: Path) -> UserError:
+    return UserError(
+        f"{folder} is not an experiment: it has no {HEAD}", hint="name the folder that `dyno run` made"
+    )
 
 
 def _all(read: tuple[Kept, list[DynoError]]) -> Kept:
@@ -296,33 +346,18 @@ def _problem_of(read: Callable[[], object]) -> Iterator[DynoError]:
         yield error
 
 
-def _read_head(path: Path, file_format: FileFormat) -> tuple[ExperimentHead, int]:
+def _read_head(files: Folder, file_format: FileFormat) -> tuple[ExperimentHead, int]:
     """The head in the current format, and the version of the format that was found."""
-    data = read_object(path)
+    path, data = files.path / HEAD, read_object(files, HEAD)
     version = data.get("format_version")
     if type(version) is not int or version < 1:
         raise damaged(path, "it has no format_version")
-    file_format.check_readable(version, path.parent)
+    file_format.check_readable(version, files.path)
     try:
-        return ExperimentHead.model_validate_json(
-            json.dumps(file_format.upgrade_head(data, version))
-        ), version
+        upgraded = json.dumps(file_format.upgrade_head(data, version))
+        return ExperimentHead.model_validate_json(upgraded), version
     except ValidationError as error:
         raise damaged(path, error) from error
-
-
-def _read_description(folder: Path) -> dict[str, Any]:
-    description = read_object(folder / "description.json")
-    names = description.get("files")
-    if not isinstance(names, list):
-        raise damaged(folder / "description.json", "it lists no files")
-    files = {}
-    for name in names:
-        try:
-            files[name] = (folder / "files" / _file_name(name)).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise damaged(folder / "files", error) from error
-    return {**description, "files": files}
 
 
 def _file_name(name: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from pathlib import Path
 
-from serverdyno.errors import DynoError, UserError
+from serverdyno.errors import UserError
+from serverdyno.store.folder import Folder
 
 LOCK_NAME = ".lock"
 
@@ -14,20 +14,16 @@ LOCK_NAME = ".lock"
 class WriterLock:
     """The right to write into one experiment folder, held until `release`; not passed on to children."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         """Raises UserError that names the process which holds it."""
-        path = folder / LOCK_NAME
-        try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise DynoError(f"can't write {path}: {error.strerror}") from error
+        self._descriptor = folder.lock_file(LOCK_NAME)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.pread(self._descriptor, 20, 0).decode(errors="replace").strip()
             os.close(self._descriptor)
             raise UserError(
-                f"{folder} is being written by process {holder or '(just starting)'}",
+                f"{folder.path} is being written by process {holder or '(just starting)'}",
                 hint="wait for it, or end it and use `dyno resume`",
             ) from error
         os.ftruncate(self._descriptor, 0)

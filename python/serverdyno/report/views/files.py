@@ -11,6 +11,9 @@ from pathlib import Path
 
 from serverdyno.report.model import Report
 from serverdyno.report.views import charts, csv, document, html, markdown, pdf
+from serverdyno.store.folder import Folder
+
+PAGE = "report.html"
 
 
 class View(StrEnum):
@@ -21,34 +24,30 @@ class View(StrEnum):
     JSON = "report.json"
 
 
-def write_report(report: Report, directory: Path, views: Collection[View] = ()) -> Path:
+def write_report(report: Report, folder: Folder, views: Collection[View] = ()) -> Path:
     """Writes report.html, figures/*.svg, tables/*.csv and `views`; each file of an earlier report is replaced.
 
-    Returns the path of the page.
+    Returns the path of the page. Raises DynoError.
     """
     drawings = {figure.key: charts.svg(figure) for figure in report.figures}
-    _write_all(directory / "figures", {f"{key}.svg": drawing for key, drawing in drawings.items()})
-    _write_all(directory / "tables", {f"{table.name}.csv": csv.text(table) for table in report.raw})
+    _write_all(folder, "figures", ".svg", drawings)
+    _write_all(folder, "tables", ".csv", {table.name: csv.text(table) for table in report.raw})
     for view in View:
-        path = directory / view
         if view in views:
-            path.write_bytes(_content(view, report, drawings))
+            folder.write(view, _content(view, report, drawings))
         else:
-            path.unlink(missing_ok=True)
-    page = directory / "report.html"
-    page.write_text(html.page(report, drawings), encoding="utf-8")
-    return page
+            folder.remove(view)
+    folder.write(PAGE, html.page(report, drawings).encode())
+    return folder.path / PAGE
 
 
-def _write_all(folder: Path, texts: dict[str, str]) -> None:
+def _write_all(folder: Folder, place: str, ending: str, texts: dict[str, str]) -> None:
     """These files and no others with their ending."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="")
-    for suffix in {Path(name).suffix for name in texts}:
-        for path in folder.glob(f"*{suffix}"):
-            if path.name not in texts:
-                path.unlink()
+        folder.write(f"{place}/{name}{ending}", text.encode())
+    for found in folder.names(place, f"*{ending}"):
+        if found.removesuffix(ending) not in texts:
+            folder.remove(f"{place}/{found}")
 
 
 def _content(view: View, report: Report, drawings: dict[str, str]) -> bytes:

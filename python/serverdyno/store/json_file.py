@@ -1,0 +1,96 @@
+"""JSON files of an experiment, read as hostile input: bounded in size and depth, their text fit to be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from serverdyno.store.damage import damaged
+from serverdyno.store.folder import MIB, Folder
+
+M = TypeVar("M", bound=BaseModel)
+MOST_BYTES = 16 * MIB
+DEEPEST = 32
+"""Objects and lists inside one another; ours are at most eight deep."""
+
+
+def read_json(folder: Folder, name: str) -> Any:
+    """The value in a file. Raises DamagedError, and DynoError where it can't be read."""
+    path = folder.path / name
+    content = folder.read(name, MOST_BYTES)
+    try:
+        value = json.loads(content, parse_constant=_refuse)
+    except RecursionError as error:
+        raise damaged(path, _too_deep()) from error
+    except ValueError as error:
+        raise damaged(path, error) from error
+    _check(path, value)
+    return value
+
+
+def read_object(folder: Folder, name: str) -> dict[str, Any]:
+    """The object in a file. Raises as `read_json`."""
+    value = read_json(folder, name)
+    if not isinstance(value, dict):
+        raise damaged(folder.path / name, "it holds no JSON object")
+    return value
+
+
+def read_model(folder: Folder, name: str, model: type[M]) -> M:
+    """The object in a file, as a model. Raises as `read_json`."""
+    try:
+        return model.model_validate(read_object(folder, name))
+    except ValidationError as error:
+        raise damaged(folder.path / name, error) from error
+
+
+def as_bytes(value: Any) -> bytes:
+    """A value as the content of a file. What of its text is no Unicode becomes a question mark."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode(errors="replace")
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _check(path: Path, value: Any) -> None:
+    """Raises DamagedError for what is nested too deep, and for text that is none."""
+    level = [value]
+    for _ in range(DEEPEST):
+        if not level:
+            return
+        if any(not _is_text(text) for item in level for text in _texts(item)):
+            raise damaged(path, "it holds half a character (a lone surrogate)")
+        level = [inner for item in level for inner in _inside(item)]
+    if level:
+        raise damaged(path, _too_deep())
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _too_deep() -> str:
+    return f"objects and lists inside one another, more than {DEEPEST} deep"
