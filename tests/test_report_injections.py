@@ -21,6 +21,7 @@ from serverdyno.report.model import Report
 from serverdyno.report.source import Source
 from serverdyno.report.views import csv as report_csv
 from serverdyno.report.views import document, html, markdown, text
+from serverdyno.store.folder import Folder
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import ErrorRow
 from synthetic_experiment import Shape, experiment
@@ -164,7 +165,7 @@ def test_drawings_and_paper_are_made_whatever_the_texts(
     report: Report, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("report")
-    write_report(report, folder, [View.PDF])
+    write_report(report, Folder.open(folder), [View.PDF])
     assert (folder / "report.pdf").read_bytes().startswith(b"%PDF")
     for path in (folder / "figures").glob("*.svg"):
         drawing = path.read_text(encoding="utf-8")
