@@ -131,6 +131,7 @@ def experiment(
     clients: Sequence[int] = (1, 2),
     *,
     ceiling_operations_s: int | None = NO_LIMIT,
+    length_s: float = 0.6,
 ) -> Path:
     """An experiment that was created and not begun, with mixes shorter than a plan may have.
 
@@ -142,7 +143,7 @@ def experiment(
         source="a test",
         workload="webbench-static",
         clients=list(clients),
-        length_s=0.6,
+        length_s=length_s,
         ramp_up_s=0.1,
         ramp_down_s=0.1,
     )

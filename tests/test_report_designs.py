@@ -11,7 +11,7 @@ from serverdyno.report.build import build_from
 from serverdyno.report.model import Figure, Report, Section
 from serverdyno.report.source import Source
 from serverdyno.report.views import charts
-from serverdyno.store.records import SecondRow
+from serverdyno.store.records import MixRecord
 from synthetic_experiment import Shape, experiment
 
 
@@ -149,19 +149,25 @@ def words_of(figure: Figure) -> list[str]:
     return ["".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")]
 
 
-def test_a_second_in_which_a_server_stood_still_is_seen() -> None:
+def test_a_second_in_which_a_server_stood_still_is_drawn_in_the_panel_of_its_mix() -> None:
     source = experiment({"apache": Shape(2000)}, scale=0.1)
-    still = {11}
 
-    def stopped(rows: Sequence[SecondRow]) -> list[SecondRow]:
-        return [row for row in rows if row.second not in still]
+    def stopped(record: MixRecord) -> MixRecord:
+        kept = [row for row in record.by_second if row.second != 11 or record.mix != 2]
+        return replace(record, by_second=kept)
 
-    records = [replace(row, by_second=stopped(row.by_second)) for row in source.records]
-    report = build_from(replace(source, records=records))
+    report = build_from(replace(source, records=[stopped(record) for record in source.records]))
     [figure] = [figure for figure in report.figures if figure.key == "seconds"]
-    [panel] = figure.panels
-    assert panel.series[0].name == "apache, 16 clients"
-    assert len(panel.series[0].points) == 30
-    assert [point.x for point in panel.series[0].points if point.y == 0] == [11.5]
-    assert panel.shaded == ((0.0, 3.0), (27.0, 30.0))
+    assert [panel.title for panel in figure.panels] == [
+        "1 client",
+        "8 clients",
+        "16 clients",
+        "24 clients",
+        "32 clients",
+    ]
+    lines = [panel.series[0] for panel in figure.panels]
+    assert {line.name for line in lines} == {"apache"}
+    assert {len(line.points) for line in lines} == {30}
+    assert [[point.x for point in line.points if point.y == 0] for line in lines] == [[], [11.5], [], [], []]
+    assert {panel.shaded for panel in figure.panels} == {((0.0, 3.0), (27.0, 30.0))}
     assert "Second of the mix" in " ".join(words_of(figure))

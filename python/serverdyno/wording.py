@@ -24,6 +24,17 @@ def listing(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def numbers(values: Sequence[int]) -> str:
+    """Return whole numbers that grow, runs of them as spans: `3 to 12 and 14`."""
+    spans: list[list[int]] = []
+    for value in values:
+        if spans and value == spans[-1][1] + 1:
+            spans[-1][1] = value
+        else:
+            spans.append([value, value])
+    return listing([f"{low}" if low == high else f"{low} to {high}" for low, high in spans])
+
+
 def span(low: float, high: float) -> str:
     """`8,100 to 8,146`; one figure where both are written the same."""
     texts = rate(low), rate(high)
@@ -52,6 +63,11 @@ def share(value: float | None) -> str:
 def share_span(low: float | None, high: float | None) -> str:
     """`72 % to 81 %`; the sign for nothing where an end isn't known."""
     return NOTHING if low is None or high is None else f"{share(low)} to {share(high)}"
+
+
+def index(value: float) -> str:
+    """Return an index between 0 and 1 to three places: `0.125`, `0.999`; 1 is written where nothing is lost to it."""
+    return f"{value:.3f}"
 
 
 def change(percent: float | None) -> str:

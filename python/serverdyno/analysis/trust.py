@@ -26,6 +26,8 @@ class Mark(StrEnum):
     NOISY = "noisy: others, or the hypervisor, took more than 10 % of a CPU"
     ERRORS = "errors in the mix, in its ramps included"
     CLIENTS_LEFT = "clients left the mix"
+    STARVED = "clients without a completed operation in the window: the figures are of the others"
+    STALLED = "stalled: a second or more of the window without any completed operation"
     MISSING = "fewer repetitions than planned"
     PART_OF_A_PASS = (
         "part of a pass: less than one pass of the workload in the window, in the mean of the clients, in the "
@@ -41,6 +43,8 @@ LETTERS = {
     Mark.NOISY: "N",
     Mark.ERRORS: "E",
     Mark.CLIENTS_LEFT: "L",
+    Mark.STARVED: "C",
+    Mark.STALLED: "T",
     Mark.MISSING: "M",
     Mark.PART_OF_A_PASS: "P",
 }

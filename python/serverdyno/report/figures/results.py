@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from serverdyno import units
-from serverdyno.analysis import curve, trust
+from serverdyno.analysis import curve, stalls, trust
+from serverdyno.analysis.fairness import jain
 from serverdyno.analysis.improvement import Runs
 from serverdyno.plan.model import Protocol
 from serverdyno.report.figures import histograms
@@ -69,8 +70,10 @@ class MixResult:
     `passes_a_client`: passes of the workload in the window, in the mean of the clients, in the repetition with the
     fewest. All None of web
     servers. `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`,
-    `errors` (by side, from start to end) and
-    `connections`: summed over the repetitions. `response`: of the merged repetitions; `response_of_runs`: of each
+    `errors` (by side, from start to end) and `connections`: summed over the repetitions. `clients_starved`: most of any
+    repetition that stayed and completed nothing in the window; `stalls`: seconds of the window without any success, by
+    repetition; `fairness`: Jain's index over the clients that stayed, of what throughput counts. `response`: of the
+    merged repetitions; `response_of_runs`: of each
     that had a success. `under_way_*`: operations that the window closed upon, summed, and how long the slowest of
     them took in the end.
     """
@@ -88,6 +91,9 @@ class MixResult:
     passes_a_client: float | None
     clients_took_part: int
     clients_left: int
+    clients_starved: int
+    stalls: dict[int, tuple[int, ...]]
+    fairness: curve.Spread | None
     errors: dict[str, int]
     errors_in_window: int
     response: histograms.Times | None
@@ -375,6 +381,9 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         passes_a_client=passes,
         clients_took_part=min(record.clients_participating for record in records),
         clients_left=left,
+        clients_starved=max(_starved(record) for record in records),
+        stalls={record.repetition: found for record in records if (found := _stalled(record))},
+        fairness=_fairness(records, of_operations=given.protocol == "http"),
         errors=dict(errors),
         errors_in_window=sum(row.in_window for record in records for row in record.errors),
         response=histograms.times([record.response_time_hdr for record in records]),
@@ -386,6 +395,30 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         server_cpus=given.server_cpus,
         marks=_marks(records, given, passes),
     )
+
+
+def _starved(record: MixRecord) -> int:
+    return stalls.starved((row.operations, row.left_at_s is None) for row in record.by_client)
+
+
+def _stalled(record: MixRecord) -> tuple[int, ...]:
+    completed = {row.second: row.operations for row in record.by_second}
+    return stalls.stalled(completed, record.ramp_up_s, record.window_s)
+
+
+def _fairness(records: Sequence[MixRecord], *, of_operations: bool) -> curve.Spread | None:
+    """Of each repetition by itself, so that what differs between repetitions is not taken for unfairness."""
+    indices = [
+        jain(
+            [
+                row.operations if of_operations else (row.bytes_read or 0) + row.bytes_written
+                for row in record.by_client
+                if row.left_at_s is None
+            ]
+        )
+        for record in records
+    ]
+    return curve.spread([index for index in indices if index is not None])
 
 
 def _network_share(records: list[MixRecord]) -> float | None:
@@ -429,6 +462,10 @@ def _marks(records: list[MixRecord], given: _Given, passes_a_client: float | Non
             found.add(trust.Mark.ERRORS)
         if record.clients_participating < record.clients:
             found.add(trust.Mark.CLIENTS_LEFT)
+        if _starved(record):
+            found.add(trust.Mark.STARVED)
+        if _stalled(record):
+            found.add(trust.Mark.STALLED)
     if len(records) < given.repetitions:
         found.add(trust.Mark.MISSING)
     if passes_a_client is not None and passes_a_client < 1:

@@ -140,7 +140,7 @@ def per_client_table(results: Results, basis: str) -> Table:
             Cell(wording.significant(row.smallest)),
             Cell(wording.significant(row.largest)),
             spread_cell(row.deviation),
-            spread_cell(row.fairness, lambda index: f"{index:.3f}"),
+            spread_cell(row.fairness, wording.index),
             Cell(f"{row.left:,}"),
         )
         for row in per_client(results)

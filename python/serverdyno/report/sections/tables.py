@@ -21,7 +21,14 @@ from serverdyno.report.words.basis import letters, mark_notes
 from serverdyno.store.note import RunNote
 
 COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN, Mark.GENERATOR_SATURATED, Mark.NOISY}
-RESPONSE_MARKS = {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED, Mark.RATE_BOUND, Mark.NOISY}
+RESPONSE_MARKS = {
+    Mark.GENERATOR_LIMITED,
+    Mark.GENERATOR_SATURATED,
+    Mark.RATE_BOUND,
+    Mark.NOISY,
+    Mark.STARVED,
+    Mark.STALLED,
+}
 NAME = Column("Configuration", numeric=False)
 CLIENTS = Column("Clients")
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
@@ -29,6 +36,12 @@ BELOW_CACHE = (
     "Below the cache: all bytes between clients and server, both ways, framing and what clients ask on their own "
     "included; for operations of the window, of all clients. Throughput counts above the client's cache, which answers "
     "a part itself."
+)
+
+
+FAIRNESS = (
+    "Fairness, at the peak: 1 where all clients were served alike, 1 / clients where one had everything (Jain, Chiu "
+    "and Hawe, 1984)."
 )
 
 
@@ -47,9 +60,10 @@ def peaks(results: Results, basis: str) -> Table:
         Column("Peak" if terms is WEB else "There", terms.second_unit),
         Column("Overall average", terms.unit),
         Column("Kept at the last mix", "share of peak"),
+        Column("Fairness", "Jain's index"),
         Column("n", "runs"),
     )
-    notes = mark_notes(marks)
+    notes = (*mark_notes(marks), FAIRNESS)
     if any(result.throughput and result.throughput.still_rising for result in results.configurations):
         notes = (*notes, "≥ throughput was still rising at the last mix, so the peak is a lower bound.")
     return Table("peaks", 0, "Peak and overall average by configuration", basis, columns, tuple(rows), notes)
@@ -58,7 +72,7 @@ def peaks(results: Results, basis: str) -> Table:
 def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
     summary, peak = result.throughput, result.peak
     if summary is None or peak is None:
-        return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(5)), Cell("0"))
+        return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(6)), Cell("0"))
     bound = f"≥{wording.NO_BREAK}" if summary.still_rising else ""
     return (
         Cell(result.name),
@@ -72,6 +86,7 @@ def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
         spread_cell(peak.second, terms.second_written),
         spread_cell(summary.overall_average, terms.written),
         Cell(wording.share(summary.share_of_peak_kept)),
+        spread_cell(peak.fairness, wording.index),
         Cell(f"{peak.repetitions}"),
     )
 

@@ -1,4 +1,4 @@
-"""Second by second: what each configuration did in the mix of its peak, ramps included.
+"""Second by second: what each configuration did in every mix, ramps included.
 
 A mean over a window hides a server that stops for a second in each ten; here it is seen. Operations, not Mbit/s: what
 was moved is counted at the end of an operation that may have begun seconds before.
@@ -6,8 +6,10 @@ was moved is counted at the end of an operation that may have begun seconds befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
+from serverdyno import wording
 from serverdyno.plan.model import Mix
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Figure, Panel, Point, Series
@@ -15,50 +17,82 @@ from serverdyno.report.sections.drawings import groups
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
 
-TITLE = "Second by second, each configuration in the mix of its peak"
+TITLE = "Second by second, each mix"
+MOST_PANELS = 6
+"""Mixes of one figure: as many as a page holds."""
+MOST_POINTS = 400
+"""Of a line. Longer mixes are drawn in steps of whole seconds, each at the second with the fewest operations, so that
+a stop of one second is seen whatever the length."""
+
+Records = Mapping[tuple[str, int], Sequence[MixRecord]]
 
 
 def figures(source: Source, results: Results, basis: str) -> list[Figure]:
-    """One panel a group of configurations; its lines are means over the repetitions."""
+    """A panel a mix; its lines are means over the repetitions."""
+    records: dict[tuple[str, int], list[MixRecord]] = defaultdict(list)
+    for record in results.used:
+        if record.by_second:
+            records[record.configuration, record.mix].append(record)
     found = []
     for suffix, group in groups(results):
-        series = tuple(
-            line for style, result in enumerate(group) if (line := _line(source, results, style, result))
-        )
-        if series:
-            unit = f"{results.terms.operations}/s"
-            panel = Panel(
-                "", unit[0].upper() + unit[1:], series, shaded=_ramps(source.head.mixes), plain=True
-            )
-            under = f"{basis} Shaded: the ramps, which don't count."
-            found.append(Figure(f"seconds{suffix}", 0, TITLE, under, "lines", "Second of the mix", (panel,)))
+        panels = [
+            panel for mix in source.head.mixes if (panel := _panel(records, results, group, mix)) is not None
+        ]
+        portions = [panels[start : start + MOST_PANELS] for start in range(0, len(panels), MOST_PANELS)]
+        for number, portion in enumerate(portions, 1):
+            key = f"seconds{suffix}" if len(portions) == 1 else f"seconds{suffix}-{number}"
+            title = TITLE if len(portions) == 1 else f"{TITLE} ({number} of {len(portions)})"
+            under = f"{basis} Shaded: the ramps, which don't count.{_steps(source.head.mixes)}"
+            found.append(Figure(key, 0, title, under, "lines", "Second of the mix", tuple(portion)))
     return found
 
 
-def _ramps(mixes: Sequence[Mix]) -> tuple[tuple[float, float], ...]:
-    """Before and after the window; all mixes of a suite have the same."""
-    mix = mixes[0]
+def _steps(mixes: Sequence[Mix]) -> str:
+    longest = max(_step(mix) for mix in mixes)
+    return "" if longest == 1 else f" Steps of {longest} s, each at its second with the fewest operations."
+
+
+def _step(mix: Mix) -> int:
+    """Seconds for each point."""
+    return -(-int(mix.length_s) // MOST_POINTS)
+
+
+def _panel(
+    records: Records, results: Results, group: Sequence[ConfigurationResult], mix: Mix
+) -> Panel | None:
+    series = tuple(
+        Series(result.name, style, points)
+        for style, result in enumerate(group)
+        if (points := _points(records.get((result.name, mix.index), ()), mix))
+    )
+    if not series:
+        return None
+    unit = f"{results.terms.operations}/s"
+    threads = f" of {mix.threads:,} threads" if mix.threads > 1 else ""
+    title = f"{wording.plural(mix.clients, 'client')}{threads}"
+    return Panel(title, unit[0].upper() + unit[1:], series, shaded=_ramps(mix), plain=True)
+
+
+def _ramps(mix: Mix) -> tuple[tuple[float, float], ...]:
+    """Before and after the window."""
     ends = ((0.0, mix.ramp_up_s), (mix.length_s - mix.ramp_down_s, mix.length_s))
     return tuple(ramp for ramp in ends if ramp[1] > ramp[0])
 
 
-def _line(source: Source, results: Results, style: int, result: ConfigurationResult) -> Series | None:
-    if result.peak is None:
-        return None
-    records = [
-        record
-        for record in results.used
-        if record.configuration == result.name and record.mix == result.peak.mix and record.by_second
-    ]
-    whole_seconds = int(source.head.mixes[0].length_s)  # a last part of a second would look like a fall
+def _points(records: Sequence[MixRecord], mix: Mix) -> tuple[Point, ...]:
+    """Of whole seconds: a last part of one would look like a fall."""
+    whole_seconds = int(mix.length_s)
     if not records or whole_seconds < 2:
-        return None
-    points = tuple(Point(second + 0.5, _mean(records, second)) for second in range(whole_seconds))
-    clients = f"{result.peak.clients:,} client{'' if result.peak.clients == 1 else 's'}"
-    return Series(f"{result.name}, {clients}", style, points)
-
-
-def _mean(records: Sequence[MixRecord], second: int) -> float:
-    """A second without a row had no operation that ended in it."""
-    done = sum(row.operations for record in records for row in record.by_second if row.second == second)
-    return done / len(records)
+        return ()
+    # A second without a row had no operation that ended in it.
+    done = [0] * whole_seconds
+    for record in records:
+        for row in record.by_second:
+            if row.second < whole_seconds:
+                done[row.second] += row.operations
+    step = _step(mix)
+    lowest = (
+        min(range(start, min(start + step, whole_seconds)), key=done.__getitem__)
+        for start in range(0, whole_seconds, step)
+    )
+    return tuple(Point(second + 0.5, done[second] / len(records)) for second in lowest)

@@ -59,7 +59,11 @@ class ResponseTimes:
 @dataclass(frozen=True, slots=True)
 class PointFigures:
     """One mix of one configuration. `below_cache_mbit_s`: all bytes between clients and a file server, both ways; null
-    of web servers. `marks`: names of what must be known about it; `limited_by`: those that limit."""
+    of web servers. `clients_starved`: most of any repetition that stayed and completed nothing in the window;
+    `stalled_seconds`: those of the window without a success, counted from the start of the mix, by repetition.
+    `fairness`: Jain's index over the clients. `marks`: names of what must be known about it; `limited_by`: those that
+    limit.
+    """
 
     mix: int
     clients: int
@@ -72,6 +76,9 @@ class PointFigures:
     below_cache_mbit_s: Spread | None
     clients_took_part: int
     clients_left: int
+    clients_starved: int
+    stalled_seconds: dict[int, tuple[int, ...]]
+    fairness: Spread | None
     errors: dict[str, int]
     response: ResponseTimes | None
     generator_cpu_share: float
@@ -297,6 +304,9 @@ def _point(mix: MixResult) -> PointFigures:
         below_cache_mbit_s=mix.below_cache_mbit_s,
         clients_took_part=mix.clients_took_part,
         clients_left=mix.clients_left,
+        clients_starved=mix.clients_starved,
+        stalled_seconds=mix.stalls,
+        fairness=mix.fairness,
         errors=mix.errors,
         response=None if mix.response is None else _times(mix.response),
         generator_cpu_share=mix.cost.generator_cpu_share,

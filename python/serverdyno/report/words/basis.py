@@ -67,9 +67,12 @@ def _repetitions(results: Results, over: Over) -> str:
 
 def _clients(results: Results) -> str:
     mixes = results.mixes
-    short = sum(Mark.CLIENTS_LEFT in mix.marks for mix in mixes)
     if not mixes:
         return ""
-    if not short:
-        return "All planned clients took part"
-    return f"Clients left in {short} of {wording.plural(len(mixes), 'point')}"
+    points = wording.plural(len(mixes), "point")
+    counted = {
+        "left": sum(Mark.CLIENTS_LEFT in mix.marks for mix in mixes),
+        "completed nothing": sum(Mark.STARVED in mix.marks for mix in mixes),
+    }
+    parts = [f"{what} in {count} of {points}" for what, count in counted.items() if count]
+    return f"Clients {wording.listing(parts)}" if parts else "All planned clients took part"

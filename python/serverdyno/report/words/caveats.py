@@ -57,6 +57,8 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
         *_noise(results),
         *_low_ceiling(results),
         *_clients_left(results),
+        *_starved(results),
+        *_stalled(results),
         *_unlike_repetitions(results),
         *_parts_of_a_pass(results),
     )
@@ -192,6 +194,55 @@ def _clients_left(results: Results) -> list[str]:
     return [
         f"Clients left in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, all repetitions together: "
         f"{named}. These points are marked L: the load was lower than they say.{uncounted}"
+    ]
+
+
+def _starved(results: Results) -> list[str]:
+    """Points at which clients got nothing, those with the largest share first."""
+    points = [
+        (result.name, mix)
+        for result in results.configurations
+        for mix in result.finished
+        if mix.clients_starved
+    ]
+    if not points:
+        return []
+    points.sort(key=lambda point: -point[1].clients_starved / point[1].clients)
+    named = _named(
+        [
+            f"{name} with {wording.plural(mix.clients, 'client')} "
+            f"({'up to ' if mix.repetitions > 1 else ''}{mix.clients_starved:,} of {mix.clients:,})"
+            for name, mix in points
+        ]
+    )
+    return [
+        f"Clients completed no {results.terms.operation} in the window in {len(points):,} of "
+        f"{wording.plural(len(results.mixes), 'point')}, though they stayed in the mix: {named}. These points are "
+        "marked C: throughput and response times are of the other clients alone."
+    ]
+
+
+def _stalled(results: Results) -> list[str]:
+    """Points at which everything stood still for a second or more, the longest first."""
+    points = [
+        (result.name, mix, repetition, seconds)
+        for result in results.configurations
+        for mix in result.finished
+        for repetition, seconds in mix.stalls.items()
+    ]
+    if not points:
+        return []
+    points.sort(key=lambda point: -len(point[3]))
+    named = _named(
+        [
+            f"{name} with {wording.plural(mix.clients, 'client')} in repetition {repetition} "
+            f"({wording.plural(len(seconds), 'second')}: {wording.numbers(seconds)})"
+            for name, mix, repetition, seconds in points
+        ]
+    )
+    return [
+        f"Nothing was completed for a second or more of the window: {named}. These points are marked T. Seconds are "
+        "counted from 0 at the start of the mix, ramps included; the drawing of each mix second by second shows them."
     ]
 
 

@@ -23,6 +23,8 @@ from serverdyno.report.words.basis import NAMES_STATEMENT
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""
 MOST_IN_SUMMARY = 3
+MOST_STALLS = 4
+"""Points in one finding; the tables have the marks of all."""
 OWN_QUEUE_SHARE = 0.5
 """Of the mean response time, from which on the generator's own queue is most of it."""
 
@@ -95,6 +97,7 @@ def findings(
         found.append(_generator_finding(results, tables))
         found += _machine_finding(results, tables)
         found.append(_error_finding(results, tables))
+        found += _stall_finding(results, tables)
     return tuple(found)
 
 
@@ -136,11 +139,19 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
         return _nothing_counted(result, terms)
     words = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
     limited = f" ({words})" if words else ""
+    starved = _starved_words(peak, terms)
     flushed = f", {beside[result.name]}" if result.name in beside else ""
     return (
         f"{result.name}, {terms.written(summary.peak.mean)} {terms.unit}{limited} with "
-        f"{wording.plural(peak.clients, 'client')}{flushed}."
+        f"{wording.plural(peak.clients, 'client')}{starved}{flushed}."
     )
+
+
+def _starved_words(mix: MixResult, terms: Terms) -> str:
+    """How many of the clients had no part in a figure; nothing where all had."""
+    if not mix.clients_starved:
+        return ""
+    return f", {mix.clients_starved:,} of them without a completed {terms.operation}"
 
 
 def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
@@ -169,7 +180,7 @@ def _peak_finding(
     figures = (
         f"{terms.written(summary.peak.mean)} {terms.unit} "
         f"({terms.second_written(peak.second.mean)} {terms.second_unit}) with "
-        f"{wording.plural(peak.clients, 'client')}"
+        f"{wording.plural(peak.clients, 'client')}{_starved_words(peak, terms)}"
     )
     limited = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
     if Mark.RATE_BOUND in peak.marks:
@@ -291,15 +302,44 @@ def _error_finding(results: Results, tables: dict[str, str]) -> Finding:
     operations = sum(record.operations_total for record in results.used)
     mixes_run = wording.plural(len(results.used), "mix")
     evidence = f"{operations:,} successful {results.terms.operations} in {mixes_run}, ramps included"
+    starved = _starved_in(results)
     if not total and not left:
-        return Finding(
-            "Errors", f"No {results.terms.operation} failed and no client left a mix.", f"{evidence}."
-        )
+        claim = f"No {results.terms.operation} failed and no client left a mix.{starved}"
+        return Finding("Errors", claim, f"{evidence}.")
     by_side = {side: sum(mix.errors[side] for mix in mixes) for side in SIDES}
     sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
     counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
-    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left a mix."
+    claim = f"{counted}; {wording.plural(left, 'client') if left else 'no client'} left a mix.{starved}"
     return Finding("Errors", claim, f"{evidence}; {tables['errors']}.")
+
+
+def _starved_in(results: Results) -> str:
+    found = [mix for mix in results.mixes if mix.clients_starved]
+    if not found:
+        return ""
+    points = wording.plural(len(results.mixes), "point")
+    return f" In {len(found):,} of {points} clients waited for the whole window and completed nothing (C)."
+
+
+def _stall_finding(results: Results, tables: Mapping[str, str]) -> list[Finding]:
+    """Which configuration stood still, when and for how long; nothing where none did."""
+    found = [
+        f"{result.name}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
+        f"{wording.plural(mix.clients, 'client')} (repetition "
+        + "; repetition ".join(f"{number}: {wording.numbers(each)}" for number, each in mix.stalls.items())
+        + ")"
+        for result in results.configurations
+        for mix in result.finished
+        if mix.stalls
+    ]
+    if not found:
+        return []
+    rest = len(found) - MOST_STALLS
+    named = [*found[:MOST_STALLS], *([f"{wording.plural(rest, 'more point')}"] if rest > 0 else [])]
+    rule = "Whole seconds of the window without a success, counted from 0 at the start of the mix"
+    return [
+        Finding("Stall", f"Nothing was completed in: {'; '.join(named)}.", f"{rule}; {tables['response']}.")
+    ]
 
 
 def _error_words(mix: MixResult) -> str:

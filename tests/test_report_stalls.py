@@ -1,0 +1,121 @@
+"""What a report says of clients and seconds without a completed operation, which means and percentiles hide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from serverdyno.analysis import stalls
+from serverdyno.analysis.trust import Mark
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Report
+from serverdyno.report.views import document
+from serverdyno.store.records import MixRecord
+from synthetic_experiment import Shape, experiment, without_success
+
+TWO = {"apache": Shape(2000), "nginx": Shape(3000)}
+
+
+def starved(record: MixRecord, clients: int) -> MixRecord:
+    """The record with all operations done by the clients after the first `clients`."""
+    served = record.clients - clients
+    rows = [
+        replace(row, operations=0 if row.client < clients else record.operations // served)
+        for row in record.by_client
+    ]
+    rest = record.operations - sum(row.operations for row in rows)
+    return replace(record, by_client=[*rows[:-1], replace(rows[-1], operations=rows[-1].operations + rest)])
+
+
+def stopped(record: MixRecord, seconds: range) -> MixRecord:
+    return replace(record, by_second=[row for row in record.by_second if row.second not in seconds])
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """Apache with 16 clients serves two of them; nginx with 24 stands still for ten seconds of repetition 2."""
+    source = experiment(TWO, scale=0.1)
+
+    def changed(record: MixRecord) -> MixRecord:
+        if record.configuration == "apache" and record.clients == 16:
+            return starved(record, 14)
+        if record.configuration == "nginx" and record.clients == 24 and record.repetition == 2:
+            return stopped(record, range(12, 22))
+        return record
+
+    return build_from(replace(source, records=[changed(record) for record in source.records]))
+
+
+def marked(report: Report, mark: Mark) -> set[tuple[str, int]]:
+    return {
+        (result.name, mix.clients)
+        for result in report.results.configurations
+        for mix in result.finished
+        if mark in mix.marks
+    }
+
+
+def test_clients_without_an_answer_are_marked_and_named_at_the_head(report: Report) -> None:
+    assert marked(report, Mark.STARVED) == {("apache", 16)}
+    [warning] = [each for each in report.warnings if "marked C" in each]
+    assert "apache with 16 clients (up to 14 of 16)" in warning
+    assert "All planned clients took part" not in " ".join(table.basis for table in report.tables)
+    [errors] = [finding for finding in report.findings if finding.topic == "Errors"]
+    assert "completed nothing (C)" in errors.claim
+    [peak] = [each for each in report.findings if each.topic == "Peak" and each.claim.startswith("apache")]
+    assert "with 16 clients, 14 of them without a completed request" in peak.claim
+    assert "with 16 clients, 14 of them without a completed request" in " ".join(report.summary.text)
+
+
+def test_seconds_without_a_success_are_a_finding_with_their_numbers(report: Report) -> None:
+    assert marked(report, Mark.STALLED) == {("nginx", 24)}
+    [finding] = [finding for finding in report.findings if finding.topic == "Stall"]
+    assert "nginx: 10 seconds with 24 clients (repetition 2: 12 to 21)" in finding.claim
+    [warning] = [each for each in report.warnings if "marked T" in each]
+    assert "nginx with 24 clients in repetition 2 (10 seconds: 12 to 21)" in warning
+
+
+def test_fairness_to_clients_stands_in_the_summary_of_web_suites(report: Report) -> None:
+    [table] = report.summary.tables
+    place = [column.label for column in table.columns].index("Fairness")
+    apache, nginx = (row[place].text for row in table.rows)
+    assert apache == "0.125"
+    assert nginx == "1.000"
+
+
+def test_programs_read_the_same_in_the_document(report: Report) -> None:
+    apache, nginx = document.document(report).configurations
+    assert [point.clients_starved for point in apache.points] == [0, 0, 14, 0, 0]
+    assert [point.stalled_seconds for point in nginx.points] == [{}, {}, {}, {2: tuple(range(12, 22))}, {}]
+    points = next(table for table in report.raw if table.name == "points")
+    place = points.columns.index("seconds_without_completion")
+    assert sum(int(row[place] or 0) for row in points.rows) == 10
+
+
+def test_a_whole_experiment_is_said_to_have_served_all() -> None:
+    report = build_from(experiment(TWO, repetitions=1))
+    assert not marked(report, Mark.STARVED) | marked(report, Mark.STALLED)
+    assert not [finding for finding in report.findings if finding.topic == "Stall"]
+    assert "All planned clients took part" in report.tables[0].basis
+
+
+def test_clients_that_left_are_not_said_to_have_waited() -> None:
+    source = experiment(TWO, repetitions=1)
+    report = build_from(replace(source, records=[without_success(record) for record in source.records]))
+    assert not marked(report, Mark.STARVED)
+
+
+@pytest.mark.parametrize(
+    ("completed", "found"),
+    [
+        ({0: 50, 1: 50, 2: 50, 3: 50, 4: 50, 5: 50}, ()),
+        ({0: 50, 1: 50, 4: 50, 5: 50}, (2, 3)),
+        ({0: 50}, (1, 2, 3, 4)),  # it stopped before the window
+        ({1: 9, 4: 9}, ()),  # so few that an empty second may be chance
+        ({}, ()),  # it never served: nothing stopped
+        ({1: 50, 2: 50, 3: 50, 4: 50}, ()),  # nothing in the ramps
+    ],
+)
+def test_only_whole_seconds_of_the_window_count(completed: dict[int, int], found: tuple[int, ...]) -> None:
+    assert stalls.stalled(completed, ramp_up_s=0.5, window_s=4.9) == found

@@ -1,0 +1,77 @@
+"""Real servers that leave clients waiting, or stand still: what the report says of them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dyno_process import INSTALLED, Home, experiment
+from serverdyno import _native, report
+from serverdyno.analysis.trust import Mark
+from serverdyno.plan.model import ServerPlan
+from serverdyno.report.figures.results import MixResult
+from serverdyno.report.model import Report
+from serverdyno.runner.experiment import carry_out
+from serverdyno.store.experiment import Experiment
+from test_runner import Listener
+
+WORKERS, CLIENTS = 8, 64
+STOPPED_S = 3.5
+"""Long enough for two whole seconds, wherever in a second it begins."""
+
+
+def reported(folder: Path, listener: Listener) -> tuple[Report, MixResult]:
+    """The report of an experiment of one mix, carried out in this process."""
+    with Experiment.open(folder, writable=True) as opened:
+        assert carry_out(opened, listener)
+        made = report.build(opened)
+    [[mix]] = [result.finished for result in made.results.configurations]
+    return made, mix
+
+
+@pytest.mark.skipif("apache" not in INSTALLED, reason="Apache is not installed")
+def test_clients_that_no_worker_is_left_for_are_counted(home: Home, tmp_path: Path) -> None:
+    settings = {"mpm": "prefork", "workers": WORKERS, "max_keep_alive_requests": 0}
+    server = ServerPlan(server="apache", settings=settings)
+    folder = experiment(tmp_path / "few-workers", [server], clients=[CLIENTS], length_s=2.0)
+    made, mix = reported(folder, Listener())
+    assert mix.clients_starved == CLIENTS - WORKERS
+    assert Mark.STARVED in mix.marks
+    assert any(f"({CLIENTS - WORKERS} of {CLIENTS})" in warning for warning in made.warnings)
+    assert mix.fairness is not None
+    assert mix.fairness.mean < 1.5 * WORKERS / CLIENTS
+
+
+class Stopper(Listener):
+    """Stops the server's processes as soon as a mix is under way, and lets them go on a moment later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+
+    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        if self.begun.is_set():
+            return
+        self.begun.set()
+        keepers = psutil.Process().children()
+        servers = [process for keeper in keepers for process in keeper.children(recursive=True)]
+        for process in servers:
+            process.send_signal(signal.SIGSTOP)
+        threading.Timer(
+            STOPPED_S, lambda: [process.send_signal(signal.SIGCONT) for process in servers]
+        ).start()
+
+
+@pytest.mark.skipif("nginx" not in INSTALLED, reason="nginx is not installed")
+def test_seconds_in_which_a_server_was_stopped_are_found(home: Home, tmp_path: Path) -> None:
+    folder = experiment(tmp_path / "stopped", [ServerPlan(server="nginx")], clients=[4], length_s=6.0)
+    made, mix = reported(folder, Stopper())
+    [seconds] = mix.stalls.values()
+    assert 2 <= len(seconds) <= 4
+    assert Mark.STALLED in mix.marks
+    [finding] = [finding for finding in made.findings if finding.topic == "Stall"]
+    assert f"{seconds[0]} to {seconds[-1]}" in finding.claim
