@@ -107,7 +107,7 @@ def experiment(
         length_s=300,
         ramp_up_s=30,
         ramp_down_s=30,
-        http=HttpSettings(version="1.0", keep_alive=False, receive_buffer_bytes=4096),
+        sections={"http": HttpSettings(version="1.0", keep_alive=False, receive_buffer_bytes=4096)},
         certainty={"clients": "seen", "http.version": "memory: not confirmed by any source"},
     )
     mixes = expand.mixes(suite, scale)

@@ -55,10 +55,10 @@ def created(folder: Path, clients: list[int], *servers: ServerPlan, workload: st
         name="tiny",
         title="Tiny",
         source="a test",
-        workload=workload,  # type: ignore[arg-type]
+        workload=workload,
         clients=clients,
         length_s=0.5,
-        files=FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES),
+        sections={"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)},
     )
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=list(servers))
     with create_experiment(folder, "# made by a test\n", plan, suite):

@@ -10,7 +10,7 @@ import pytest
 
 from serverdyno import suites
 from serverdyno.plan.model import Mix, Plan, ServerPlan
-from serverdyno.runner.calibrate import capacity_s, ceiling_operations_s, rulers
+from serverdyno.runner.calibrate import calibration_servers, capacity_s, ceiling_operations_s
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.records import CeilingRecord
 
@@ -76,7 +76,7 @@ def test_file_servers_that_let_clients_do_the_same_share_a_ruler(tmp_path: Path)
     ]
     plan = Plan(name="p", title="", suite="quick-files", servers=servers)
     with create_experiment(tmp_path / "e", "", plan, suites.load("quick-files")) as created:
-        found = {ruler.configurations: ruler.settings for ruler in rulers(created.head)}
+        found = {server.configurations: server.settings for server in calibration_servers(created.head)}
     assert found == {
         ("plain", "no-strict-sync"): {"smb2_leases": True},
         ("kernel",): {"smb2_leases": False},  # as Samba then does

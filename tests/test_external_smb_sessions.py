@@ -22,7 +22,7 @@ from serverdyno.fleet import local
 from serverdyno.fleet.consent import Shares, open_shares
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
-from serverdyno.protocols.smb import SmbSettings
+from serverdyno.protocols.smb import SMB, SmbSettings
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import create
 from users_smbd import PASSWORD, USER, UsersSmbd, started
@@ -48,7 +48,7 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         workload="diskmix",
         clients=[1],
         length_s=1.0,
-        smb=SmbSettings(**smb),
+        sections={"smb": SmbSettings(**smb)},
     )
     driver = create(
         "external-smb",
@@ -60,7 +60,9 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         environment.setenv("DYNO_SMB_PASSWORD", password)
         driver.ready()
         access = driver.access()
-        target = open_shares(Shares(access.url, access.shares, access.user, access.password), suite.smb)
+        target = open_shares(
+            Shares(access.url, access.shares, access.user, access.password), suite.settings(SMB)
+        )
         task = local.Task(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
         local.preflight(task, mixes(suite)[0])
     return raised.value

@@ -26,10 +26,9 @@ from file_server import samba
 from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.plan.model import Suite
-from serverdyno.protocols.files import FilesSettings
+from serverdyno.protocols.files import FILES, FilesSettings
+from serverdyno.protocols.load_file import noted, read
 from serverdyno.protocols.smb import SmbSettings
-from serverdyno.runner.under_test import load_file as load_file_of
-from serverdyno.runner.under_test import with_noted_load_file
 from serverdyno.servers.samba import Samba
 
 OPERATIONS = 500
@@ -169,15 +168,15 @@ def test_another_load_file_than_the_experiment_began_with_is_refused(tmp_path: P
         workload="loadfile",
         clients=[1],
         length_s=1.0,
-        files=FilesSettings(load_file=str(path)),
+        sections={"files": FilesSettings(load_file=str(path))},
     )
-    noted = with_noted_load_file(suite)
-    assert load_file_of(noted) is not None
+    began_with = noted(suite.settings(FILES))
+    assert read(began_with) is not None
     path.write_text(ONE_FILE + "\n")
     with pytest.raises(UserError, match="not the file any more"):
-        load_file_of(noted)
+        read(began_with)
     with pytest.raises(UserError, match="no file"):
-        with_noted_load_file(suite.model_copy(update={"files": FilesSettings(load_file="/dev/zero")}))
+        noted(FilesSettings(load_file="/dev/zero"))
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def created(folder: Path, server: ServerPlan, clients: list[int]) -> Path:
         length_s=1.0,
         ramp_up_s=0.1,
         ramp_down_s=0.1,
-        files=FilesSettings(workspace_bytes=WORKSPACE_BYTES),
+        sections={"files": FilesSettings(workspace_bytes=WORKSPACE_BYTES)},
     )
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=[server])
     with create_experiment(folder, "# made by a test\n", plan, suite):

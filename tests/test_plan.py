@@ -43,7 +43,7 @@ def check_refused(servers: str, *expected: str, head: str = HEAD) -> None:
 
 
 def names(plan: Plan) -> list[str]:
-    return [configuration.name for configuration in configurations(plan)]
+    return [configuration.name for configuration in configurations(plan, SETTINGS_TYPES)]
 
 
 def test_the_shipped_plans_are_there() -> None:
@@ -64,7 +64,7 @@ def test_the_tunings_plan_measures_every_combination_of_appendix_c() -> None:
     plan = load_plan(next(path for path in SHIPPED if path.stem.endswith("2003-tunings")), SETTINGS_TYPES)
     tuned = [
         (settings["access_log"], settings["max_connections_per_child"], settings["mmap_file_cache"])
-        for settings in (configuration.settings for configuration in configurations(plan))
+        for settings in (configuration.settings for configuration in configurations(plan, SETTINGS_TYPES))
     ]
     assert len(set(tuned)) == 8
     assert tuned[0] == (True, 1000, False)
@@ -237,7 +237,11 @@ def test_configurations_are_the_product_of_the_factors_in_the_documents_order() 
         "apache-mpm-event-access-log-off",
         "nginx-as-shipped",
     ]
-    assert configurations(plan)[1].settings == {"workers": 64, "mpm": "prefork", "access_log": False}
+    assert configurations(plan, SETTINGS_TYPES)[1].settings == {
+        "workers": 64,
+        "mpm": "prefork",
+        "access_log": False,
+    }
 
 
 @pytest.mark.parametrize(

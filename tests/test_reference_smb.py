@@ -20,10 +20,11 @@ from disk_mix import begun, ended, passed, whole
 from file_server import skip_unless_installed
 from serverdyno import _native
 from serverdyno.errors import UserError
+from serverdyno.protocols.smb import DIALECTS
 from serverdyno.servers.reference_smb import PASSWORD_VARIABLE, ReferenceSmb, ReferenceSmbSettings
 from serverdyno.servers.registry import create
 from serverdyno.servers.running import running
-from serverdyno.servers.samba_settings import DIALECTS, SambaSettings
+from serverdyno.servers.samba_settings import SambaSettings
 
 USER, PASSWORD = "bench", "correct horse"
 CACHES = ("none", "oplocks", "leases")

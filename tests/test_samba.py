@@ -33,12 +33,13 @@ from file_server import (
     wait_until_machine_is,
 )
 from serverdyno.errors import ServerError, UserError
+from serverdyno.protocols.smb import DIALECTS
 from serverdyno.servers import write_back
 from serverdyno.servers.proof import listeners
 from serverdyno.servers.registry import create
 from serverdyno.servers.samba import PROTOCOLS, Samba
 from serverdyno.servers.samba_defaults import departures
-from serverdyno.servers.samba_settings import DIALECTS, SambaSettings
+from serverdyno.servers.samba_settings import SambaSettings
 from serverdyno.servers.smb_negotiate import negotiate
 
 EVERYTHING: dict[str, Any] = {

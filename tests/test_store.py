@@ -25,7 +25,7 @@ from serverdyno.plan.order import order
 from serverdyno.store import table
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.file_format import FileFormat, Upgrade
-from serverdyno.store.head import ExperimentHead
+from serverdyno.store.head import FORMAT_VERSION, ExperimentHead
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import (
     CeilingRecord,
@@ -485,8 +485,8 @@ def rewrite_head(experiment: Experiment, **changes: Any) -> None:
 
 
 def test_a_newer_format_is_refused_with_advice(experiment: Experiment) -> None:
-    rewrite_head(experiment, format_version=3, something_new=True)
-    with pytest.raises(UserError, match="has format 3") as caught:
+    rewrite_head(experiment, format_version=FORMAT_VERSION + 1, something_new=True)
+    with pytest.raises(UserError, match=f"has format {FORMAT_VERSION + 1}") as caught:
         Experiment.open(experiment.folder)
     assert "upgrade" in (caught.value.hint or "")
 
@@ -498,7 +498,7 @@ def test_a_head_whose_names_lead_out_of_the_folder_is_damaged(experiment: Experi
 
 
 def test_an_older_format_is_upgraded_on_reading_and_is_not_written(experiment: Experiment) -> None:
-    """A format 3, as it might come: the head's `seed` was `random_seed`, and mixes had no `reconnects`."""
+    """The next format, as it might come: the head's `seed` was `random_seed`, and mixes had no `reconnects`."""
     run = experiment.head.order[0]
     experiment.write_mix(make_record(run, 1))
     path = experiment.folder / "runs/001-a-r1/mix-01.parquet"
@@ -518,11 +518,11 @@ def test_an_older_format_is_upgraded_on_reading_and_is_not_written(experiment: E
         place = table.SCHEMA.get_field_index("reconnects")
         return mix.add_column(place, added, [[3]])
 
-    newer = FileFormat(3, {2: Upgrade(upgrade_head, upgrade_mix)})
+    newer = FileFormat(FORMAT_VERSION + 1, {FORMAT_VERSION: Upgrade(upgrade_head, upgrade_mix)})
     with Experiment.open(experiment.folder, file_format=newer) as found:
-        assert (found.head.seed, found.head.format_version) == (11, 3)
+        assert (found.head.seed, found.head.format_version) == (11, FORMAT_VERSION + 1)
         assert found.mixes() == [make_record(run, 1, reconnects=3)]
-    with pytest.raises(UserError, match="older format 2"):
+    with pytest.raises(UserError, match=f"older format {FORMAT_VERSION}"):
         Experiment.open(experiment.folder, writable=True, file_format=newer)
 
 
@@ -532,7 +532,7 @@ def test_an_experiment_of_format_1_is_read(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parent / "data" / "format-1", folder)
     with Experiment.open(folder) as found:
         [record] = found.mixes()
-        assert found.head.format_version == 2
+        assert found.head.format_version == FORMAT_VERSION
     assert record == make_record(
         found.head.order[0],
         1,

@@ -13,6 +13,7 @@ from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.extend import Growth, as_toml, extended, next_clients
 from serverdyno.plan.model import Suite
+from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.report.source import Source
 from serverdyno.store.experiment import Experiment
 from synthetic_experiment import Shape, experiment
@@ -72,7 +73,7 @@ def test_every_shipped_suite_can_grow_by_clients_and_its_file_is_the_suite(name:
 
 @pytest.mark.parametrize("name", suites.names())
 def test_every_suite_for_web_servers_can_grow_by_threads_and_one_for_files_is_refused(name: str) -> None:
-    if suites.load(name).protocol == "http":
+    if suites.load(name).work is DOCUMENTS:
         assert check_grown(name, Growth.THREADS).clients == suites.load(name).clients
     else:
         with pytest.raises(PlanError, match="one thread"):

@@ -9,6 +9,8 @@ from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.check_suite import check_suite
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import Suite
+from serverdyno.protocols.files import FILES
+from serverdyno.protocols.http import HTTP
 
 BY_EIGHT_TO_120 = [1, *range(8, 121, 8)]
 BY_FOUR_TO_60 = [1, *range(4, 61, 4)]
@@ -19,7 +21,7 @@ def check_loads(name: str, clients: list[int], threads: list[int]) -> Suite:
     suite = suites.load(name)
     assert [mix.clients for mix in mixes(suite)] == clients
     assert [mix.threads for mix in mixes(suite)] == threads
-    assert (suite.http.version, suite.http.keep_alive) == ("1.0", False)
+    assert (suite.settings(HTTP).version, suite.settings(HTTP).keep_alive) == ("1.0", False)
     return suite
 
 
@@ -27,7 +29,7 @@ def test_the_open_benchmark_suite_has_its_published_parameters() -> None:
     suite = check_loads("webbench-2.0-static", BY_EIGHT_TO_120, [2] * 16)
     assert (suite.length_s, suite.ramp_up_s, suite.ramp_down_s) == (300, 30, 30)
     assert (suite.delay_s, suite.think_time_s) == (0, 0)
-    assert suite.http.receive_buffer_bytes == 4096
+    assert suite.settings(HTTP).receive_buffer_bytes == 4096
     assert mixes(suite)[0].window_s == 240
 
 
@@ -80,15 +82,18 @@ def test_the_disk_mix_suites_have_their_published_parameters() -> None:
     classic = suites.load("netbench-5.01-disk-mix")
     assert classic.clients == [1, *range(12, 121, 12)]
     assert (classic.length_s, classic.ramp_up_s, classic.ramp_down_s, classic.delay_s) == (660, 30, 30, 5)
-    assert (classic.files.workspace_bytes, classic.files.legacy_seed_reads) == (20 * 2**20, True)
+    assert (classic.settings(FILES).workspace_bytes, classic.settings(FILES).legacy_seed_reads) == (
+        20 * 2**20,
+        True,
+    )
     assert suites.load("netbench-5.01-disk-mix-144").clients == [1, *range(16, 145, 16)]
     enterprise = suites.load("netbench-7.02-enterprise")
     assert (enterprise.clients, enterprise.length_s) == (BY_FOUR_TO_60, 600)
     tuning = suites.load("netbench-7.02-enterprise-tuning")
     assert (tuning.clients, tuning.length_s) == (BY_FOUR_TO_60, 300)
-    assert (tuning.files.dormant_files, tuning.files.dormant_s) == (100, 100)
+    assert (tuning.settings(FILES).dormant_files, tuning.settings(FILES).dormant_s) == (100, 100)
     assert suites.load("netbench-7.02-enterprise-think").think_time_s > 0
-    assert suites.load("netbench-7.02-enterprise-paced").files.operations_per_client_s == 285
+    assert suites.load("netbench-7.02-enterprise-paced").settings(FILES).operations_per_client_s == 285
 
 
 @pytest.mark.parametrize("name", [name for name in suites.names() if "4.1" in name])

@@ -197,3 +197,23 @@ def test_no_function_is_longer_than_a_screen() -> None:
         }
     assert found <= LONG_FUNCTIONS, "shorten them"
     assert found == LONG_FUNCTIONS, "tighten the ratchet: remove what is short enough now"
+
+
+# Where a protocol may be named: its own module, and what starts, asks or serves it alone.
+PROTOCOL_BRANCH = re.compile(r"""[=!]= "(http|smb)"|SmbTarget|is (not )?WEB\b|isinstance\([^)]*Target""")
+NAMES_A_PROTOCOL = {
+    "python/serverdyno/fleet/consent.py",
+    "python/serverdyno/fleet/local.py",
+    "python/serverdyno/runner/ask.py",
+    "python/serverdyno/runner/under_test.py",
+}
+
+
+def test_no_file_but_the_protocols_own_asks_which_protocol_it_is() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}"
+        for path in tracked("python/*.py")
+        if path.parent != PACKAGE / "protocols" and PROTOCOL_BRANCH.search(path.read_text(encoding="utf-8"))
+    }
+    assert found <= NAMES_A_PROTOCOL, "ask the protocol's module: python/serverdyno/protocols"
+    assert found == NAMES_A_PROTOCOL, "tighten the ratchet: remove what names none now"

@@ -50,7 +50,7 @@ def created(folder: Path, url: str, clients: list[int], length_s: float, *shares
         workload="diskmix",
         clients=clients,
         length_s=length_s,
-        files=FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES),
+        sections={"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)},
     )
     settings = {"shares": list(shares), "user": USER}
     users = ServerPlan(server="external-smb", url=url, settings=settings)

@@ -6,7 +6,6 @@ NS_PER_MS = 1e6
 NS_PER_S = 1e9
 BITS_PER_BYTE = 8
 BITS_PER_MBIT = 1e6
-NOTHING = "–"  # noqa: RUF001  an en dash is how a table says "not measured"
 
 
 def mbit_per_s(byte_count: float, seconds: float) -> float:
@@ -26,25 +25,3 @@ def format_duration_s(seconds: float) -> str:
         return f"{whole} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def rate(value: float | None) -> str:
-    """Return a rate or count with separators, or the sign for nothing."""
-    return NOTHING if value is None else format_count(value)
-
-
-def significant(value: float | None) -> str:
-    """Return three significant digits without an exponent, for times: `0.0123`, `1.23`, `45.6`, `1,230`."""
-    if value is None:
-        return NOTHING
-    if value == 0:
-        return "0"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    digits = next(places for places in range(1, 9) if abs(value) >= 10.0 ** (2 - places) or places == 8)
-    return f"{value:.{digits}f}"
-
-
-def seconds(value: float) -> str:
-    """Return a length of time of a mix: `300 s`, `4.8 s`."""
-    return f"{value:,.3g} s" if value < 100 else f"{value:,.0f} s"

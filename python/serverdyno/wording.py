@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from serverdyno.units import NOTHING, rate, seconds, significant
-
-__all__ = ["NOTHING", "rate", "seconds", "significant"]
+from serverdyno import units
 
 NO_BREAK = "\u00a0"
+NOTHING = "–"  # noqa: RUF001  an en dash is how a table says "not measured"
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
@@ -91,3 +90,25 @@ def seconds_span(values: Iterable[float]) -> str:
     if not texts:
         return NOTHING
     return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
+
+
+def rate(value: float | None) -> str:
+    """Return a rate or count with separators, or the sign for nothing."""
+    return NOTHING if value is None else units.format_count(value)
+
+
+def significant(value: float | None) -> str:
+    """Return three significant digits without an exponent, for times: `0.0123`, `1.23`, `45.6`, `1,230`."""
+    if value is None:
+        return NOTHING
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    digits = next(places for places in range(1, 9) if abs(value) >= 10.0 ** (2 - places) or places == 8)
+    return f"{value:.{digits}f}"
+
+
+def seconds(value: float) -> str:
+    """Return a length of time of a mix: `300 s`, `4.8 s`."""
+    return f"{value:,.3g} s" if value < 100 else f"{value:,.0f} s"

@@ -22,24 +22,34 @@ def calibrate(
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    from serverdyno import suites  # noqa: PLC0415
+    from serverdyno import protocols, suites  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.cli.progress import progress_for  # noqa: PLC0415
     from serverdyno.fleet.placement import place  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.model import GeneratorPlan  # noqa: PLC0415
-    from serverdyno.report.terms import terms_of  # noqa: PLC0415
-    from serverdyno.runner.calibrate import FILES, WEB, Calibration, Ruler, capacity_s  # noqa: PLC0415
+    from serverdyno.runner.calibrate import Calibration, CalibrationServer, capacity_s  # noqa: PLC0415
     from serverdyno.units import format_count  # noqa: PLC0415
 
     chosen, generator = suites.load(suite), GeneratorPlan(threads=threads)
-    terms = terms_of(chosen.protocol)
-    ruler = Ruler(WEB if chosen.protocol == "http" else FILES)
+    terms = chosen.work.terms
+    servers = [
+        CalibrationServer(protocol, protocol.reference_server, {}, (protocol.title,))
+        for protocol in protocols.carrying(chosen.work)
+        if protocol.reference_server is not None
+    ]
     placement = place(generator)
     with progress_for(Console(stderr=True)) as progress:
-        ceilings = Calibration(chosen, mixes(chosen), generator, placement).measure([ruler], progress)
+        ceilings = Calibration(chosen, mixes(chosen), generator, placement).measure(servers, progress)
     table = Table(
-        *("clients", "threads", f"{terms.operations}/s", f"CPU us/{terms.operation}", "CPU share"),
+        *(
+            "protocol",
+            "clients",
+            "threads",
+            f"{terms.operations}/s",
+            f"CPU us/{terms.operation}",
+            "CPU share",
+        ),
         f"ceiling {terms.operations}/s",
         box=None,
         header_style="bold",
@@ -47,6 +57,8 @@ def calibrate(
     for ceiling in ceilings:
         cpu_s = ceiling.generator_cpu_user_s + ceiling.generator_cpu_system_s
         table.add_row(
+            *ceiling.configurations,
+            *(ceiling.configurations if len(servers) > 1 else []),
             str(ceiling.clients),
             str(ceiling.threads),
             format_count(ceiling.operations / ceiling.window_s),

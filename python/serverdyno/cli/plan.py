@@ -34,7 +34,7 @@ def check(
     own = None if suite is None else suites.parse(read_text(suite), str(suite))
     checked = load_plan(plan, settings_types(), scale, own)
     planned = mixes(own or suites.load(checked.suite), checked.scale)
-    levels = configurations(checked)
+    levels = configurations(checked, settings_types())
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
     length_s = len(runs) * sum(mix.length_s for mix in planned)
     typer.echo(f"{plan}: no problems")

@@ -9,17 +9,13 @@ from dataclasses import dataclass, field, replace
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
 from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Suite
+from serverdyno.protocols.files import FILES
+from serverdyno.protocols.http import HTTP
 
 TICK_S = 0.25
 STOP_WAIT_S = 10.0  # a stopped mix ends within a moment
 REMOVAL_S = 60.0  # for what clients have left on a server, all together
 PREFLIGHT_S = 0.3
-PREFLIGHT_HINTS = {
-    "webbench-static": "The document root must hold the WebBench tree: `dyno tree DIRECTORY` writes it.",
-    "url": "Only complete answers with a status of 200 to 299 count.",
-    "diskmix": "The user must be able to make, write and delete files in the root of every share.",
-    "loadfile": "The user must be able to make, write and delete files in the root of every share.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +119,7 @@ def preflight(task: Task, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.Mi
         worst = max(result["errors"], key=lambda error: error["count"])
         if worst["advice"] is not None:
             raise ServerError(f"{task.target.url}: {worst['example']}", hint=worst["advice"])
-        hint = PREFLIGHT_HINTS[task.suite.workload]
+        hint = task.suite.work.workloads[task.suite.workload]
         raise ServerError(
             f"{task.target.url} does not serve the workload: {worst['example']} "
             f"({worst['count']} of {result['operations_total'] + worst['count']} operations)",
@@ -175,26 +171,25 @@ def _specification(mix: Mix, task: Task, seed: int) -> _native.MixSpec:
     )
     if isinstance(task.target, _native.SmbTarget):
         return _files(shape, mix, task)
-    assert suite.workload in ("webbench-static", "url")
+    http = suite.settings(HTTP)
     return _native.web_mix(
         shape,
         target=task.target,
-        workload=suite.workload,
-        http_version=suite.http.version,
-        keep_alive=suite.http.keep_alive,
-        close=suite.http.close,
-        receive_buffer_bytes=suite.http.receive_buffer_bytes,
+        workload=suite.workload,  # type: ignore[arg-type]  # checked there
+        http_version=http.version,
+        keep_alive=http.keep_alive,
+        close=http.close,
+        receive_buffer_bytes=http.receive_buffer_bytes,
     )
 
 
 def _files(shape: _native.Shape, mix: Mix, task: Task) -> _native.MixSpec:
     assert isinstance(task.target, _native.SmbTarget)
-    suite, files = task.suite, task.suite.files
-    assert suite.workload in ("diskmix", "loadfile")
+    suite, files = task.suite, task.suite.settings(FILES)
     return _native.files_mix(
         shape,
         target=task.target,
-        workload=suite.workload,
+        workload=suite.workload,  # type: ignore[arg-type]  # checked there
         workspaces=task.workspaces,
         cache=files.cache,
         redirector=files.redirector,
@@ -211,6 +206,7 @@ def _files(shape: _native.Shape, mix: Mix, task: Task) -> _native.MixSpec:
 def _max_rate_per_s(mix: Mix, task: Task) -> float | None:
     """Operations a second of all clients: the bound of a target elsewhere, or the pace of a paced suite."""
     bounds = [task.bounds.max_rate_per_s] if task.bounds else []
-    if task.suite.files.operations_per_client_s is not None:
-        bounds.append(task.suite.files.operations_per_client_s * mix.clients * mix.threads)
+    pace = task.suite.settings(FILES).operations_per_client_s
+    if pace is not None:
+        bounds.append(pace * mix.clients * mix.threads)
     return min(bounds, default=None)

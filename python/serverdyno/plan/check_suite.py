@@ -24,7 +24,7 @@ def check_suite(suite: Suite, scale: float, source: str) -> None:
 
 def suite_problems(suite: Suite) -> list[Problem]:
     """Everything that doesn't fit together in a suite at its full length."""
-    return [*_time_problems(suite), *_load_problems(suite), *_files_problems(suite)]
+    return [*_time_problems(suite), *_load_problems(suite), *_work_problems(suite)]
 
 
 def scale_problems(suite: Suite, scale: float) -> list[Problem]:
@@ -58,16 +58,11 @@ def _time_problems(suite: Suite) -> list[Problem]:
     return problems
 
 
-def _files_problems(suite: Suite) -> list[Problem]:
-    if suite.protocol != "smb":
-        return []
-    problems = []
-    if suite.threads != 1 or suite.threads_from:
-        problems.append(Problem(("threads",), "a client that uses files has one thread"))
-    if (suite.workload == "loadfile") != (suite.files.load_file is not None):
-        message = "is what the workload loadfile replays, and for no other"
-        problems.append(Problem(("files", "load_file"), message))
-    return problems
+def _work_problems(suite: Suite) -> list[Problem]:
+    """What the kind of work says of its own settings."""
+    one_thread = suite.threads == 1 and not suite.threads_from
+    found = suite.work.problems(suite.settings(suite.work), suite.workload, one_thread=one_thread)
+    return [Problem(path, message) for path, message in found]
 
 
 def _load_problems(suite: Suite) -> list[Problem]:

@@ -97,11 +97,15 @@ def _suggestion(name: str, known: Sequence[str]) -> str:
 
 
 def _fields_at(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """The field names of the model that stands at `path` inside `model`."""
+    """The names that are known at `path` inside `model`. A model may have tables that are no fields: see `Suite`."""
     for part in path:
-        if isinstance(part, str) and part in model.model_fields:
+        tables: dict[str, type[BaseModel]] = getattr(model, "tables", dict)()
+        if part in tables:
+            model = tables[str(part)]
+        elif isinstance(part, str) and part in model.model_fields:
             model = _model_inside(model.model_fields[part].annotation) or model
-    return list(model.model_fields)
+    tables = getattr(model, "tables", dict)()
+    return [*(name for name, field in model.model_fields.items() if not field.exclude), *tables]
 
 
 def _model_inside(annotation: Any) -> type[BaseModel] | None:

@@ -7,11 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from serverdyno.plan.axis import axis_of
 from serverdyno.plan.model import Configuration, Mix, Plan, ServerPlan, Suite
+from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
 
-def configurations(plan: Plan) -> list[Configuration]:
-    """Every combination of levels of every server, as in the document; the last factor varies fastest."""
+def configurations(plan: Plan, settings_types: SettingsTypes) -> list[Configuration]:
+    """Every combination of levels of every server, as in the document; the last factor varies fastest.
+
+    `settings_types`: the settings model of every server there is, by name.
+    """
     return [
         Configuration(
             name=configuration_name(server, levels),
@@ -20,6 +25,7 @@ def configurations(plan: Plan) -> list[Configuration]:
             cpus=tuple(server.cpus),
             url=server.url,
             bounds=server.bounds,
+            protocol=protocol_of_server(server, settings_types),
         )
         for server in plan.servers
         for levels in combinations(server)
@@ -50,7 +56,7 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
     return [
         Mix(
             index=index,
-            name=f"{clients}_client",
+            name=axis_of(suite.axis).mix_name(clients),
             clients=clients,
             threads=threads_at(suite, clients),
             length_s=_scaled(suite.length_s, scale),

@@ -60,9 +60,8 @@ def as_toml(suite: Suite, comment: str) -> str:
         )
     # What is at its default is said all the same, where it is a number of the load and its certainty is.
     said = {key: value for key, value in suite.model_dump(mode="json").items() if key in suite.certainty}
-    ordered = {
-        key: said.get(key, document.get(key)) for key in Suite.model_fields if key in said or key in document
-    }
+    keys = [*Suite.model_fields, *Suite.tables()]
+    ordered = {key: said.get(key, document.get(key)) for key in keys if key in said or key in document}
     return f"# {comment}\n\n{tomli_w.dumps(ordered)}"
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from serverdyno.errors import PlanError
 from serverdyno.plan.document import described, parse_toml, read_text
 from serverdyno.plan.model import Plan, Suite
-from serverdyno.plan.validate import SettingsTypes, check_plan
+from serverdyno.plan.spoken import SettingsTypes
+from serverdyno.plan.validate import check_plan
 
 _SCALE_OPTION = "--scale"
 

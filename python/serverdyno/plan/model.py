@@ -8,22 +8,34 @@ Every problem of a document is reported at once; a field that is not known is a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import (
+    BaseModel,
+    Field,
+    ModelWrapValidatorHandler,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticKnownError
 
-from serverdyno.protocols.files import FilesSettings
-from serverdyno.protocols.http import HttpSettings
-from serverdyno.protocols.model import Model
-from serverdyno.protocols.smb import SmbSettings
+from serverdyno import protocols
+from serverdyno.plan.axis import AxisName
+from serverdyno.plan.sections import as_initial, completed, gathered
+from serverdyno.protocols.model import HasSettings, Model, SectionModel, SettingsT
+from serverdyno.protocols.work import Work
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 Certainty = Annotated[str, Field(pattern=r"^(seen|derived|memory|choice)(: .+)?$")]
 Order = Literal["interleaved", "sequential", "random"]
-Protocol = Literal["http", "smb"]
-Workload = Literal["webbench-static", "url", "diskmix", "loadfile"]
 MAX_CLIENTS = 100_000
 MAX_LENGTH_S = 24 * 3600
+NOT_OF_THE_LOAD = {"name", "title", "source", "description", "axis", "certainty"}
 
 
 class ThreadStep(Model):
@@ -38,14 +50,16 @@ class Suite(Model):
 
     `source` says where the parameters were published, `description` what the suite is and is not. `certainty`
     says of each parameter (`length_s`, `http.version`) how it is known: *seen* in the published report,
-    *derived* from what is published, from *memory* of the literature, or our own *choice*; and why.
+    *derived* from what is published, from *memory* of the literature, or our own *choice*; and why. `axis`: what grows
+    from mix to mix. `sections`: the settings of protocols and of the kind of work, tables of their own in a file.
     """
 
     name: Name
     title: str
     source: str
     description: str = ""
-    workload: Workload
+    workload: str
+    axis: AxisName = "clients"
     clients: list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]] = Field(min_length=1)
     threads: int = Field(default=1, ge=1, le=1000)
     threads_from: list[ThreadStep] = Field(default=[])
@@ -56,27 +70,83 @@ class Suite(Model):
     think_time_s: float = Field(default=0, ge=0)
     timeout_s: float = Field(default=30, gt=0, le=600)
     leave_after_errors: int | None = Field(default=1, ge=1)
-    http: HttpSettings = HttpSettings()
-    smb: SmbSettings = SmbSettings()
-    files: FilesSettings = FilesSettings()
+    sections: dict[str, SectionModel] = Field(default={}, exclude=True)
     certainty: dict[str, Certainty] = Field(default={})
 
+    @field_validator("workload")
+    @classmethod
+    def _is_known(cls, workload: str) -> str:
+        if workload not in (known := protocols.workloads()):
+            expected = " or ".join((", ".join(f"'{name}'" for name in known[:-1]), f"'{known[-1]}'"))
+            raise PydanticKnownError("literal_error", {"expected": expected})
+        return workload
+
+    @field_validator("sections")
+    @classmethod
+    def _are_complete(
+        cls, sections: dict[str, SectionModel], info: ValidationInfo
+    ) -> dict[str, SectionModel]:
+        workload = info.data.get("workload")  # absent where it is unsound
+        return sections if workload is None else completed(sections, workload)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _tables_are_sections(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """In a file the sections are tables at the top. Problems of both are told at once."""
+        if not isinstance(data, dict):
+            return handler(data)
+        document, problems = gathered(data)
+        try:
+            suite = handler(document)
+        except ValidationError as error:
+            problems += [as_initial(found) for found in error.errors(include_url=False)]
+        if problems:
+            raise ValidationError.from_exception_data(cls.__name__, problems)
+        return suite
+
+    @model_serializer(mode="wrap")
+    def _sections_are_tables(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        tables = {
+            name: section.model_dump(mode=info.mode, exclude_defaults=info.exclude_defaults)
+            for name, section in self.sections.items()
+        }
+        # A table without anything in it is what is there in any case.
+        return {**handler(self), **{name: table for name, table in tables.items() if table}}
+
+    @classmethod
+    def tables(cls) -> dict[str, type[BaseModel]]:
+        """Return the models of the tables that are no fields, by their names in a file."""
+        return {name: having.settings_type for name, having in protocols.sections().items()}
+
     @property
-    def protocol(self) -> Protocol:
-        """What its workload is carried out over."""
-        return "smb" if self.workload in ("diskmix", "loadfile") else "http"
+    def work(self) -> Work[Any]:
+        """The kind of work that its workload is."""
+        return protocols.work_of(self.workload)
+
+    def settings(self, of: HasSettings[SettingsT]) -> SettingsT:
+        """Return the section of a protocol or a kind of work; its defaults where there is none."""
+        section = self.sections.get(of.section or "")
+        return section if isinstance(section, of.settings_type) else of.settings_type()
+
+    def with_settings(self, of: HasSettings[SettingsT], settings: SettingsT) -> Self:
+        """Return the suite with another section."""
+        if of.section is None:
+            return self
+        return self.model_copy(update={"sections": {**self.sections, of.section: settings}})
 
     def parameters(self) -> dict[str, object]:
         """Key path (`length_s`, `http.version`) -> value, of everything that shapes the load."""
-        sections = ("http",) if self.protocol == "http" else ("smb", "files")
-        own = self.model_dump(
-            exclude={"name", "title", "source", "description", "certainty", "http", "smb", "files"}
-        )
+        own = {
+            key: value
+            for key, value in self.model_dump().items()
+            if key in type(self).model_fields and key not in NOT_OF_THE_LOAD
+        }
         return own | {
-            f"{section}.{key}": value
-            for section in sections
-            for key, value in getattr(self, section).model_dump().items()
-            if key != "load_file_sha256" or value is not None  # noted only once an experiment has begun
+            f"{having.section}.{key}": value
+            for having in protocols.sections_for(self.work)
+            for key, value in self.settings(having).parameters().items()
         }
 
 
@@ -158,7 +228,7 @@ class Plan(Model):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One combination of levels of one server."""
+    """One combination of levels of one server. `protocol`: what it speaks; None: not recorded, as before format 3."""
 
     name: str
     server: str
@@ -166,6 +236,7 @@ class Configuration:
     cpus: tuple[int, ...]
     url: str | None
     bounds: Bounds | None
+    protocol: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from serverdyno.plan.document import Problem, check_model
 from serverdyno.plan.locate import KeyPath
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.validate import is_loopback, url_problem
+from serverdyno.protocols.http import HTTP
 
 NAME = "load"
 RAMP_SHARE = 0.1  # of the length, at either end
@@ -25,7 +26,7 @@ _LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
 _OPTIONS: dict[KeyPath, str] = {
     ("clients",): "--clients",
     ("length_s",): "--length",
-    ("http", "version"): "--http",
+    (HTTP.section, "version"): "--http",
     ("repetitions",): "--repetitions",
     ("servers", 0, "url"): "URL",
     ("servers", 0, "bounds"): "--max-rate",
@@ -81,7 +82,7 @@ def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[s
         "ramp_up_s": length_s * RAMP_SHARE,
         "ramp_down_s": length_s * RAMP_SHARE,
         "leave_after_errors": None,
-        "http": {"version": options.http_version, "keep_alive": options.keep_alive},
+        HTTP.section: {"version": options.http_version, "keep_alive": options.keep_alive},
     }
 
 
@@ -103,7 +104,7 @@ def _plan(options: QuickOptions, clients: list[int], length_s: float) -> dict[st
 
 
 def _url_problems(options: QuickOptions) -> Iterator[str]:
-    if problem := url_problem(options.url):
+    if problem := url_problem(options.url, HTTP.schemes):
         yield f"URL: {problem}"
     elif not is_loopback(options.url) and options.max_rate_per_s is None:
         yield "--max-rate: needed, because the target is not on this machine"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
@@ -16,23 +16,20 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from serverdyno import suites
+from serverdyno import protocols, suites
 from serverdyno.plan.check_suite import scale_problems
 from serverdyno.plan.document import Problem, check_model, explain, unknown_name
 from serverdyno.plan.expand import combinations, configuration_name, mixes
 from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Plan, ServerPlan, Suite
+from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
-EXTERNALS = {"external": "http", "external-smb": "smb"}
-"""Servers that the user runs, with the scheme of their URLs."""
 MAX_RUNS = 10_000
 # Names become folder names, whose limit is 255 bytes, and legends, whose limit is the reader's patience.
 MAX_CONFIGURATION_NAME = 100
 
-SettingsTypes = Mapping[str, type[BaseModel]]
-
 
 @dataclass(frozen=True, slots=True)
-class _Surroundings:
+class _Context:
     """What a server of a plan is checked against. `mixes` is empty, `suite` None, where it isn't known."""
 
     settings_types: SettingsTypes
@@ -66,21 +63,25 @@ def check_plan(
     elif frame.suite == data.get("suite"):
         problems.append(Problem(("suite",), unknown_name("suite", frame.suite, suites.names())))
     available = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
-    around = _Surroundings(settings_types, available, frame.generator, planned_mixes, suite)
+    context = _Context(settings_types, available, frame.generator, planned_mixes, suite)
     problems += _cpu_problems(("generator", "cpus"), frame.generator.cpus, available)
     servers = _sound_servers(data)
     if (too_many := _size_problem(servers, frame.repetitions)) is not None:
         return None, [*unsound, *problems, too_many]
     for index, server in servers.items():
-        problems += _server_problems(("servers", index), server, around)
+        problems += _server_problems(("servers", index), server, context)
     problems += _name_problems(servers)
     # What is unsound was left out of the checks, so that nothing they say about its place can be trusted.
     doubtful = {found.path[:depth] for found in unsound for depth in range(len(found.path) + 1)}
     return plan, [*unsound, *(found for found in problems if found.path not in doubtful)]
 
 
-def url_problem(url: str, scheme: str = "http") -> str | None:
-    """What keeps a URL from being a target, in words. That it consents is proven when load starts."""
+def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
+    """What keeps a URL from being a target, in words. That it consents is proven when load starts.
+
+    `schemes`: those that it may have; None: those of every protocol.
+    """
+    allowed = schemes or [scheme for protocol in protocols.known() for scheme in protocol.schemes]
     if not url.isascii() or not url.isprintable() or " " in url:
         return f"{url!r} contains a character that a URL can't: write it as %XX"
     try:
@@ -90,8 +91,8 @@ def url_problem(url: str, scheme: str = "http") -> str | None:
         return f'"{url}" is not a URL: {error}'
     if parts.username is not None or parts.password is not None:
         return "must not contain a user name or password: it would be written into the experiment"
-    if parts.scheme != scheme:
-        return f'"{url}" must begin with {scheme}://'
+    if parts.scheme not in allowed:
+        return f'"{url}" must begin with {" or ".join(f"{scheme}://" for scheme in allowed)}'
     if not parts.hostname or port == 0:
         return f'"{url}" names no host, or port 0'
     return "must not contain a fragment (#...), which is never sent" if parts.fragment else None
@@ -107,7 +108,7 @@ def is_loopback(url: str) -> bool:
 
 
 def _frame(data: Mapping[str, Any], unsound: Collection[str | int]) -> Plan:
-    """The plan around its servers, with stand-ins for what is missing or unsound."""
+    """The plan context its servers, with stand-ins for what is missing or unsound."""
     stand_ins = {"name": "stand-in", "title": "", "suite": "stand-in"}
     sound = {key: value for key, value in data.items() if key in Plan.model_fields and key not in unsound}
     return Plan.model_validate({**stand_ins, **sound, "servers": [{"server": ""}]})
@@ -142,33 +143,37 @@ def _size_problem(servers: Mapping[int, ServerPlan], repetitions: int) -> Proble
     return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: take fewer factors or levels")
 
 
-def _server_problems(path: tuple[str, int], server: ServerPlan, around: _Surroundings) -> Iterator[Problem]:
-    if server.server not in around.settings_types:
-        message = unknown_name("server", server.server, around.settings_types)
+def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
+    if server.server not in context.settings_types:
+        message = unknown_name("server", server.server, context.settings_types)
         yield Problem((*path, "server"), message)
     else:
-        settings_type = around.settings_types[server.server]
+        settings_type = context.settings_types[server.server]
         yield from _settings_problems(path, server, settings_type)
-        yield from _protocol_problems(path, server, settings_type, around.suite)
+        yield from _protocol_problems(path, server, context)
     for factor in server.factors:
         if factor in server.settings:
             message = "is also a setting: what varies can't be fixed as well"
             yield Problem((*path, "factors", factor), message)
-    yield from _cpu_problems((*path, "cpus"), server.cpus, around.machine_cpus)
-    if shared := sorted(set(server.cpus) & set(around.generator.cpus)):
+    yield from _cpu_problems((*path, "cpus"), server.cpus, context.machine_cpus)
+    if shared := sorted(set(server.cpus) & set(context.generator.cpus)):
         message = f"{_listed(shared)} also in generator.cpus: the generator would take time from the server"
         yield Problem((*path, "cpus"), message)
-    yield from _target_problems(path, server, around.mixes)
+    yield from _target_problems(path, server, context)
 
 
-def _protocol_problems(
-    path: tuple[str, int], server: ServerPlan, settings_type: type[BaseModel], suite: Suite | None
-) -> Iterator[Problem]:
-    """A server that doesn't speak what the suite asks over."""
-    spoken = getattr(settings_type, "protocol", None)
-    if suite is not None and spoken is not None and spoken != suite.protocol:
-        message = f"speaks {spoken}, but the suite {suite.name} loads over {suite.protocol}"
-        yield Problem((*path, "server"), message)
+def _protocol_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
+    """A server that speaks nothing that the suite's work can be carried out over."""
+    spoken = protocol_of_server(server, context.settings_types)
+    if context.suite is None or spoken is None:
+        return
+    protocol, work = protocols.of(spoken), context.suite.work
+    if protocol.work is not work:
+        carried = " or ".join(each.title for each in protocols.carrying(work))
+        yield Problem(
+            (*path, "server"),
+            f"speaks {protocol.title}, but the suite {context.suite.name} is of {work.name}, over {carried}",
+        )
 
 
 def _settings_problems(
@@ -198,27 +203,32 @@ def _cpu_problems(
         yield Problem(path, "names a CPU twice")
 
 
-def _target_problems(path: tuple[str, int], server: ServerPlan, planned: list[Mix]) -> Iterator[Problem]:
-    if server.server not in EXTERNALS:
+def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
+    settings_type = context.settings_types.get(server.server)
+    if not getattr(settings_type, "is_external", False):
         for key in ("url", "bounds"):
             if getattr(server, key) is not None:
-                message = (
-                    f"is only for the servers external and external-smb: {server.server} is started here"
-                )
+                message = f"is only for servers that you run ({_externals(context)}): {server.server} is started here"
                 yield Problem((*path, key), message)
         return
     if server.cpus:
         message = f'can\'t be chosen for the server "{server.server}", which is not started here'
         yield Problem((*path, "cpus"), message)
+    spoken = getattr(settings_type, "protocol", None)
     if server.url is None:
         yield Problem((*path, "url"), f'missing: the server "{server.server}" is a URL')
-    elif (wrong := url_problem(server.url, EXTERNALS[server.server])) is not None:
+    elif (wrong := url_problem(server.url, spoken and protocols.of(spoken).schemes)) is not None:
         yield Problem((*path, "url"), wrong)
     elif not is_loopback(server.url) and server.bounds is None:
         message = "missing: a target that is not loopback needs max_clients, max_rate_per_s and max_length_s"
         yield Problem((*path, "bounds"), message)
-    if server.bounds is not None and planned:
-        yield from _bounds_problems((*path, "bounds"), server.bounds, planned)
+    if server.bounds is not None and context.mixes:
+        yield from _bounds_problems((*path, "bounds"), server.bounds, context.mixes)
+
+
+def _externals(context: _Context) -> str:
+    found = [name for name, model in context.settings_types.items() if getattr(model, "is_external", False)]
+    return ", ".join(found) or "none"
 
 
 def _bounds_problems(path: tuple[str | int, ...], bounds: Bounds, planned: list[Mix]) -> Iterator[Problem]:

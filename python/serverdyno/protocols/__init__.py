@@ -10,8 +10,10 @@ from serverdyno.protocols.registry import (
     known,
     of,
     of_scheme,
+    sections,
+    sections_for,
     work_of,
     workloads,
 )
 
-__all__ = ["carrying", "known", "of", "of_scheme", "work_of", "workloads"]
+__all__ = ["carrying", "known", "of", "of_scheme", "sections", "sections_for", "work_of", "workloads"]

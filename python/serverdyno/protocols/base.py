@@ -6,16 +6,13 @@ A protocol carries one kind of work (`work.py`). A new one is one module next to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
-from serverdyno.protocols.model import Model
+from serverdyno.protocols.model import HasSettings, SettingsT
 from serverdyno.protocols.work import Work
 
-SettingsT = TypeVar("SettingsT", bound=Model)
 
-
-class Protocol(Generic[SettingsT]):
+class Protocol(HasSettings[SettingsT]):
     """What a server speaks. One instance of each stands in `registry.py`."""
 
     name: ClassVar[str]
@@ -24,11 +21,14 @@ class Protocol(Generic[SettingsT]):
     schemes: ClassVar[tuple[str, ...]]
     example_url: ClassVar[str]
     work: ClassVar[Work[Any]]
-    section: ClassVar[str]
-    """The key of the settings in a suite. Two protocols may share one."""
-    settings_type: type[SettingsT]
     reference_server: ClassVar[str | None] = None
     """The driver of the server that the generator is calibrated against; None: there is none."""
+    reference_follows: ClassVar[bool] = False
+    """Whether settings of a server decide what its clients have to do, so that the reference server must share them."""
+    has_sessions: ClassVar[bool] = False
+    """Whether each client has a session, about which it agrees with the server: see `Session` in a run's note."""
+    look_is_an_operation: ClassVar[bool] = False
+    """Whether seeing that a server answers takes an operation, for which it must have consented."""
     clients_directory: ClassVar[str | None] = None
     """How directories begin in which clients keep their files on a server; None: they keep none."""
 
@@ -39,8 +39,3 @@ class Protocol(Generic[SettingsT]):
     def remove_command(self, url: str, user: str | None, share: str, directory: str) -> str:
         """Return a command by which a user removes a directory that clients left on a server."""
         raise NotImplementedError
-
-    def reference_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those settings of a server that decide what its clients do, for the reference server to have too."""
-        del settings
-        return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from serverdyno import units
+from serverdyno import units, wording
 from serverdyno.protocols.model import NoSettings
 from serverdyno.protocols.work import MixCounts, Terms, Work
 
@@ -33,20 +33,21 @@ class Documents(Work[NoSettings]):
     terms = Terms(
         unit="requests/s",
         column="requests_s",
-        written=units.rate,
+        written=wording.rate,
         throughput=requests_per_s,
         second_unit="Mbit/s",
         second_column="mbit_s",
         second_title="Throughput in Mbit/s received (heads and bodies)",
-        second_written=units.significant,
+        second_written=wording.significant,
         second=mbit_received_per_s,
         second_heading="Peak",
+        below_cache=False,
         operation="request",
         classes="file",
         throughput_meaning="heads and bodies, as received by the clients.",
         reconnects_note="Reconnects: made again, because the server had closed a kept-alive connection meanwhile.",
         requests_note="Answered and failed: as the generator counted, ramps included. The server's count: from its "
-        f"access log or status page; {units.NOTHING} where it keeps none.",
+        f"access log or status page; {wording.NOTHING} where it keeps none.",
         clients_left_note="",
     )
 

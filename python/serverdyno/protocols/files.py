@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from serverdyno import units
-from serverdyno.protocols.model import Model
+from serverdyno import units, wording
+from serverdyno.protocols import load_file
+from serverdyno.protocols.model import SectionModel
 from serverdyno.protocols.work import Fact, MixCounts, Terms, Work
 
 IN_ROOT = "The user must be able to make, write and delete files in the root of every share."
 
 
-class FilesSettings(Model):
+class FilesSettings(SectionModel):
     """How a client uses files: its cache, its workspace, its pace.
 
     `cache` says what the client asks the server for to cache on; "none" writes and reads through. `redirector`
@@ -36,6 +37,13 @@ class FilesSettings(Model):
     operations_per_client_s: float | None = Field(default=None, gt=0)
     load_file: str | None = None
     load_file_sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return all of them; the digest once an experiment has begun, which notes it."""
+        found = self.model_dump()
+        if self.load_file_sha256 is None:
+            del found["load_file_sha256"]
+        return found
 
 
 def mbit_moved_per_s(record: MixCounts) -> float:
@@ -61,23 +69,21 @@ class Files(Work[FilesSettings]):
     workloads: ClassVar[Mapping[str, str]] = {"diskmix": IN_ROOT, "loadfile": IN_ROOT}
     section = "files"
     settings_type = FilesSettings
-    most_threads = 1
     drawn_anew = False
     has_durability = True
-    has_client_cache = True
-    counts_requests = True
-    has_sessions = True
+    shows_clients = True
     terms = Terms(
         unit="Mbit/s",
         column="mbit_s",
-        written=units.significant,
+        written=wording.significant,
         throughput=mbit_moved_per_s,
         second_unit="operations/s",
         second_column="operations_s",
         second_title="Throughput in operations/s of the application",
-        second_written=units.rate,
+        second_written=wording.rate,
         second=operations_per_s,
         second_heading="There",
+        below_cache=True,
         operation="operation",
         classes="operation",
         throughput_meaning="bytes that applications read and wrote, summed over the clients that were in the mix to "
@@ -88,18 +94,30 @@ class Files(Work[FilesSettings]):
         "was lost.",
         requests_note="Requests of the protocol, those of ramps and for workspaces included; what fails is an "
         "operation, not a request, and stands under errors. The server's count: from its own counters; "
-        f"{units.NOTHING} where it keeps none.",
+        f"{wording.NOTHING} where it keeps none.",
         clients_left_note="Throughput counts nothing of who left, whatever it had done before.",
     )
 
-    def problems(self, settings: FilesSettings, workload: str) -> Iterator[tuple[tuple[str, ...], str]]:
-        """A load file stands where it is replayed, and nowhere else."""
+    def problems(
+        self, settings: FilesSettings, workload: str, *, one_thread: bool
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """A client has one thread; a load file stands where it is replayed, and nowhere else."""
+        if not one_thread:
+            yield ("threads",), "a client that uses files has one thread"
         if (workload == "loadfile") != (settings.load_file is not None):
             yield ("files", "load_file"), "is what the workload loadfile replays, and for no other"
 
+    def workspace_bytes(self, settings: FilesSettings) -> int:
+        """Return the size of a client's workspace."""
+        return settings.workspace_bytes
+
+    def with_noted_inputs(self, settings: FilesSettings) -> FilesSettings:
+        """Return the settings with the absolute path of the load file and its SHA-256."""
+        return load_file.noted(settings)
+
     def facts(self, settings: FilesSettings, client_cache: str | None) -> tuple[Fact, ...]:
         """The client's cache, its pace and its workspace."""
-        kept = f"{settings.dormant_files} closed files are kept open for {units.seconds(settings.dormant_s)} at most"
+        kept = f"{settings.dormant_files} closed files are kept open for {wording.seconds(settings.dormant_s)} at most"
         cache = (
             "None: every operation goes through to the server."
             if settings.cache == "none"
@@ -109,7 +127,7 @@ class Files(Work[FilesSettings]):
         pace = (
             "As fast as the server answers."
             if settings.operations_per_client_s is None
-            else f"At most {units.rate(settings.operations_per_client_s)} operations/s a client."
+            else f"At most {wording.rate(settings.operations_per_client_s)} operations/s a client."
         )
         stays = "stays from mix to mix" if settings.save_workspace else "is removed after each mix"
         return (

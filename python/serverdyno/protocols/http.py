@@ -8,10 +8,10 @@ from pydantic import Field
 
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.documents import DOCUMENTS
-from serverdyno.protocols.model import Model
+from serverdyno.protocols.model import SectionModel
 
 
-class HttpSettings(Model):
+class HttpSettings(SectionModel):
     """How a client speaks HTTP."""
 
     version: Literal["1.0", "1.1"] = "1.1"
@@ -31,6 +31,7 @@ class Http(Protocol[HttpSettings]):
     section = "http"
     settings_type = HttpSettings
     reference_server = "reference"
+    look_is_an_operation = True
 
     def described(self, settings: HttpSettings, timeout: str) -> str:
         """Say version, connections and buffer."""

@@ -8,6 +8,7 @@ from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.protocols.files import FILES
 from serverdyno.protocols.http import HTTP
+from serverdyno.protocols.model import HasSettings
 from serverdyno.protocols.smb import SMB
 from serverdyno.protocols.work import Work
 
@@ -46,3 +47,15 @@ def work_of(workload: str) -> Work[Any]:
 def workloads() -> list[str]:
     """Return the names of all workloads."""
     return [name for work in WORKS.values() for name in work.workloads]
+
+
+def sections() -> dict[str, HasSettings[Any]]:
+    """Return whatever may have a table of its own in a suite's file, by the table's key."""
+    having: list[HasSettings[Any]] = [*PROTOCOLS.values(), *WORKS.values()]
+    return {each.section: each for each in having if each.section is not None}
+
+
+def sections_for(work: Work[Any]) -> list[HasSettings[Any]]:
+    """Return what has settings that shape a suite's load: the protocols that carry its work, and the work."""
+    having: list[HasSettings[Any]] = [*carrying(work), work]
+    return [each for each in having if each.section is not None]

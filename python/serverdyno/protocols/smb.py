@@ -10,12 +10,23 @@ from pydantic import model_validator
 
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.files import FILES
-from serverdyno.protocols.model import Model
+from serverdyno.protocols.model import SectionModel
 
 Dialect = Literal["2.0.2", "2.1", "3.0", "3.0.2", "3.1.1"]
+DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 
 
-class SmbSettings(Model):
+def wrong_dialects(least: Dialect, most: Dialect, *, encrypts: bool) -> dict[str, bool]:
+    """Return what can be wrong with the dialects of a client or a server, and whether it is."""
+    return {
+        "min_dialect is above max_dialect": DIALECTS.index(least) > DIALECTS.index(most),
+        "encryption needs a max_dialect of 3.0 or later": (
+            encrypts and DIALECTS.index(most) < DIALECTS.index("3.0")
+        ),
+    }
+
+
+class SmbSettings(SectionModel):
     """How a client speaks SMB. "off": never, a server that requires it is refused; "auto": where it does."""
 
     min_dialect: Dialect = "2.0.2"
@@ -26,14 +37,7 @@ class SmbSettings(Model):
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
         """Refuse what contradicts itself, all at once."""
-        dialects = get_args(Dialect)
-        wrong = {
-            "min_dialect is above max_dialect": dialects.index(self.min_dialect)
-            > dialects.index(self.max_dialect),
-            "encryption needs a max_dialect of 3.0 or later": (
-                self.encryption == "required" and dialects.index(self.max_dialect) < dialects.index("3.0")
-            ),
-        }
+        wrong = wrong_dialects(self.min_dialect, self.max_dialect, encrypts=self.encryption == "required")
         if problems := [problem for problem, found in wrong.items() if found]:
             raise ValueError("; ".join(problems))
         return self
@@ -50,6 +54,8 @@ class Smb(Protocol[SmbSettings]):
     section = "smb"
     settings_type = SmbSettings
     reference_server = "reference-smb"
+    reference_follows = True
+    has_sessions = True
     clients_directory = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
 
     def described(self, settings: SmbSettings, timeout: str) -> str:

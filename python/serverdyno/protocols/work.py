@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
-from serverdyno.protocols.model import Model
+from serverdyno.protocols.model import HasSettings, SettingsT
 
-SettingsT = TypeVar("SettingsT", bound=Model)
 Fact = tuple[str, str]
 """A line of a report's methodology: its label and its text."""
 
@@ -73,6 +72,8 @@ class Terms:
     second: Callable[[MixCounts], float]
     second_heading: str
     """The heading of the second figure in the table of peaks."""
+    below_cache: bool
+    """Whether clients have a cache, so that what passed below it is a figure of its own."""
     operation: str
     classes: str
     throughput_meaning: str
@@ -100,35 +101,40 @@ class Terms:
         return self.unit == f"{self.operations}/s"
 
 
-class Work(Generic[SettingsT]):
+class Work(HasSettings[SettingsT]):
     """A kind of work. One instance of each stands in `registry.py`."""
 
     name: ClassVar[str]
     workloads: ClassVar[Mapping[str, str]]
     """What to check where a server does not serve the workload, by the workload's name."""
     terms: ClassVar[Terms]
-    section: ClassVar[str | None] = None
-    """The key of the settings in a suite; None: there are none."""
-    settings_type: type[SettingsT]
-    most_threads: ClassVar[int | None] = None
-    """Threads that a client may have; None: as many as it wants."""
     drawn_anew: ClassVar[bool] = True
     """Whether each mix of a run draws a stream of its own. Else clients keep the order of their operations."""
     uses_documents: ClassVar[bool] = False
     """Whether a server needs the document tree on the disk."""
     has_durability: ClassVar[bool] = False
     """Whether a server promises that what was written is on the disk."""
-    has_client_cache: ClassVar[bool] = False
-    """Whether a client may answer operations itself, so that figures below its cache are figures of their own."""
-    counts_requests: ClassVar[bool] = False
-    """Whether a server counts requests of the protocol, of which an operation may need several."""
-    has_sessions: ClassVar[bool] = False
-    """Whether each client has a session of its own, which the report shows client by client."""
+    shows_clients: ClassVar[bool] = False
+    """Whether a report shows how each client fared, and what it asked for below its cache."""
 
-    def problems(self, settings: SettingsT, workload: str) -> Iterator[tuple[tuple[str, ...], str]]:
-        """What does not fit together: the key's path in the suite, and why."""
-        del settings, workload
+    def problems(
+        self, settings: SettingsT, workload: str, *, one_thread: bool
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What does not fit together: the key's path in the suite, and why.
+
+        `one_thread`: whether every client of the suite has one thread.
+        """
+        del settings, workload, one_thread
         return iter(())
+
+    def workspace_bytes(self, settings: SettingsT) -> int:
+        """Return what a client keeps on the server, at most."""
+        del settings
+        return 0
+
+    def with_noted_inputs(self, settings: SettingsT) -> SettingsT:
+        """Return the settings with a digest of every file that the load is made from. Raises UserError."""
+        return settings
 
     def facts(self, settings: SettingsT, client_cache: str | None) -> tuple[Fact, ...]:
         """Lines of the methodology. `client_cache`: what the runs noted of it, in words; None: nothing."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from serverdyno import wording
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.errors import UserError
+from serverdyno.protocols.work import Terms
 from serverdyno.report import pairs
 from serverdyno.report.model import Comparison, Finding, Report, Table, verdict_of
 from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
-from serverdyno.report.terms import Terms
 from serverdyno.report.words import verdicts
 from serverdyno.report.words.findings import MOST_FINDINGS
 

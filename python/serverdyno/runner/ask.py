@@ -9,15 +9,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from urllib.parse import urlsplit
 
 from serverdyno import _native
 from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.plan.model import Configuration, Mix
+from serverdyno.plan.spoken import protocol_of
+from serverdyno.protocols.base import Protocol
+from serverdyno.protocols.smb import SMB
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.under_test import under_test
-from serverdyno.runner.workspaces import CLIENTS_DIRECTORY, remove_command
 from serverdyno.servers.base import Access
 from serverdyno.store.head import ExperimentHead
 
@@ -54,7 +57,7 @@ def _asked(
     try:
         with under_test(head, configuration, head.mixes) as (server, task):
             looks = looked(task, head.mixes)
-            return None, _used_before(server.access(), looks)
+            return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
     except DynoError as error:
         return error, None
 
@@ -80,8 +83,8 @@ def looked(task: local.Task, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
     if short:
         raise ServerError(
             f"{task.target.url} has no room for the workspaces: {'; '.join(short)}",
-            hint=f"Make room there (directories {CLIENTS_DIRECTORY}-* of earlier loads may be in the way), spread the "
-            "clients over more shares, or take a suite with fewer clients.",
+            hint=f"Make room there (directories {SMB.clients_directory}-* of earlier loads may be in the way), spread "
+            "the clients over more shares, or take a suite with fewer clients.",
         )
     return looks
 
@@ -90,15 +93,17 @@ def _mib(count: int) -> str:
     return f"{count / MIB:,.0f} MiB"
 
 
-def _used_before(access: Access, looks: Sequence[_native.ShareLook]) -> tuple[str, str] | None:
+def _used_before(
+    protocol: Protocol[Any], access: Access, looks: Sequence[_native.ShareLook]
+) -> tuple[str, str] | None:
     used = [look["share"] for look in looks if look["is_used"]]
     if not used:
         return None
     # The path of the URL begins with a share, which stands for nothing where shares are named.
     base = urlsplit(access.url).path.strip("/").partition("/")[2]
-    directories = f"{CLIENTS_DIRECTORY}-*"
+    directories = f"{protocol.clients_directory}-*"
     directory = f"{base}/{directories}" if base else directories
-    commands = "; ".join(remove_command(access, share, directory) for share in used)
+    commands = "; ".join(protocol.remove_command(access.url, access.user, share, directory) for share in used)
     return (
         f"{access.url}: there is {directory} on share {', '.join(used)} already, from a load that was killed or that "
         "still goes on; this one has a directory of its own, and leaves that as it is",

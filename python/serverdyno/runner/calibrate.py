@@ -16,21 +16,21 @@ import psutil
 from serverdyno.errors import ServerError
 from serverdyno.fleet import local
 from serverdyno.fleet.placement import Placement
-from serverdyno.plan.model import GeneratorPlan, Mix, Suite
+from serverdyno.plan.model import Configuration, GeneratorPlan, Mix, Suite
+from serverdyno.plan.spoken import protocol_of
+from serverdyno.protocols import load_file
+from serverdyno.protocols.base import Protocol
+from serverdyno.protocols.files import FILES
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import ceiling_record
-from serverdyno.runner.under_test import load_file, opened, under_test
-from serverdyno.servers.reference import Reference
-from serverdyno.servers.reference_smb import ReferenceSmb, ReferenceSmbSettings
+from serverdyno.runner.under_test import opened, under_test
 from serverdyno.servers.registry import driver_type
 from serverdyno.servers.running import running
-from serverdyno.servers.samba_settings import SambaSettings
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import CeilingRecord
 
 LENGTH_S, RAMP_S = 2.0, 0.4
 POINTS = 5
-WEB, FILES = Reference.name, ReferenceSmb.name
 MOST_THREADS, MOST_BODY_BYTES = 256, 2**30  # of the reference server
 MEMORY_SHARE = 0.5  # of what is free, for the workspaces that the reference server keeps
 # A slow page must be looked at for longer, a fast one need not be.
@@ -38,12 +38,13 @@ DOCUMENT_LOOKS_S = (local.PREFLIGHT_S, 1.0, 5.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Ruler:
+class CalibrationServer:
     """The reference server as the load of some configurations needs it: its settings, and theirs that it has, too.
 
     `configurations`: whose ceiling it measures; none: everybody's.
     """
 
+    protocol: Protocol[Any]
     server: str
     settings: dict[str, Any] = field(default_factory=dict)
     configurations: tuple[str, ...] = ()
@@ -58,32 +59,35 @@ class Calibration:
     generator: GeneratorPlan
     placement: Placement
 
-    def measure(self, rulers: Sequence[Ruler], progress: Progress) -> list[CeilingRecord]:
-        """Two seconds at each of a few mixes, the largest among them, against every ruler. Raises DynoError."""
-        return [record for ruler in rulers for record in self._against(ruler, progress)]
+    def measure(self, servers: Sequence[CalibrationServer], progress: Progress) -> list[CeilingRecord]:
+        """Two seconds at each of a few mixes, the largest among them, against every server. Raises DynoError."""
+        return [record for server in servers for record in self._against(server, progress)]
 
-    def _against(self, ruler: Ruler, progress: Progress) -> list[CeilingRecord]:
-        settings = ruler.settings | {"threads": min(len(self.placement.server), MOST_THREADS)}
-        with running(ruler.server, settings, cpus=self.placement.server) as reference:
-            target = opened(reference.access(), self.suite, None, ())
+    def _against(self, server: CalibrationServer, progress: Progress) -> list[CeilingRecord]:
+        settings = server.settings | {"threads": min(len(self.placement.server), MOST_THREADS)}
+        with running(server.server, settings, cpus=self.placement.server) as reference:
+            target = opened(server.protocol, reference.access(), self.suite, None, ())
             task = local.Task(
                 self.suite,
                 target,
                 self.generator,
                 self.placement.generator,
                 None,
-                load_file=load_file(self.suite),
+                load_file=load_file.read(self.suite.settings(FILES)),
             )
-            return [self._point(mix, task, ruler, progress) for mix in calibration_mixes(self._bearable())]
+            return [self._point(mix, task, server, progress) for mix in calibration_mixes(self._bearable())]
 
     def _bearable(self) -> Sequence[Mix]:
         """The mixes for whose workspaces this machine has memory, where the reference server keeps them."""
-        if self.suite.protocol == "http":
+        bytes_each = self.suite.work.workspace_bytes(self.suite.settings(self.suite.work))
+        if bytes_each == 0:
             return self.mixes
-        most = psutil.virtual_memory().available * MEMORY_SHARE / self.suite.files.workspace_bytes
+        most = psutil.virtual_memory().available * MEMORY_SHARE / bytes_each
         return [mix for mix in self.mixes if mix.clients * mix.threads <= most] or self.mixes[:1]
 
-    def _point(self, mix: Mix, task: local.Task, ruler: Ruler, progress: Progress) -> CeilingRecord:
+    def _point(
+        self, mix: Mix, task: local.Task, server: CalibrationServer, progress: Progress
+    ) -> CeilingRecord:
         progress.stage(
             f"generator's ceiling, {mix.clients} x {mix.threads} connections to the reference server"
         )
@@ -94,34 +98,44 @@ class Calibration:
                 hint=result["errors"][0]["advice"]
                 or "The reference server was asked for what the suite asks for.",
             )
-        return ceiling_record(mix, result, ruler.configurations)
+        return ceiling_record(mix, result, server.configurations)
 
 
-def rulers(head: ExperimentHead) -> list[Ruler]:
-    """What the configurations of an experiment are held against. Raises DynoError where one can't be asked.
+def calibration_servers(head: ExperimentHead) -> list[CalibrationServer]:
+    """Return the reference servers that the configurations are held against. Raises DynoError where one can't be asked.
 
     Of web servers all meet the same; a `url` workload asks for one document, and the reference server has one of that
     size. A file server decides what its clients have to do: whether they may cache, must sign or encrypt. So there is
-    a ruler for each set of those settings which the reference server has, too, and none for a server of the user's.
+    one for each set of those settings which the reference server has, too, and none for a server of the user's.
     """
-    if head.suite.protocol == "http":
-        body_bytes = document_bytes(head)
-        return [Ruler(WEB, {} if body_bytes is None else {"body_bytes": body_bytes})]
-    alike: dict[str, Ruler] = {}
+    alike: dict[str, CalibrationServer] = {}
     for configuration in head.configurations:
-        if configuration.url is not None:
+        protocol = protocol_of(configuration, head.suite)
+        if protocol.reference_server is None or (
+            protocol.reference_follows and configuration.url is not None
+        ):
             continue
-        settings = {
-            name: value
-            for name, value in sorted(configuration.settings.items())
-            if name in ReferenceSmbSettings.model_fields
-        }
-        used = driver_type(configuration.server).settings_type.model_validate(dict(configuration.settings))
-        if isinstance(used, SambaSettings):
-            settings["smb2_leases"] = used.grants_leases
-        ruler = alike.setdefault(repr(settings), Ruler(FILES, settings))
-        alike[repr(settings)] = replace(ruler, configurations=(*ruler.configurations, configuration.name))
-    return list(alike.values())
+        settings = _followed(configuration, protocol.reference_server) if protocol.reference_follows else {}
+        chosen = alike.setdefault(
+            f"{protocol.name} {settings}", CalibrationServer(protocol, protocol.reference_server, settings)
+        )
+        named = (*chosen.configurations, configuration.name)
+        alike[f"{protocol.name} {settings}"] = replace(chosen, configurations=named)
+    found = list(alike.values())
+    if head.suite.workload == "url" and found:
+        size = {"body_bytes": document_bytes(head)}
+        found = [replace(server, settings=server.settings | size) for server in found]
+    if len(found) == 1 and not found[0].protocol.reference_follows:
+        return [replace(found[0], configurations=())]
+    return found
+
+
+def _followed(configuration: Configuration, reference_server: str) -> dict[str, Any]:
+    """The settings of a configuration that the reference server has, too, as they are in force."""
+    known = driver_type(reference_server).settings_type.model_fields
+    used = driver_type(configuration.server).settings_type.model_validate(dict(configuration.settings))
+    settings = {name: value for name, value in sorted(configuration.settings.items()) if name in known}
+    return settings | {name: value for name, value in used.in_force().items() if name in known}
 
 
 def document_bytes(head: ExperimentHead) -> int | None:

@@ -11,7 +11,7 @@ from serverdyno.fleet.placement import place
 from serverdyno.plan import expand
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.order import order
-from serverdyno.runner.under_test import with_noted_load_file
+from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import ExperimentHead
 
@@ -26,7 +26,7 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) ->
 
     CPUs that the plan leaves open are chosen here, so that all runs, also after a resume, have the same.
     """
-    configurations = expand.configurations(plan)
+    configurations = expand.configurations(plan, settings_types())
     placement = place(plan.generator, {cpu for named in configurations for cpu in named.cpus})
     generator = plan.generator.model_copy(update={"cpus": list(placement.generator)})
     head = ExperimentHead(
@@ -35,7 +35,7 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) ->
         seed=plan.seed,
         scale=plan.scale,
         plan=plan.model_copy(update={"generator": generator}),
-        suite=with_noted_load_file(suite),
+        suite=suite.with_settings(suite.work, suite.work.with_noted_inputs(suite.settings(suite.work))),
         configurations=[
             # The user's own server runs where the user has put it.
             configuration

@@ -13,6 +13,7 @@ from serverdyno.errors import ServerError, UserError
 from serverdyno.probes.host import host_facts
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.documents import document_root
+from serverdyno.servers.registry import driver_type
 from serverdyno.store.experiment import Experiment
 
 # Facts that differ from one moment to the next. The soft limit is raised to the hard one when load starts.
@@ -27,7 +28,9 @@ HINT = "Bring it back to what it was, or begin a new experiment: the two are not
 
 def disclose_host(experiment: Experiment) -> None:
     """Keeps what is known of this machine. Raises UserError where an earlier part of the experiment had another."""
-    facts = json.loads(json.dumps(host_facts(document_root())))
+    named = {configuration.server for configuration in experiment.head.configurations}
+    from_disk = any(driver_type(name).settings_type.needs_documents for name in named)
+    facts = json.loads(json.dumps(host_facts(document_root() if from_disk else None)))
     before = experiment.disclosure().get("host")
     if before is None:
         experiment.write_host(facts)

@@ -67,7 +67,7 @@ class Durability:
 @contextmanager
 def watched(server: ServerDriver, suite: Suite) -> Iterator[Durability]:
     """Watches a file server that is running for as long as load goes to it."""
-    if suite.protocol == "http":
+    if not suite.work.has_durability:
         yield Durability()
         return
     with FsyncCounter(server.pids()) as counter:

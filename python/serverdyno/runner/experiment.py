@@ -6,7 +6,7 @@ from serverdyno.errors import DynoError
 from serverdyno.fleet.placement import place
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.runner.ask import ask_users_servers
-from serverdyno.runner.calibrate import Calibration, rulers
+from serverdyno.runner.calibrate import Calibration, calibration_servers
 from serverdyno.runner.disclose import disclose_host
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.run import Run
@@ -78,7 +78,7 @@ def calibrate(experiment: Experiment, progress: Progress) -> None:
         return
     head = experiment.head
     calibration = Calibration(head.suite, head.mixes, head.plan.generator, place(head.plan.generator))
-    experiment.write_ceilings(calibration.measure(rulers(head), progress))
+    experiment.write_ceilings(calibration.measure(calibration_servers(head), progress))
 
 
 def run_all(experiment: Experiment, progress: Progress) -> None:

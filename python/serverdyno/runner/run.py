@@ -90,10 +90,8 @@ class Run:
             meter.look(snapshot["elapsed_s"], mix)
             self.progress.mix_tick(snapshot)
 
-        drawn_anew = task.suite.protocol == "http"
-        seed = local.stream_seed(
-            self.experiment.head.seed, self.key.repetition, mix.index if drawn_anew else 0
-        )
+        stream = mix.index if task.suite.work.drawn_anew else 0
+        seed = local.stream_seed(self.experiment.head.seed, self.key.repetition, stream)
         result = local.run_mix(mix, task, seed, on_tick)
         # What a server did that ended meanwhile is no measurement of it.
         server.check()

@@ -5,23 +5,20 @@ A server of ours takes its shares with it. Not for: leaving at the end of a mix,
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from serverdyno.fleet import local
 from serverdyno.plan.model import Configuration, Mix
+from serverdyno.plan.spoken import protocol_of
+from serverdyno.protocols.base import Protocol
 from serverdyno.runner.progress import Progress
 from serverdyno.servers.base import Access
 
 if TYPE_CHECKING:
     from serverdyno._native import LeftOver
-
-
-CLIENTS_DIRECTORY = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
 
 
 @contextmanager
@@ -31,7 +28,8 @@ def workspaces_taken_away(
     """For as long as load goes to a server: afterwards nothing of its clients is on the user's shares, or it is said
     what is. A second interrupt ends the removal.
     """
-    if configuration.url is None or task.suite.protocol == "http":
+    protocol = protocol_of(configuration, task.suite)
+    if configuration.url is None or protocol.clients_directory is None:
         yield
         return
     interrupted = False
@@ -51,10 +49,12 @@ def workspaces_taken_away(
         interrupted = True
         raise
     finally:
-        local.remove_workspaces(task, mix, say_so, lambda left: progress.notice(*what_is_left(access, left)))
+        local.remove_workspaces(
+            task, mix, say_so, lambda left: progress.notice(*what_is_left(protocol, access, left))
+        )
 
 
-def what_is_left(access: Access, left: Sequence[LeftOver]) -> tuple[str, str]:
+def what_is_left(protocol: Protocol[Any], access: Access, left: Sequence[LeftOver]) -> tuple[str, str]:
     """In words: what stands where and why, and how it is removed."""
 
     def share_of(one: LeftOver) -> str:
@@ -66,16 +66,7 @@ def what_is_left(access: Access, left: Sequence[LeftOver]) -> tuple[str, str]:
         why = next((one["why"] for one in found if one["why"]), None)
         directories = ", ".join(one["directory"] for one in found)
         lines.append(f"  share {share}: {directories}{f' ({why})' if why else ''}")
-        commands.append(remove_command(access, share, found[0]["directory"].rpartition("/")[0]))
+        parent = found[0]["directory"].rpartition("/")[0]
+        commands.append(protocol.remove_command(access.url, access.user, share, parent))
     text = "\n".join([f"workspaces are left on {access.url}:", *lines])
     return text, f"Nothing but such workspaces is in there. To remove all of a share: {'; '.join(commands)}"
-
-
-def remove_command(access: Access, share: str, directory: str) -> str:
-    """What removes a directory by smbclient, which asks for the password."""
-    parts = urlsplit(access.url)
-    who = "-N" if access.user is None else f"-U {shlex.quote(access.user)}"
-    port = f" -p {parts.port}" if parts.port else ""
-    unc = shlex.quote(f"//{parts.hostname}/{share}")
-    removal = shlex.quote(f'deltree "{directory}"')
-    return f"smbclient {unc}{port} {who} -c {removal}"

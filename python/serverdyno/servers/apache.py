@@ -16,14 +16,21 @@ from pydantic import Field, model_validator
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
-from serverdyno.servers.web import ACCESS_LOG, IDLE_CONNECTION_TIMEOUT_S, LISTEN_BACKLOG, WebServer, on_off
+from serverdyno.servers.web import (
+    ACCESS_LOG,
+    IDLE_CONNECTION_TIMEOUT_S,
+    LISTEN_BACKLOG,
+    WebServer,
+    WebSettings,
+    on_off,
+)
 
 MODULES = Path("/usr/lib/apache2/modules")
 CONFIGURATION = "httpd.conf"
 MMAP_LIST = "mmap-files.conf"
 
 
-class ApacheSettings(Settings):
+class ApacheSettings(WebSettings):
     """What can be varied."""
 
     mpm: Literal["prefork", "worker", "event"] = Field(default="event", description="Processing module.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,12 +13,20 @@ from pydantic import BaseModel, ConfigDict
 class Settings(BaseModel):
     """The named settings of a driver. Each field has a description: `dyno servers` prints it.
 
-    `protocol`: what the server speaks, so that a plan can be checked before anything is started.
+    `protocol`: what the server speaks, so that a plan can be checked before anything is started; None: its URL says.
+    `is_external`: whether the user runs it, so that a plan names its URL. `needs_documents`: whether it serves the
+    document tree from the disk.
     """
 
-    protocol: ClassVar[Literal["http", "smb"]] = "http"
+    protocol: ClassVar[str | None] = None
+    is_external: ClassVar[bool] = False
+    needs_documents: ClassVar[bool] = False
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def in_force(self) -> dict[str, Any]:
+        """Return what follows from the settings where they leave it open, for the reference server to do likewise."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

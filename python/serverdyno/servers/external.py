@@ -13,14 +13,19 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from serverdyno.errors import ServerError, UserError
+from serverdyno.protocols.http import HTTP
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.proof import get
+from serverdyno.servers.web import WebSettings
 
 HTTP_PORT = 80
 
 
-class ExternalSettings(Settings):
+class ExternalSettings(WebSettings):
     """Nothing can be varied: the server is the user's."""
+
+    is_external: ClassVar[bool] = True
+    needs_documents: ClassVar[bool] = False
 
 
 class External:
@@ -54,7 +59,7 @@ class External:
             self._path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
         except ValueError as error:
             raise UserError(f"{url}: {error}") from None
-        if parts.scheme != "http" or not self._host or parts.fragment:
+        if parts.scheme not in HTTP.schemes or not self._host or parts.fragment:
             raise UserError(
                 f"{url}: not a URL that can be loaded", hint="For example: http://127.0.0.1:8080/"
             )

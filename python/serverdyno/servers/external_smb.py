@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from serverdyno.errors import ServerError, UserError
+from serverdyno.protocols.smb import SMB
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.smb_negotiate import Negotiated, negotiate
 
@@ -24,7 +25,8 @@ EXAMPLE = "For example: smb://files.example/"
 class ExternalSmbSettings(Settings):
     """How to be let in. The password is not here: settings are disclosed in every report."""
 
-    protocol: ClassVar[Literal["http", "smb"]] = "smb"
+    protocol: ClassVar[str | None] = SMB.name
+    is_external: ClassVar[bool] = True
 
     shares: list[str] = Field(
         default=[],
@@ -79,7 +81,7 @@ class ExternalSmb:
             host, self._port = parts.hostname, parts.port or SMB_PORT
         except ValueError as error:
             raise UserError(f"{url}: {error}") from None
-        if parts.scheme != "smb" or not host or parts.query or parts.fragment or parts.username:
+        if parts.scheme not in SMB.schemes or not host or parts.query or parts.fragment or parts.username:
             raise UserError(f"{url}: not a URL of a file server", hint=EXAMPLE)
         self._host = host
         self._negotiated: Negotiated | None = None

@@ -11,13 +11,19 @@ from pydantic import Field
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.local import find_program, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
-from serverdyno.servers.web import ACCESS_LOG, IDLE_CONNECTION_TIMEOUT_S, LISTEN_BACKLOG, WebServer
+from serverdyno.servers.web import (
+    ACCESS_LOG,
+    IDLE_CONNECTION_TIMEOUT_S,
+    LISTEN_BACKLOG,
+    WebServer,
+    WebSettings,
+)
 
 CONFIGURATION = "lighttpd.conf"
 FILES_PER_CONNECTION = 3  # lighttpd's own rule: a socket, a document, and one to spare
 
 
-class LighttpdSettings(Settings):
+class LighttpdSettings(WebSettings):
     """What can be varied."""
 
     workers: int | None = Field(

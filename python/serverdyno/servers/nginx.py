@@ -16,6 +16,7 @@ from serverdyno.servers.web import (
     LISTEN_BACKLOG,
     PROOF_PATH,
     WebServer,
+    WebSettings,
     on_off,
 )
 
@@ -24,7 +25,7 @@ CONFIGURATION = "nginx.conf"
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
-class NginxSettings(Settings):
+class NginxSettings(WebSettings):
     """What can be varied."""
 
     workers: int | None = Field(

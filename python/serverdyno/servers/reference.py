@@ -16,13 +16,15 @@ from pydantic import Field
 import serverdyno
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.proof import LOOPBACK, get
-from serverdyno.servers.web import WebServer
+from serverdyno.servers.web import WebServer, WebSettings
 
 REQUESTS_PATH = "/.serverdyno/requests"
 
 
-class ReferenceSettings(Settings):
+class ReferenceSettings(WebSettings):
     """What can be varied."""
+
+    needs_documents: ClassVar[bool] = False  # they are in memory
 
     threads: int = Field(default=1, ge=1, le=256, description="Threads that serve.")
     body_bytes: int | None = Field(

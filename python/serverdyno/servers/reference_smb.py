@@ -18,12 +18,13 @@ from pydantic import Field, model_validator
 
 import serverdyno
 from serverdyno.errors import ServerError
+from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
 from serverdyno.servers.base import Access, Installed, Settings
 from serverdyno.servers.external_smb import SMB_PORT
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.samba import SOCKET_PATH_BYTES, may_unshare
-from serverdyno.servers.samba_settings import MAX_VOLUMES, Dialect, wrong_dialects
+from serverdyno.servers.samba_settings import MAX_VOLUMES
 from serverdyno.servers.smb_negotiate import negotiate
 from serverdyno.servers.surroundings import Surroundings
 
@@ -38,7 +39,7 @@ MIB = 2**20
 class ReferenceSmbSettings(Settings):
     """What can be varied."""
 
-    protocol: ClassVar[Literal["http", "smb"]] = "smb"
+    protocol: ClassVar[str | None] = SMB.name
 
     threads: int = Field(default=1, ge=1, le=256, description="Threads that serve.")
     min_dialect: Dialect = Field(default="2.0.2", description="The oldest version that is spoken.")

@@ -18,8 +18,8 @@ def running(
     name: str, settings: Mapping[str, Any], *, cpus: Sequence[int] = (), url: str | None = None
 ) -> Iterator[ServerDriver]:
     """The server called `name`, ready for load. Raises UserError or ServerError, with nothing left running."""
-    web = registry.driver_type(name).settings_type.protocol == "http"
-    documents = document_root() if web else Path(os.devnull)
+    settings_type = registry.driver_type(name).settings_type
+    documents = document_root() if settings_type.needs_documents else Path(os.devnull)
     server = registry.create(name, settings, documents=documents, cpus=cpus, url=url)
     try:
         server.prepare()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
 from serverdyno.servers.base import Settings
 
-DIALECTS = ("2.0.2", "2.1", "3.0", "3.0.2", "3.1.1")
-Dialect = Literal["2.0.2", "2.1", "3.0", "3.0.2", "3.1.1"]
 MAX_VOLUMES = 16
 XFS_LEAST_MIB = 300  # mkfs.xfs makes no smaller one
 # They are written into smb.conf and given to mount(8) as they are.
@@ -18,20 +17,10 @@ SOCKET_OPTIONS = re.compile(r"([A-Z_]+(=[0-9]+)?( [A-Z_]+(=[0-9]+)?)*)?")
 MOUNT_OPTIONS = re.compile(r"([a-z0-9_]+(=[a-z0-9_]+)?(,[a-z0-9_]+(=[a-z0-9_]+)?)*)?")
 
 
-def wrong_dialects(least: Dialect, most: Dialect, *, encrypts: bool) -> dict[str, bool]:
-    """What a file server's dialects can have wrong, and whether they have."""
-    return {
-        "min_dialect is above max_dialect": DIALECTS.index(least) > DIALECTS.index(most),
-        "encryption needs a max_dialect of 3.0 or later": (
-            encrypts and DIALECTS.index(most) < DIALECTS.index("3.0")
-        ),
-    }
-
-
 class SambaSettings(Settings):
     """What can be varied."""
 
-    protocol: ClassVar[Literal["http", "smb"]] = "smb"
+    protocol: ClassVar[str | None] = SMB.name
 
     min_dialect: Dialect = Field(
         default="2.0.2", description="server min protocol. SMB1 is not offered: today's servers refuse it."
@@ -199,6 +188,10 @@ class SambaSettings(Settings):
     def grants_leases(self) -> bool:
         """smb2 leases, as used."""
         return self.oplocks and not self.kernel_oplocks if self.smb2_leases is None else self.smb2_leases
+
+    def in_force(self) -> dict[str, Any]:
+        """Leases follow from oplocks."""
+        return {"smb2_leases": self.grants_leases}
 
     def write_back(self) -> dict[str, int]:
         """The kernel's write-back limits that are to change, by their names below /proc/sys/vm."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from serverdyno.errors import ServerError
-from serverdyno.servers.base import Access
+from serverdyno.protocols.http import HTTP
+from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.local import (
     WORKER_USER,
     LocalServer,
@@ -26,6 +27,13 @@ LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
 IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
 PROOF_PATH = "/.serverdyno/proof"
 ACCESS_LOG = "access.log"
+
+
+class WebSettings(Settings):
+    """The settings of a server that speaks HTTP."""
+
+    protocol: ClassVar[str | None] = HTTP.name
+    needs_documents: ClassVar[bool] = True
 
 
 def on_off(value: bool) -> str:
@@ -50,6 +58,8 @@ class WebServer(LocalServer[SettingsT]):
     def check_paths(self) -> None:
         """That the configuration language takes the paths, and that the workers can read the documents."""
         super().check_paths()
+        if not self.settings.needs_documents:
+            return
         check_path(self.documents)
         if worker_user() is None:
             return

@@ -61,4 +61,10 @@ class FileFormat:
         return mix
 
 
-CURRENT = FileFormat(FORMAT_VERSION, {1: Upgrade(upgrade.head_of_format_1, upgrade.mix_of_format_1)})
+CURRENT = FileFormat(
+    FORMAT_VERSION,
+    {
+        1: Upgrade(upgrade.head_of_format_1, upgrade.mix_of_format_1),
+        2: Upgrade(upgrade.head_of_format_2, upgrade.mix_of_format_2),
+    },
+)

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, model_validator
 from serverdyno.plan.model import Configuration, Mix, Plan, RunKey, Suite
 from serverdyno.protocols.model import Model
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 

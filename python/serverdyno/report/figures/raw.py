@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, fields
+from typing import Any
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Figure
 from serverdyno.analysis.trust import share_of_ceiling
+from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, times
 from serverdyno.report.figures.results import MixResult, Results, generator_cpu_s, operations_per_s
 from serverdyno.report.model import Comparison, RawTable, Value
 from serverdyno.report.source import Source
-from serverdyno.report.terms import WEB, Terms
 from serverdyno.store.records import CallRow, CeilingRecord, ClientRow, MixRecord, RequestRow, SyncRow
 
 TIME_COLUMNS = ("mean_ms", "sd_ms", "min_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
@@ -28,9 +29,9 @@ def raw_tables(source: Source, results: Results, comparisons: Sequence[Compariso
         _mixes(results),
         _operations(results),
         _errors(results),
-        _improvements(comparisons, results.terms),
+        _improvements(comparisons, results.work),
         _ceilings(source),
-        *(() if results.terms is WEB else _of_files(results)),
+        *(_of_files(results) if results.work.shows_clients else ()),
     )
 
 
@@ -57,7 +58,7 @@ def _points(results: Results) -> RawTable:
     figures = (
         terms.column,
         terms.second_column,
-        *(() if terms is WEB else ("below_cache_mbit_s",)),
+        *(("below_cache_mbit_s",) if terms.below_cache else ()),
         f"server_cpu_us_per_{terms.operation}",
         f"generator_cpu_us_per_{terms.operation}",
     )
@@ -99,7 +100,7 @@ def _point(mix: MixResult, terms: Terms) -> tuple[Value, ...]:
         *_spread(mix.fairness),
         *_spread(mix.throughput),
         *_spread(mix.second),
-        *(() if terms is WEB else _spread(mix.below_cache_mbit_s)),
+        *(_spread(mix.below_cache_mbit_s) if terms.below_cache else ()),
         *_spread(cost.server_cpu_us),
         *_spread(cost.generator_cpu_us),
         *_times(mix.response),
@@ -236,7 +237,8 @@ def _ceilings(source: Source) -> RawTable:
     return RawTable("ceilings", "One row a mix: the generator against the reference server", columns, rows)
 
 
-def _improvements(comparisons: Sequence[Comparison], terms: Terms) -> RawTable:
+def _improvements(comparisons: Sequence[Comparison], work: Work[Any]) -> RawTable:
+    terms = work.terms
     columns = (
         "base",
         "other",
@@ -255,7 +257,7 @@ def _improvements(comparisons: Sequence[Comparison], terms: Terms) -> RawTable:
         "verdict",
         "corrected_for_comparisons",
         "limits",
-        *(() if terms is WEB else ("part_of_a_pass", "differs_in_durability")),
+        *(("part_of_a_pass", "differs_in_durability") if work.has_durability else ()),
     )
     rows = tuple(
         (
@@ -276,7 +278,7 @@ def _improvements(comparisons: Sequence[Comparison], terms: Terms) -> RawTable:
             found.verdict.value,
             corrected_for,
             "; ".join(f"{name}: {mark.name.lower()}" for name, mark in comparison.limits),
-            *(() if terms is WEB else _of_two_file_servers(comparison, found.figure)),
+            *(_of_two_file_servers(comparison, found.figure) if work.has_durability else ()),
         )
         for comparison in comparisons
         for found, corrected_for in zip(comparison.improvements, comparison.corrected_for, strict=True)

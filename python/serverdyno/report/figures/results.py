@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +17,10 @@ from serverdyno import units
 from serverdyno.analysis import curve, stalls, trust
 from serverdyno.analysis.fairness import jain
 from serverdyno.analysis.improvement import Runs
-from serverdyno.plan.model import Protocol
+from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.shape import Shape, shape_of
 from serverdyno.report.source import Source
-from serverdyno.report.terms import Terms, terms_of
 from serverdyno.store.records import MixRecord
 
 SIDES = ("server", "network", "client", "check")
@@ -188,11 +188,16 @@ class ConfigurationResult:
 class Results:
     """All configurations, in the order of the plan; the records used, and those left out with the reason."""
 
-    terms: Terms
+    work: Work[Any]
     configurations: tuple[ConfigurationResult, ...]
     used: tuple[MixRecord, ...]
     left_out: tuple[tuple[MixRecord, str], ...]
     contradictions: tuple[str, ...]
+
+    @property
+    def terms(self) -> Terms:
+        """What the kind of work is called and counted in."""
+        return self.work.terms
 
     @property
     def mixes(self) -> list[MixResult]:
@@ -210,7 +215,7 @@ def compute(source: Source) -> Results:
         else:
             left_out.append((record, reason))
     return Results(
-        terms=terms_of(source.head.suite.protocol),
+        work=source.head.suite.work,
         configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
         used=tuple(used),
         left_out=tuple(left_out),
@@ -269,18 +274,18 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
     indices = [mix.index for mix in source.head.mixes]
     cpus = next(found.cpus for found in source.head.configurations if found.name == name)
     given = _Given(
-        len(repetitions), source.max_rate_per_s.get(name), len(cpus) or None, source.head.suite.protocol
+        len(repetitions), source.max_rate_per_s.get(name), len(cpus) or None, source.head.suite.work.terms
     )
     mixes = tuple(_mix(by_mix[index], given) if by_mix[index] else None for index in indices)
-    first, second = _figures(source.head.suite.protocol)
-    throughput = _matrix(by_mix, repetitions, indices, first)
+    terms = given.terms
+    throughput = _matrix(by_mix, repetitions, indices, terms.throughput)
     summary = curve.summarise(throughput)
     return ConfigurationResult(
         name=name,
         runs=Runs(tuple(repetitions), throughput),
         shape=shape_of(source.head.mixes, throughput),
         throughput=summary,
-        second=curve.summarise(_matrix(by_mix, repetitions, indices, second)),
+        second=curve.summarise(_matrix(by_mix, repetitions, indices, terms.second)),
         mixes=mixes,
         operations_by_mix={
             index: _operations(by_mix[index]) for index in _peak_and_last(summary, by_mix, indices)
@@ -311,29 +316,6 @@ def _matrix(
     return matrix
 
 
-def _figures(protocol: Protocol) -> tuple[RecordFigure, RecordFigure]:
-    """Throughput and what stands beside it, as `Terms` name them."""
-    if protocol == "http":
-        return operations_per_s, mbit_received_per_s
-    return mbit_moved_per_s, operations_per_s
-
-
-def mbit_received_per_s(record: MixRecord) -> float:
-    """All bytes that the clients received, heads included."""
-    return units.mbit_per_s(record.bytes_in, record.window_s)
-
-
-def mbit_moved_per_s(record: MixRecord) -> float:
-    """Application bytes read and written by the clients that were in the mix to its end.
-
-    A client with an error leaves the mix, and what it had moved is not in the sum (as in NetBench's mixes).
-    """
-    moved = sum(
-        (row.bytes_read or 0) + row.bytes_written for row in record.by_client if row.left_at_s is None
-    )
-    return units.mbit_per_s(moved, record.window_s)
-
-
 def _mbit_below_cache_per_s(record: MixRecord) -> float:
     """All bytes between the clients and a file server in both directions, for operations of the window."""
     return units.mbit_per_s(record.bytes_in + record.bytes_out, record.window_s)
@@ -352,7 +334,7 @@ class _Given:
     repetitions: int
     max_rate_per_s: float | None
     server_cpus: int | None
-    protocol: Protocol
+    terms: Terms
 
 
 def _mix(records: list[MixRecord], given: _Given) -> MixResult:
@@ -362,7 +344,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         for row in record.errors:
             errors[row.side] += row.count
     single = [histograms.times([record.response_time_hdr]) for record in records]
-    throughput, second = _figures(given.protocol)
+    terms = given.terms
     left = sum(client.left_at_s is not None for record in records for client in record.by_client)
     passes = _passes_a_client(records)
     return MixResult(
@@ -371,12 +353,12 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         threads=first.threads,
         repetitions=len(records),
         window_s=first.window_s,
-        throughput=_spread([throughput(record) for record in records]),
-        second=_spread([second(record) for record in records]),
+        throughput=_spread([terms.throughput(record) for record in records]),
+        second=_spread([terms.second(record) for record in records]),
         operations_s=_spread([operations_per_s(record) for record in records]),
-        network_share=_network_share(records) if given.protocol == "smb" else None,
+        network_share=_network_share(records) if terms.below_cache else None,
         below_cache_mbit_s=_spread([_mbit_below_cache_per_s(record) for record in records])
-        if given.protocol == "smb"
+        if terms.below_cache
         else None,
         passes_a_client=passes,
         clients_took_part=min(record.clients_participating for record in records),

@@ -124,7 +124,7 @@ def _tuning(source: Source, results: Results, line: str) -> list[Section]:
 
 
 def _durability(source: Source, results: Results, line: str) -> list[Section]:
-    if source.head.suite.protocol == "http":
+    if not source.head.suite.work.has_durability:
         return []
     text = "A flush promises that what was written is on the disk. This is how we know whether it was."
     shown = durability.table(durability.promises(source, results), line)
@@ -153,7 +153,7 @@ def _clients(source: Source, results: Results, under: Lines) -> list[Section]:
     connections = Section(
         "connections", "Connections", tables=(operations.connections(results, under.summed),)
     )
-    if source.head.suite.protocol == "http":
+    if not source.head.suite.work.shows_clients:
         return [connections]
     of_files = (
         clients.per_client_table(results, under.mean),

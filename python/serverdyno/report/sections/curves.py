@@ -12,9 +12,9 @@ from serverdyno import wording
 from serverdyno.analysis.dips import Finding as Fall
 from serverdyno.analysis.dips import Kind
 from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Cell, Column, Finding, Table
-from serverdyno.report.terms import Terms
 
 MOST_FALLS = 4
 """Findings on dips; the table has them all."""

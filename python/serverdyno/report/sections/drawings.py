@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.trust import GENERATOR_LIMITED_SHARE, LIMITS, limits
+from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import ConfigurationResult, MixResult, Results
 from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.source import Source
-from serverdyno.report.terms import WEB, Terms
 
 SERIES_PER_FIGURE = 6
 CLIENTS_AXIS = "Clients"
@@ -74,7 +74,7 @@ def _capital(unit: str) -> str:
 
 def _throughput_panel(source: Source, terms: Terms, group: Sequence[ConfigurationResult]) -> Panel:
     series = _series(group, lambda mix: _spread_point(mix.clients, mix.throughput, mix))
-    if terms is not WEB:
+    if not terms.throughput_counts_operations:
         # The ceiling and the bounds are of operations: they are no level of a figure in bits.
         return Panel("", terms.unit, series)
     highest = max((point.high or point.y for line in series for point in line.points), default=0.0)

@@ -160,7 +160,7 @@ class Promise:
 
 def promises(source: Source, results: Results) -> list[Promise]:
     """One of each run that has a finished mix; none of web servers."""
-    if source.head.suite.protocol == "http":
+    if not source.head.suite.work.has_durability:
         return []
     by_run: dict[int, list[MixRecord]] = defaultdict(list)
     for record in results.used:

@@ -11,7 +11,6 @@ from serverdyno import wording
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.results import ConfigurationResult, MixResult, OperationResult, Results
 from serverdyno.report.model import Cell, Column, Table
-from serverdyno.report.terms import WEB
 
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
 NAME, CLIENTS = Column("Configuration", numeric=False), Column("Clients")
@@ -127,10 +126,7 @@ def connections(results: Results, basis: str) -> Table:
         Column("Connect times"),
         *TIMES[1:],
     )
-    if results.terms is WEB:
-        counted = "Reconnects: made again, because the server had closed a kept-alive connection meanwhile."
-    else:
-        counted = "Clients log on before the mix, and are counted. Reconnects: sessions set up after one that was lost."
+    counted = results.terms.reconnects_note
     notes = (
         f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: from the "
         f"moment the {results.terms.operation} was due until its connection stood, of those that ended in the windows.",

@@ -14,10 +14,10 @@ from serverdyno import wording
 from serverdyno.analysis.scaling import Law, Step, Trouble, fit_law, speed_ups
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.model import Configuration
+from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Panel, Point, Series, Table
 from serverdyno.report.source import Source
-from serverdyno.report.terms import Terms
 from serverdyno.report.words.basis import letters, mark_notes
 
 COUNT_SETTINGS = ("cpus", "processors")

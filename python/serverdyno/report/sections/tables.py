@@ -10,12 +10,12 @@ from serverdyno import wording
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import CONFIDENCE, FEWEST_REPETITIONS, Improvement
 from serverdyno.analysis.trust import Mark, machine_marks
+from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, QUANTILES, Times
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixResult, Results
 from serverdyno.report.model import Cell, Column, Comparison, Table
 from serverdyno.report.sections.operations import TOO_FEW_SAMPLES
 from serverdyno.report.source import Source
-from serverdyno.report.terms import WEB, Terms
 from serverdyno.report.words import verdicts
 from serverdyno.report.words.basis import letters, mark_notes
 from serverdyno.store.note import RunNote
@@ -57,7 +57,7 @@ def peaks(results: Results, basis: str) -> Table:
         NAME,
         Column("Peak", terms.unit),
         Column("at clients"),
-        Column("Peak" if terms is WEB else "There", terms.second_unit),
+        Column(terms.second_heading, terms.second_unit),
         Column("Overall average", terms.unit),
         Column("Kept at the last mix", "share of peak"),
         Column("Fairness", "Jain's index"),
@@ -97,7 +97,7 @@ def throughput(
     """Throughput: one row a mix, one column a configuration, the peak in bold; of file servers beside each what passed
     below the client's cache.
     """
-    of_files = terms is not WEB
+    of_files = terms.below_cache
 
     def cells(result: ConfigurationResult, place: int) -> list[Cell]:
         mix, summary = result.mixes[place], result.throughput
@@ -462,17 +462,7 @@ def runs(source: Source, results: Results, basis: str) -> Table:
         Column("Failed", "requests"),
         Column("The server's count", "requests"),
     )
-    if results.terms is WEB:
-        notes = (
-            "Answered and failed: as the generator counted, ramps included. The server's count: from its access "
-            f"log or status page; {wording.NOTHING} where it keeps none.",
-        )
-    else:
-        notes = (
-            "Requests of the protocol, those of ramps and for workspaces included; what fails is an operation, not a "
-            "request, and stands under errors. The server's count: from its own counters; "
-            f"{wording.NOTHING} where it keeps none.",
-        )
+    notes = (results.terms.requests_note,)
     return Table("runs", 0, "Order of the runs", basis, columns, rows, notes)
 
 

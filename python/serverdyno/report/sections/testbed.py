@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from serverdyno import wording
 from serverdyno.plan.model import Configuration
+from serverdyno.plan.spoken import protocol_of
 from serverdyno.report.model import Box, Figure, Link, Section, Testbed
 from serverdyno.report.source import Source
 
@@ -30,17 +31,20 @@ def section(source: Source) -> Section:
 
 def testbed(source: Source) -> Testbed:
     """Configurations that run alike share a box."""
-    boxes: dict[tuple[tuple[str, ...], str, bool], list[str]] = defaultdict(list)
+    boxes: dict[tuple[tuple[str, ...], str, str, bool], list[str]] = defaultdict(list)
     for configuration in source.head.configurations:
         described = _described(source, configuration)
         lines = (_software(configuration, described), *_where(source, configuration), *_volumes(described))
-        boxes[lines, _network(configuration, described), _outside(configuration)].append(configuration.name)
+        spoken = protocol_of(configuration, source.head.suite).title
+        boxes[lines, spoken, _network(configuration, described), _outside(configuration)].append(
+            configuration.name
+        )
     return Testbed(
         machine=_machine(source),
         generator=Box("Generator", _generator(source)),
         links=tuple(
-            Link(f"{source.head.suite.protocol.upper()}, {network}", Box(_names(names), lines), outside)
-            for (lines, network, outside), names in boxes.items()
+            Link(f"{spoken}, {network}", Box(_names(names), lines), outside)
+            for (lines, spoken, network, outside), names in boxes.items()
         ),
     )
 

@@ -21,13 +21,11 @@ from serverdyno.report.model import Comparison, Report
 from serverdyno.store.records import MixRecord
 
 TABLE = "mixes"
-THROUGHPUT = {"http": "requests_s", "smb": "mbit_s"}
-"""Its column, by the protocol."""
 
 
 def claims(report: Report) -> tuple[Claim, ...]:
     """Those of the key findings that can be recomputed; none of an experiment without figures."""
-    column = THROUGHPUT[report.source.head.suite.protocol]
+    column = report.results.terms.column
     found = [
         claim
         for place, result in enumerate(report.results.configurations)
@@ -54,6 +52,7 @@ def tables(records: Sequence[MixRecord]) -> Tables:
                     "mix": [record.mix for record in whole],
                     "clients": [record.clients for record in whole],
                     "requests_s": [record.operations / record.window_s for record in whole],
+                    "operations_s": [record.operations / record.window_s for record in whole],
                     "mbit_s": [_moved_bits(record) / 1e6 / record.window_s for record in whole],
                 },
             )

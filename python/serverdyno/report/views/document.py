@@ -16,6 +16,7 @@ from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Figure as Compared
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.results import ConfigurationResult, MixResult
 from serverdyno.report.model import Comparison, Disclosure, Fact, Finding, Report, Section
@@ -222,7 +223,7 @@ def _experiment(report: Report) -> ExperimentFacts:
     return ExperimentFacts(
         name=head.plan.name,
         suite=head.suite.name,
-        protocol=head.suite.protocol,
+        protocol=", ".join(spoken.name for spoken in protocols_of(head.configurations, head.suite)),
         created=head.created.isoformat(),
         tool_version=head.tool_version,
         seed=head.seed,

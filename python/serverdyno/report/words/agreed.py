@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from itertools import chain
 
 from serverdyno import wording
+from serverdyno.plan.spoken import protocol_of
 from serverdyno.report.source import Source
 from serverdyno.store.note import ClientCache, RunNote
 
@@ -85,9 +86,15 @@ def kinds(source: Source, configuration: str) -> Counter[Kind] | None:
     return Counter(dict(found.most_common()))
 
 
+def _with_sessions(source: Source) -> list[str]:
+    """The configurations whose protocol has sessions."""
+    head = source.head
+    return [each.name for each in head.configurations if protocol_of(each, head.suite).has_sessions]
+
+
 def sentences(source: Source, configuration: str) -> str:
-    """What a configuration's sessions agreed on; nothing of a web server."""
-    if source.head.suite.protocol == "http":
+    """What a configuration's sessions agreed on; nothing where the protocol has none."""
+    if configuration not in _with_sessions(source):
         return ""
     found = kinds(source, configuration)
     if found is None:
@@ -104,9 +111,7 @@ def sentences(source: Source, configuration: str) -> str:
 
 def warnings(source: Source) -> list[str]:
     """Where what is compared, or merged, is not protected alike."""
-    if source.head.suite.protocol == "http":
-        return []
-    found = {name: kinds(source, name) for name in source.configuration_names}
+    found = {name: kinds(source, name) for name in _with_sessions(source)}
     ways = {name: sorted({kind.protection for kind in known}) for name, known in found.items() if known}
     if len({way for each in ways.values() for way in each}) < 2:
         return []

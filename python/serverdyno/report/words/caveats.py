@@ -13,7 +13,6 @@ from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results, cpus_busy
 from serverdyno.report.sections import durability
 from serverdyno.report.source import Source
-from serverdyno.report.terms import WEB
 from serverdyno.report.words import agreed
 from serverdyno.report.words.basis import shortening
 from serverdyno.store.note import RunNote
@@ -188,9 +187,7 @@ def _clients_left(results: Results) -> list[str]:
             for name, mix in points
         ]
     )
-    uncounted = (
-        "" if results.terms is WEB else " Throughput counts nothing of who left, whatever it had done before."
-    )
+    uncounted = f" {results.terms.clients_left_note}".rstrip()
     return [
         f"Clients left in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, all repetitions together: "
         f"{named}. These points are marked L: the load was lower than they say.{uncounted}"

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from serverdyno import units, wording
 from serverdyno.analysis.improvement import Figure, Verdict
 from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixResult, Results
 from serverdyno.report.model import Comparison, Finding
 from serverdyno.report.sections import curves, durability, scaling, tuning
 from serverdyno.report.source import Source
-from serverdyno.report.terms import Terms
 from serverdyno.report.words import verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT
 

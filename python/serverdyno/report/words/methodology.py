@@ -7,22 +7,16 @@ from collections.abc import Sequence
 from serverdyno import wording
 from serverdyno.analysis.improvement import RESAMPLES, SEED
 from serverdyno.plan.model import Configuration
+from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Comparison, Fact
 from serverdyno.report.source import Source
-from serverdyno.report.terms import WEB, terms_of
 from serverdyno.report.words import agreed, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT, shortening
 
 FIGURES = (
     "Mean over the repetitions at each mix. Peak: the highest of those means. Overall average: the mean "
     "of the means. Improvement: configuration / base - 1. Mbit/s are of 10^6 bits, "
-)
-MBIT_OF_WEB = "heads and bodies, as received by the clients."
-MBIT_OF_FILES = (
-    "bytes that applications read and wrote, summed over the clients that were in the mix to its end: what a "
-    "client moved before an error took it out is not in the sum. They are counted above the client's cache: what "
-    "that answers itself is in the figure, and what passed between clients and server stands beside it."
 )
 INTERVAL = (
     "The 95 % interval of an improvement is a t interval on the logarithm of the ratio with a bootstrap "
@@ -73,7 +67,7 @@ def methodology(source: Source, results: Results, comparisons: Sequence[Comparis
         *_suite(source),
         Fact("Mix", _mix(source)),
         Fact("Protocol", _protocol(source)),
-        *_files(source),
+        *_work(source),
         Fact("Load", CLOSED_LOAD),
         Fact("Errors", _error_policy(source)),
         Fact("Order", _order(source)),
@@ -83,7 +77,7 @@ def methodology(source: Source, results: Results, comparisons: Sequence[Comparis
         *_bounds(source),
         Fact("Noise", NOISE),
         Fact("Consent", _consent(source)),
-        Fact("Figures", FIGURES + (MBIT_OF_WEB if results.terms is WEB else MBIT_OF_FILES)),
+        Fact("Figures", FIGURES + results.terms.throughput_meaning),
         Fact("Intervals", INTERVAL.format(pairs=_pairs(source), draws=RESAMPLES, seed=SEED)),
         Fact("Verdicts", _verdicts(source, comparisons)),
         Fact("Curves", CURVES),
@@ -152,49 +146,18 @@ def _mix(source: Source) -> str:
     return " ".join(parts)
 
 
-def _files(source: Source) -> list[Fact]:
-    """How clients use files; nothing of a web suite."""
-    suite, files = source.head.suite, source.head.suite.files
-    if suite.protocol == "http":
-        return []
-    kept = f"{files.dormant_files} closed files are kept open for {wording.seconds(files.dormant_s)} at most"
-    cache = (
-        "None: every operation goes through to the server."
-        if files.cache == "none"
-        else agreed.client_cache(source)
-        or f"On {files.cache}, as a workstation's redirector ({files.redirector}) does it; {kept}."
-    )
-    pace = (
-        "As fast as the server answers."
-        if files.operations_per_client_s is None
-        else f"At most {wording.rate(files.operations_per_client_s)} operations/s a client."
-    )
-    stays = "stays from mix to mix" if files.save_workspace else "is removed after each mix"
-    return [
-        Fact("Client cache", cache),
-        Fact("Pace", pace),
-        Fact(
-            "Workspace",
-            f"{files.workspace_bytes:,} bytes a client, in a directory of its own, made before the mix and not "
-            f"measured; it {stays}.",
-        ),
-    ]
+def _work(source: Source) -> list[Fact]:
+    """What the kind of work says of its settings."""
+    suite = source.head.suite
+    facts = suite.work.facts(suite.settings(suite.work), agreed.client_cache(source))
+    return [Fact(label, text) for label, text in facts]
 
 
 def _protocol(source: Source) -> str:
-    if source.head.suite.protocol == "smb":
-        smb = source.head.suite.smb
-        return (
-            f"SMB {smb.min_dialect} to {smb.max_dialect}, signing {smb.signing}, encryption {smb.encryption} as the "
-            f"client asks; one session a client; timeout {wording.seconds(source.head.suite.timeout_s)}."
-        )
-    http = source.head.suite.http
-    connection = "kept-alive connections" if http.keep_alive else "a connection for each request"
-    close = "" if http.close == "ordinary" else " that is closed by a reset"
-    return (
-        f"HTTP/{http.version}, {connection}{close}, receive buffer {http.receive_buffer_bytes:,} bytes, "
-        f"timeout {wording.seconds(source.head.suite.timeout_s)}."
-    )
+    suite = source.head.suite
+    timeout = wording.seconds(suite.timeout_s)
+    spoken = protocols_of(source.head.configurations, suite)
+    return " ".join(protocol.described(suite.settings(protocol), timeout) for protocol in spoken)
 
 
 def _error_policy(source: Source) -> str:
@@ -213,12 +176,7 @@ def _order(source: Source) -> str:
 
 def _verification(source: Source) -> str:
     checked = wording.share(source.head.plan.generator.verify_share)
-    if source.head.suite.protocol == "smb":
-        return (
-            f"The length of every read, and the content of {checked} of the reads, byte by byte, against what was "
-            "written there last."
-        )
-    return f"The length of every body, and the content of {checked} of the bodies by digest."
+    return source.head.suite.work.verification(checked)
 
 
 def _generator(source: Source, results: Results) -> str:
@@ -265,7 +223,7 @@ def _server_cpus(source: Source, configuration: Configuration) -> str:
 
 def _bounds(source: Source) -> list[Fact]:
     """What the plan allows; nothing where it bounds nothing."""
-    operations = terms_of(source.head.suite.protocol).operations
+    operations = source.head.suite.work.terms.operations
     parts = [
         f"{configuration.name}: at most {wording.plural(bounds.max_clients, 'client')}, "
         f"{wording.rate(bounds.max_rate_per_s)} {operations}/s of all clients together, "

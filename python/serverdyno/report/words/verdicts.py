@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from serverdyno import wording
 from serverdyno.analysis.improvement import CONFIDENCE, Figure, Improvement, Verdict
 from serverdyno.analysis.trust import LIMITS
+from serverdyno.protocols.work import Terms
 from serverdyno.report.model import Comparison, Finding
-from serverdyno.report.terms import Terms
 
 
 def findings(

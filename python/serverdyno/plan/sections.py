@@ -1,0 +1,58 @@
+"""The tables of a suite's file that belong to a protocol or a kind of work: `[http]`, `[smb]`, `[files]`.
+
+In a file they stand at the top; in a `Suite` they are one field, `sections`. Which there are, and their models, is the
+table of protocols. Not for: what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails
+
+from serverdyno import protocols
+from serverdyno.protocols.model import SectionModel
+
+FIELD = "sections"
+
+
+def gathered(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[InitErrorDetails]]:
+    """Return a suite's document with its tables as one field, and what is wrong with the tables."""
+    known = protocols.sections()
+    rest = {key: value for key, value in data.items() if key not in known and key != FIELD}
+    checked: dict[str, SectionModel] = {}
+    problems: list[InitErrorDetails] = []
+    match data.get(FIELD):
+        case None:
+            pass
+        case dict(given) if given and all(isinstance(section, SectionModel) for section in given.values()):
+            checked |= given  # from Python; in a file it is a key that is not known
+        case given:
+            problems.append(InitErrorDetails(type="extra_forbidden", loc=(FIELD,), input=given))
+    for key, having in known.items():
+        if key not in data:
+            continue
+        try:
+            checked[key] = having.settings_type.model_validate(data[key])
+        except ValidationError as error:
+            problems += [as_initial(found, key) for found in error.errors(include_url=False)]
+    return {**rest, FIELD: checked}, problems
+
+
+def completed(sections: Mapping[str, SectionModel], workload: str) -> dict[str, SectionModel]:
+    """Return the tables with the defaults of each that shapes the load and is not there."""
+    shaping = protocols.sections_for(protocols.work_of(workload))
+    defaults = {each.section: each.settings_type() for each in shaping if each.section is not None}
+    return {**defaults, **sections}
+
+
+def as_initial(found: ErrorDetails, *place: str) -> InitErrorDetails:
+    """Return a finding below `place` in the form that makes a new error of several."""
+    return InitErrorDetails(
+        type=found["type"],
+        loc=(*place, *found["loc"]),
+        input=found["input"],
+        ctx=found.get("ctx", {}),
+    )
