@@ -7,7 +7,7 @@
 //! the other, because what follows from one is sent before the next is read.
 #![no_main]
 
-use dyno_files::{Access, Ask, Caching, Call, CallId, Disposition, Handle, LeaseKey, Open};
+use dyno_files::{Access, Ask, Caching, Call, CallId, Disposition, Handle, LeaseKey, Open, Stability};
 use dyno_measure::Fault;
 use dyno_smb::auth::Logon;
 use dyno_smb::session::{Conversation, Inbox, Told};
@@ -242,8 +242,7 @@ fn calls() -> Vec<Call<'static>> {
         Call::Write {
             handle,
             offset: 0,
-            data: b"data",
-        },
+            data: b"data", stability: Stability::Unstable },
         Call::Flush { handle },
         Call::QueryHandle { handle },
         Call::SetEnd { handle, bytes: 1 },

@@ -8,7 +8,7 @@ use crate::names::Names;
 use crate::removal::remove;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 use crate::tally::FilesTally;
-use dyno_files::{Cache, CacheOptions, Calls, Counted, Through};
+use dyno_files::{Cache, CacheOptions, Calls, Counted, Uncached};
 use dyno_measure::{monotonic_ns, unix_s, Failure, NS_PER_S};
 use dyno_reactor::{Dialer, Executor};
 use dyno_smb::{Options, Session, SmbTarget};
@@ -291,7 +291,7 @@ impl FilesReady {
         );
         let counted = Counted::new(session);
         let client = match self.work.cache {
-            None => Client::Through(Box::new(Through::new(counted))),
+            None => Client::Through(Box::new(Uncached::new(counted))),
             Some(options) => Client::Cached(Box::new(Cache::new(counted, options))),
         };
         FilesClient::new(

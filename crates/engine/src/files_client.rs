@@ -6,7 +6,8 @@ use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use crate::tally::SessionKind;
 use dyno_files::{
-    Access, Ask, Cache, Call, Calls, Counted, Disposition, FileClient, Files, Handle, Open, Reply, Traffic,
+    Access, Ask, Cache, Call, Calls, Counted, Disposition, FileClient, Files, Handle, Open, Reply, Stability,
+    Traffic,
 };
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_reactor::Executor;
@@ -20,7 +21,7 @@ const MOST_KINDS: usize = 8;
 /// A session with or without the client cache.
 #[derive(Debug)]
 pub(crate) enum Client {
-    Through(Box<dyno_files::Through<Counted<Session>>>),
+    Through(Box<dyno_files::Uncached<Counted<Session>>>),
     Cached(Box<Cache<Counted<Session>>>),
 }
 
@@ -377,7 +378,12 @@ impl FilesClient {
             return Err(Fault::SessionLost.into());
         };
         let data = content_of(writing, offset, bytes as usize);
-        let call = Call::Write { handle, offset, data };
+        let call = Call::Write {
+            handle,
+            offset,
+            data,
+            stability: Stability::Unstable,
+        };
         let reply = match self.client.call(&call, &mut |_: &[u8]| {}).await {
             Ok(reply) => reply,
             Err(failure) => {

@@ -2,7 +2,7 @@
 //! something of an earlier load stands there. Nothing is written. Not for: consent (`dyno_smb::SmbTarget`).
 
 use crate::files::{as_new_clients, DIRECTORY};
-use dyno_files::{Call, Files, Reply, Through};
+use dyno_files::{Call, Files, Reply, Uncached};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use dyno_reactor::{Dialer, Executor};
 use dyno_smb::{Session, SmbTarget};
@@ -72,7 +72,7 @@ fn look_from_here(target: &SmbTarget) -> Vec<ShareLook> {
         let (looks, handle) = (looks.clone(), executor.clone());
         executor.spawn(async move {
             handle.set_deadline(until_ns);
-            let mut client = Through::new(session);
+            let mut client = Uncached::new(session);
             let asked = ask(&mut client).await;
             // What was asked for is known; how the session ends is of no use to anybody.
             let _ = client.finish().await;

@@ -14,22 +14,27 @@
 //! what an application asked for.
 
 mod breaks;
+mod close_to_open;
+mod durable;
 mod exchange;
 mod handles;
 mod locks;
 mod options;
 mod pages;
 mod paths;
+mod policy;
 mod read_ahead;
 mod stream;
 mod tables;
+mod validity;
 mod write_behind;
 
 use crate::call::{Call, Reply};
 use crate::client::{FileClient, Files};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use exchange::{Exchange, MOST_BREAKS};
-pub use options::{Asking, CacheCounts, CacheOptions, Redirector};
+pub use options::{CacheCounts, CacheOptions, Redirector};
+pub use policy::{AttributeAges, Policy};
 use tables::Tables;
 
 /// Why something did not succeed.
@@ -98,7 +103,7 @@ impl<C> Cache<C> {
             client,
             options,
             now,
-            tables: Tables::new(options.most_bytes),
+            tables: Tables::new(options.most_bytes, options.policy.rules().is_some()),
             exchange: Exchange::default(),
             stray: None,
             counts: CacheCounts::default(),
@@ -162,7 +167,8 @@ impl<C: FileClient> Cache<C> {
                 handle,
                 offset,
                 data: written,
-            } => self.write(handle, offset, written).await,
+                stability,
+            } => self.write(handle, offset, written, stability).await,
             Call::Flush { handle } => self.flush(handle).await,
             Call::Lock {
                 handle,

@@ -109,6 +109,19 @@ pub struct Open<'a> {
     pub ask: Ask,
 }
 
+/// How durable a write is when it has been answered (RFC 1813, 3.3.7), from the least. What makes an unstable one
+/// durable is a `Flush`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Stability {
+    /// The server may have it in memory alone.
+    #[default]
+    Unstable,
+    /// The data are on stable storage, and what is needed to read them.
+    Data,
+    /// So are all attributes.
+    File,
+}
+
 /// One call. Offsets and lengths are in bytes; paths are as in `Open::path`.
 #[allow(missing_docs)] // Fields: what their names and the line above say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,13 +132,14 @@ pub enum Call<'a> {
     Close { handle: Handle },
     /// Read `bytes` from `offset`; fewer come at the end of the file, none past it.
     Read { handle: Handle, offset: u64, bytes: u32 },
-    /// Write.
+    /// Write, at least as durably as `stability` says.
     Write {
         handle: Handle,
         offset: u64,
         data: &'a [u8],
+        stability: Stability,
     },
-    /// Make what was written durable.
+    /// Make what was written durable: FLUSH, COMMIT, fsync.
     Flush { handle: Handle },
     /// Lock a range, failing at once where somebody else has it.
     Lock { handle: Handle, offset: u64, bytes: u64 },
@@ -158,6 +172,11 @@ pub enum Call<'a> {
 /// Size and attributes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Info {
+    /// Names the file, whatever its path: the number that the server gave it; 0 where the protocol brings none.
+    pub file_id: u64,
+    /// Differs whenever the file's data do: a change attribute, or made of its size and the time of the last write. 0
+    /// where the protocol brings none.
+    pub change: u64,
     /// Its end.
     pub bytes: u64,
     /// Room that the server keeps for it.

@@ -1,6 +1,6 @@
 //! The contract of a file protocol's client, and of what an application uses above it.
 
-use crate::call::{Caching, Call, Handle, LeaseKey, Reply};
+use crate::call::{Caching, Call, Handle, Info, LeaseKey, Reply, Stability};
 use dyno_measure::Failure;
 use std::future::Future;
 
@@ -8,9 +8,9 @@ use std::future::Future;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallId(pub u64);
 
-/// Whom a break concerns.
+/// What a break takes caching back from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whom {
+pub enum Grant {
     /// The oplock of one handle.
     Handle(Handle),
     /// A lease, and so all handles under its key.
@@ -20,12 +20,44 @@ pub enum Whom {
 /// The server takes caching back, because somebody else wants the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Break {
-    /// Of what.
-    pub whom: Whom,
+    /// From what.
+    pub grant: Grant,
     /// What is left of it.
     pub to: Caching,
     /// The server waits for `acknowledge` (up to 35 s, during which the other client stands still).
     pub acknowledge: bool,
+}
+
+/// A file's attributes as a reply brought them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// As of the reply.
+    pub info: Info,
+    /// `Info::change` just before the call, where the reply says it (RFC 1813, 2.6: weak cache consistency). Who knew
+    /// this one knows that nobody else changed the file in between.
+    pub change_before: Option<u64>,
+}
+
+/// Names one run of the server. What it answered as unstable under another one may be lost (RFC 1813, 3.3.21).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Verifier(pub u64);
+
+/// What the server has made of a write or a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// How durable it is: at least what was asked for.
+    pub stability: Stability,
+    /// By which run of the server.
+    pub verifier: Verifier,
+}
+
+/// What a reply says of the file and the server, besides what was asked for; each part where the protocol has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Piggyback {
+    /// Of the file that the call was about.
+    pub attributes: Option<Attributes>,
+    /// To a write or a flush. None: what the server loses of it, it loses together with the session.
+    pub stored: Option<Stored>,
 }
 
 /// What a client that has calls outstanding is told next.
@@ -39,6 +71,8 @@ pub enum Event<'a> {
         result: Result<Reply, Failure>,
         /// What was read.
         data: &'a [u8],
+        /// What came along with it.
+        piggyback: Piggyback,
     },
     /// A break arrived. Calls go on.
     Break(Break),
@@ -65,7 +99,20 @@ pub struct Traffic {
 /// order the server sends them.
 ///
 /// A failure of a method itself (not of a call) means that the connection is gone, with every handle, lock and call;
-/// `connect` may make another. The task's deadline (`Executor::set_deadline`) bounds every wait.
+/// `connect` may make another. A protocol whose handles outlive a connection makes another one by itself, and fails only
+/// when it gives up. The task's deadline (`Executor::set_deadline`) bounds every wait.
+///
+/// What differs between protocols:
+///
+/// | | SMB | NFSv3 | a mounted path |
+/// |---|---|---|---|
+/// | `Open` | a request; others' opens may conflict | a look-up or a creation; the server keeps nothing of it | open(2) |
+/// | `Close` | a request | nothing is sent; it ends at once | close(2) |
+/// | caching | asked for by `Open::ask`, taken back by breaks | allowed by rules and `Piggyback::attributes` | none above the kernel's |
+/// | `Write` | as durable as the share; lost only with the session | UNSTABLE, DATA_SYNC, FILE_SYNC, with a verifier | write(2), with RWF_DSYNC or RWF_SYNC |
+/// | `Flush` | FLUSH | COMMIT, with a verifier | fsync(2) |
+///
+/// `Open::ask` is a wish: a protocol without grants grants `Caching::NONE` and sends no breaks.
 pub trait FileClient {
     /// Connects and logs on. Does nothing where that has been done.
     fn connect(&mut self) -> impl Future<Output = Result<(), Failure>>;
@@ -80,8 +127,17 @@ pub trait FileClient {
     /// so never waits, is told of a break all the same, soon after it has come.
     fn break_until(&mut self, due_ns: u64) -> impl Future<Output = Result<Option<Break>, Failure>>;
 
-    /// Tells the server that a break was obeyed. Its own answer is waited for only as far as flow control needs.
-    fn acknowledge(&mut self, whom: Whom, left: Caching) -> impl Future<Output = Result<(), Failure>>;
+    /// Tells the server that a break was obeyed. Its own answer is waited for only as far as flow control needs. Never
+    /// used where no break comes.
+    fn acknowledge(&mut self, _grant: Grant, _left: Caching) -> impl Future<Output = Result<(), Failure>> {
+        std::future::ready(Ok(()))
+    }
+
+    /// Whether the server may lose a write that was unstable and keep the session, and tells by another verifier only:
+    /// who writes so has to keep the data until a flush under the same one.
+    fn loses_unstable_writes(&self) -> bool {
+        false
+    }
 
     /// Ends the session in order, as far as it still stands. Never fails: what can't be ended is dropped.
     fn disconnect(&mut self) -> impl Future<Output = ()>;

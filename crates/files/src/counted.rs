@@ -2,7 +2,7 @@
 //! server counted, and against the facts of the original's captures.
 
 use crate::call::{Caching, Call, Disposition, Reply};
-use crate::client::{Break, CallId, Event, FileClient, Traffic, Whom};
+use crate::client::{Break, CallId, Event, FileClient, Grant, Traffic};
 use dyno_measure::Failure;
 use std::collections::HashMap;
 
@@ -178,8 +178,8 @@ impl<C: FileClient> FileClient for Counted<C> {
         self.client.break_until(due_ns).await
     }
 
-    async fn acknowledge(&mut self, whom: Whom, left: Caching) -> Result<(), Failure> {
-        self.client.acknowledge(whom, left).await
+    async fn acknowledge(&mut self, grant: Grant, left: Caching) -> Result<(), Failure> {
+        self.client.acknowledge(grant, left).await
     }
 
     async fn disconnect(&mut self) {

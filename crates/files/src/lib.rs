@@ -1,5 +1,5 @@
 //! What a file server is asked, whatever the protocol: the calls, their replies, and the contract of a protocol's
-//! client. Above it stand two ways of using one: [`Through`], call by call, and [`Cache`], as a workstation's
+//! client. Above it stand two ways of using one: [`Uncached`], call by call, and [`Cache`], as a workstation's
 //! redirector does it, with oplocks, pages, write-behind and deferred close.
 //!
 //! Not for: sockets and formats (`dyno-smb`), choosing calls (`dyno-workload`), counting results (`dyno-engine`).
@@ -8,10 +8,14 @@ mod cache;
 mod call;
 mod client;
 mod counted;
-mod through;
+mod uncached;
 
-pub use cache::{Asking, Cache, CacheCounts, CacheOptions, Redirector};
-pub use call::{Access, Ask, Caching, Call, Disposition, Handle, Info, LeaseKey, Open, Reply, SpaceInfo};
-pub use client::{Break, CallId, Event, FileClient, Files, Traffic, Whom};
+pub use cache::{AttributeAges, Cache, CacheCounts, CacheOptions, Policy, Redirector};
+pub use call::{
+    Access, Ask, Caching, Call, Disposition, Handle, Info, LeaseKey, Open, Reply, SpaceInfo, Stability,
+};
+pub use client::{
+    Attributes, Break, CallId, Event, FileClient, Files, Grant, Piggyback, Stored, Traffic, Verifier,
+};
 pub use counted::{CallKind, Calls, Counted, KindCount};
-pub use through::Through;
+pub use uncached::Uncached;

@@ -2,7 +2,7 @@
 //!
 //! Every length is bounded. A head is kept only while it is incomplete; body bytes pass through and are not stored.
 
-use dyno_measure::{Detail, Failure, Fault, StatusTable};
+use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use httparse::Status;
 use std::mem::MaybeUninit;
 
@@ -63,7 +63,7 @@ impl Head {
     /// Returns the status code as a failure carries it.
     #[must_use]
     pub fn detail(&self) -> Detail {
-        Detail::Status(dyno_measure::Status {
+        Detail::Status(ProtocolStatus {
             code: u32::from(self.status),
             table: &STATUS_CODES,
         })

@@ -1,6 +1,6 @@
 //! Why an operation failed, and whose fault it was. Counted, never compared as text.
 
-use crate::Status;
+use crate::ProtocolStatus;
 use std::fmt;
 
 /// Who has to look into it.
@@ -96,13 +96,13 @@ pub enum Detail {
     /// The system call's error number.
     Errno(i32),
     /// The status that came.
-    Status(Status),
+    Status(ProtocolStatus),
     /// The session was refused: at which step or over what, and the status that said so, where one did.
     Refused {
         /// Of a table whose words stand in the place of the fault's.
-        step: Status,
+        step: ProtocolStatus,
         /// As the server sent it.
-        status: Option<Status>,
+        status: Option<ProtocolStatus>,
     },
     /// The lengths of a body, in bytes.
     Length {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_status_is_told_behind_the_fault_and_a_refused_step_in_its_place() {
-        let of = |code, table| Status { code, table };
+        let of = |code, table| ProtocolStatus { code, table };
         check(
             Detail::Status(of(503, &STATUSES)),
             "the server refused the protocol, the log-on or the share: status 503",

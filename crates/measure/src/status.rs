@@ -15,28 +15,28 @@ pub struct StatusTable {
 
 /// A number of a table. Carrying one costs no allocation; its text is made where it is displayed.
 #[derive(Clone, Copy)]
-pub struct Status {
+pub struct ProtocolStatus {
     /// The number as the protocol has it.
     pub code: u32,
     /// The table that it stands in.
     pub table: &'static StatusTable,
 }
 
-impl PartialEq for Status {
+impl PartialEq for ProtocolStatus {
     fn eq(&self, other: &Self) -> bool {
         self.code == other.code && self.table.name == other.table.name
     }
 }
 
-impl Eq for Status {}
+impl Eq for ProtocolStatus {}
 
-impl fmt::Display for Status {
+impl fmt::Display for ProtocolStatus {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         (self.table.write)(self.code, formatter)
     }
 }
 
-impl fmt::Debug for Status {
+impl fmt::Debug for ProtocolStatus {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} {:#010x}", self.table.name, self.code)
     }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_status_is_the_same_only_within_its_table() {
-        let of = |table, code| Status { code, table };
+        let of = |table, code| ProtocolStatus { code, table };
         assert_eq!(of(&ONE, 404), of(&ONE, 404));
         assert_ne!(of(&ONE, 404), of(&ONE, 405));
         assert_ne!(of(&ONE, 404), of(&OTHER, 404));

@@ -4,7 +4,7 @@ use crate::load::poisoned;
 use crate::mix::{nanoseconds, MixSpec, Problems, Shape};
 use crate::target::target_error;
 use dyno_engine::{FilesWork, FilesWorkload, Work};
-use dyno_files::{Asking, CacheOptions, Caching, Redirector};
+use dyno_files::{CacheOptions, Caching, Policy, Redirector};
 use dyno_smb::{Dialect, Encryption, Options, Signing};
 use dyno_workload::{DiskMix, DiskMixOptions, Script, LEAST_WORKSPACE_BYTES};
 use pyo3::exceptions::PyValueError;
@@ -285,10 +285,10 @@ fn cache_options(
 ) -> Option<CacheOptions> {
     let askings = [
         ("none", None),
-        ("oplocks", Some(Asking::Oplock(Caching::ALL))),
-        ("leases", Some(Asking::Lease(Caching::ALL))),
+        ("oplocks", Some(Policy::Oplock(Caching::ALL))),
+        ("leases", Some(Policy::Lease(Caching::ALL))),
     ];
-    let asking = problems.choose("cache", cache, &askings).flatten();
+    let policy = problems.choose("cache", cache, &askings).flatten();
     let manners = [("xp", CacheOptions::default()), ("plain", CacheOptions::modern())];
     let like = problems.choose("redirector", redirector, &manners);
     problems.unless(
@@ -299,16 +299,16 @@ fn cache_options(
         (0.0..=3600.0).contains(&dormant_s),
         "dormant_s lies between 0 and 3,600",
     );
-    match (asking, like) {
-        (Some(asking), Some(like)) => Some(CacheOptions {
-            asking,
+    match (policy, like) {
+        (Some(policy), Some(like)) => Some(CacheOptions {
+            policy,
             most_deferred: dormant_files,
             deferred_age_ns: nanoseconds(dormant_s),
             ..like
         }),
         // Without a cache the redirector of XP still has its manners around deletes and renames.
         (None, Some(like)) if like.redirector == Redirector::Xp => Some(CacheOptions {
-            asking: Asking::Nothing,
+            policy: Policy::Nothing,
             ..like
         }),
         _ => None,

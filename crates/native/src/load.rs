@@ -2,7 +2,7 @@
 
 use crate::mix::MixSpec;
 use dyno_engine::{LoadError, Mix, MixTally, Work};
-use dyno_files::{Asking, CacheOptions, CallKind, Redirector};
+use dyno_files::{CacheOptions, CallKind, Policy, Redirector};
 use dyno_measure::NS_PER_S;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -237,10 +237,10 @@ fn client_cache<'py>(py: Python<'py>, mix: &Mix) -> PyResult<Option<Bound<'py, P
         return Ok(None);
     };
     let cache = PyDict::new(py);
-    let asks_for = match options.asking {
-        Asking::Nothing => None,
-        Asking::Oplock(_) => Some("oplocks"),
-        Asking::Lease(_) => Some("leases"),
+    let asks_for = match options.policy {
+        Policy::Nothing | Policy::CloseToOpen(_) => None,
+        Policy::Oplock(_) => Some("oplocks"),
+        Policy::Lease(_) => Some("leases"),
     };
     let redirector = match options.redirector {
         Redirector::Xp => "xp",

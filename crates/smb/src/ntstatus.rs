@@ -96,13 +96,13 @@ statuses! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_measure::Status;
+    use dyno_measure::ProtocolStatus;
 
     #[test]
     fn a_status_is_told_by_its_name_and_number() {
         let check = |code, text: &str| {
             let table = &NTSTATUS;
-            assert_eq!(Status { code, table }.to_string(), text);
+            assert_eq!(ProtocolStatus { code, table }.to_string(), text);
         };
         check(0xC000_006D, "STATUS_LOGON_FAILURE (0xc000006d)");
         check(0xC000_0BAD, "NTSTATUS 0xc0000bad");

@@ -4,7 +4,7 @@
 //! Not for what to try: that depends on the protocol's options, and stands beside them (`advice.rs`).
 
 use crate::status;
-use dyno_measure::{Detail, Failure, Fault, Status, StatusTable};
+use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
 /// The list below, as failures carry it.
 static STEPS: StatusTable = StatusTable {
@@ -54,7 +54,7 @@ impl Refusal {
 
     /// Returns what a failure's `Detail::Refused` says, where SMB said it.
     #[must_use]
-    pub fn of(step: Status) -> Option<Self> {
+    pub fn of(step: ProtocolStatus) -> Option<Self> {
         if step.table.name == STEPS.name {
             Self::of_code(step.code)
         } else {
@@ -66,7 +66,7 @@ impl Refusal {
     #[must_use]
     pub fn detail(self, status: u32) -> Detail {
         Detail::Refused {
-            step: Status {
+            step: ProtocolStatus {
                 code: self as u32,
                 table: &STEPS,
             },

@@ -1,7 +1,7 @@
 //! What an NTSTATUS (MS-ERREF 2.3.1) means to the client of a file server.
 
 pub(crate) use crate::ntstatus::*;
-use dyno_measure::{Detail, Failure, Fault, Status};
+use dyno_measure::{Detail, Failure, Fault, ProtocolStatus};
 
 /// Whether it says of a path that it is not there.
 #[must_use]
@@ -64,8 +64,8 @@ pub fn with(fault: Fault, status: u32) -> Failure {
 
 /// `status`, as failures carry it.
 #[must_use]
-pub fn of(status: u32) -> Status {
-    Status {
+pub fn of(status: u32) -> ProtocolStatus {
+    ProtocolStatus {
         code: status,
         table: &NTSTATUS,
     }

@@ -20,7 +20,7 @@ impl<C: FileClient> Cache<C> {
     /// same, because another client stands still until then.
     pub(super) async fn obey(&mut self, broken: Break) -> Result<(), Trouble> {
         self.land().await?;
-        let Some(id) = self.concerned(broken.whom) else {
+        let Some(id) = self.concerned(broken.grant) else {
             return Ok(());
         };
         self.counts.breaks += 1;
@@ -29,8 +29,8 @@ impl<C: FileClient> Cache<C> {
         let left = both(file.caching, broken.to);
         self.lower(id, left).await?;
         // Closing the last handle has told the server already.
-        if broken.acknowledge && self.concerned(broken.whom).is_some() {
-            if let Err(failure) = self.client.acknowledge(broken.whom, left).await {
+        if broken.acknowledge && self.concerned(broken.grant).is_some() {
+            if let Err(failure) = self.client.acknowledge(broken.grant, left).await {
                 return Err(self.lost(failure));
             }
         }

@@ -11,9 +11,10 @@ use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
 use super::tables::Tables;
 use super::{Cache, Trouble};
 use crate::call::{Call, Handle, Reply};
-use crate::client::{Break, CallId, Event, FileClient, Whom};
+use crate::client::{Break, CallId, Event, FileClient, Grant, Piggyback};
 use dyno_measure::{Detail, Failure, Fault};
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 /// A server has no more reason than this to send breaks before they are answered: one a handle, and a client has fewer.
 pub(super) const MOST_BREAKS: usize = 4096;
@@ -49,7 +50,13 @@ pub(super) enum Purpose {
 }
 
 /// How a call ended that somebody waits for.
-pub(super) type Ended = (Result<Reply, Failure>, Vec<u8>);
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) result: Result<Reply, Failure>,
+    /// What was read; to be given back with `Exchange::spare`.
+    pub(super) data: Vec<u8>,
+    pub(super) piggyback: Piggyback,
+}
 
 /// Calls under way, ends that wait to be taken, and breaks that wait to be obeyed.
 #[derive(Debug, Default)]
@@ -86,15 +93,20 @@ impl Exchange {
         }
     }
 
-    fn keep_end(&mut self, id: CallId, result: Result<Reply, Failure>, data: &[u8]) {
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.extend_from_slice(data);
-        self.ended.insert(id, (result, buffer));
+    fn keep_end(&mut self, id: CallId, result: Result<Reply, Failure>, read: &[u8], piggyback: Piggyback) {
+        let mut data = self.spare.pop().unwrap_or_default();
+        data.extend_from_slice(read);
+        let ended = Ended {
+            result,
+            data,
+            piggyback,
+        };
+        self.ended.insert(id, ended);
     }
 
     /// Keeps a break. Of two for the same the lower counts.
     fn keep_break(&mut self, broken: Break) -> Result<(), Failure> {
-        if let Some(kept) = self.breaks.iter_mut().find(|kept| kept.whom == broken.whom) {
+        if let Some(kept) = self.breaks.iter_mut().find(|kept| kept.grant == broken.grant) {
             kept.to = both(kept.to, broken.to);
             kept.acknowledge |= broken.acknowledge;
             return Ok(());
@@ -108,7 +120,7 @@ impl Exchange {
 
     /// A handle is being closed: what the server wants of it is moot.
     pub(super) fn forget_breaks_of(&mut self, handle: Handle) {
-        self.breaks.retain(|kept| kept.whom != Whom::Handle(handle));
+        self.breaks.retain(|kept| kept.grant != Grant::Handle(handle));
     }
 }
 
@@ -134,22 +146,27 @@ impl<C: FileClient> Cache<C> {
     /// Carries out a call that somebody waits for, obeying breaks meanwhile.
     pub(super) async fn ask(&mut self, call: &Call<'_>) -> Result<Reply, Trouble> {
         let id = self.begin(call, Purpose::Answer).await?;
-        let (result, buffer) = self.end_of(id).await?;
-        self.exchange.spare(buffer);
-        Ok(result?)
+        let ended = self.end_of(id).await?;
+        self.exchange.spare(ended.data);
+        Ok(ended.result?)
     }
 
     /// The same without obeying breaks: from within obeying one, or where a server never holds the call back.
     pub(super) async fn ask_at_once(&mut self, call: &Call<'_>) -> Result<Reply, Trouble> {
+        let ended = self.end_at_once(call).await?;
+        self.exchange.spare(ended.data);
+        Ok(ended.result?)
+    }
+
+    /// The same for a call that reads nothing, with all that its end brings.
+    pub(super) async fn end_at_once(&mut self, call: &Call<'_>) -> Result<Ended, Trouble> {
         let id = self.begin(call, Purpose::Answer).await?;
-        let (result, buffer) = loop {
+        loop {
             match self.exchange.ended.remove(&id) {
-                Some(ended) => break ended,
+                Some(ended) => return Ok(ended),
                 None => self.take_event().await?,
             }
-        };
-        self.exchange.spare(buffer);
-        Ok(result?)
+        }
     }
 
     /// Waits for the end of a call begun with `Purpose::Answer`, obeying breaks meanwhile.
@@ -175,7 +192,7 @@ impl<C: FileClient> Cache<C> {
 
     /// The next break that can be obeyed. One of a handle that we don't know yet waits for its open to end.
     fn next_break(&mut self) -> Option<Break> {
-        let known = |broken: &Break| self.concerned(broken.whom).is_some();
+        let known = |broken: &Break| self.concerned(broken.grant).is_some();
         if let Some(place) = self.exchange.breaks.iter().position(known) {
             return self.exchange.breaks.remove(place);
         }
@@ -186,18 +203,18 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// The file that a break is about.
-    pub(super) fn concerned(&self, whom: Whom) -> Option<FileId> {
-        match whom {
-            Whom::Handle(handle) => Some(self.tables.wire(handle)?.file),
-            Whom::Lease(key) => self.tables.file_of_lease(key),
+    pub(super) fn concerned(&self, grant: Grant) -> Option<FileId> {
+        match grant {
+            Grant::Handle(handle) => Some(self.tables.wire(handle)?.file),
+            Grant::Lease(key) => self.tables.file_of_lease(key),
         }
     }
 
     /// A break has come. The server waits for nothing that concerns a handle which is gone or going.
     pub(super) fn note_break(&mut self, broken: Break) -> Result<(), Trouble> {
-        let closing = matches!(broken.whom, Whom::Handle(handle) if self.exchange.is_closing(handle));
+        let closing = matches!(broken.grant, Grant::Handle(handle) if self.exchange.is_closing(handle));
         let may_come = self.exchange.opening > 0 && !closing;
-        if !may_come && self.concerned(broken.whom).is_none() {
+        if !may_come && self.concerned(broken.grant).is_none() {
             return Ok(());
         }
         self.exchange
@@ -242,15 +259,20 @@ impl<C: FileClient> Cache<C> {
 
     /// Takes the next event of the client.
     pub(super) async fn take_event(&mut self) -> Result<(), Trouble> {
-        let (id, result, data) = match self.client.next().await {
-            Ok(Event::Ended { id, result, data }) => (id, result, data),
+        let (id, result, data, piggyback) = match self.client.next().await {
+            Ok(Event::Ended {
+                id,
+                result,
+                data,
+                piggyback,
+            }) => (id, result, data, piggyback),
             Ok(Event::Break(broken)) => return self.note_break(broken),
             Err(failure) => return Err(self.lost(failure)),
         };
         // An end that nobody has begun the call of is a fault of the client below, and nobody waits for it.
         match self.exchange.purposes.remove(&id) {
             None => {}
-            Some(Purpose::Answer) => self.exchange.keep_end(id, result, data),
+            Some(Purpose::Answer) => self.exchange.keep_end(id, result, data, piggyback),
             Some(Purpose::Close { .. }) => {
                 self.exchange.closing -= 1;
                 if let Err(failure) = result {
@@ -263,11 +285,14 @@ impl<C: FileClient> Cache<C> {
                 bytes,
                 wanted,
             }) => {
+                self.tables.file_mut(file).seen(&piggyback);
                 let come = result.map(|_| (data, data.len() == bytes as usize));
                 fetched(&mut self.tables, file, offset, wanted, come);
             }
             Some(Purpose::WriteBack { file, offset, bytes }) => {
-                written_back(&mut self.tables, file, offset, bytes, result);
+                self.tables.file_mut(file).changed_by_us(&piggyback);
+                let run = offset..offset + u64::from(bytes);
+                written_back(&mut self.tables, file, run, result, &piggyback);
             }
         }
         Ok(())
@@ -309,14 +334,23 @@ fn fetched(
 }
 
 /// Notes how writing a run back has ended. What could not be written is lost; the next call on the file says so.
-fn written_back(tables: &mut Tables, id: FileId, offset: u64, bytes: u32, result: Result<Reply, Failure>) {
+fn written_back(
+    tables: &mut Tables,
+    id: FileId,
+    run: Range<u64>,
+    result: Result<Reply, Failure>,
+    piggyback: &Piggyback,
+) {
     let file = tables.file_mut(id);
     file.transfers -= 1;
-    file.going.retain(|run| run.start != offset);
-    let end = offset + u64::from(bytes);
+    file.going.retain(|going| going.start != run.start);
+    let bytes = u32::try_from(run.end - run.start).unwrap_or(u32::MAX);
     let failure = match result {
         Ok(Reply::Written { bytes: taken }) if taken == bytes => {
-            file.server_end = file.server_end.max(end);
+            file.server_end = file.server_end.max(run.end);
+            if !file.runs.add(piggyback.stored) {
+                tables.pages.set_stable(id, pages_of(run.start, run.end));
+            }
             return;
         }
         Ok(Reply::Written { bytes: taken }) => short(bytes, taken),
@@ -325,7 +359,7 @@ fn written_back(tables: &mut Tables, id: FileId, offset: u64, bytes: u32, result
     };
     file.failed.get_or_insert(failure);
     file.doubtful = true;
-    tables.pages.forget(id, pages_of(offset, end));
+    tables.pages.forget(id, pages_of(run.start, run.end));
 }
 
 /// Less was taken than was sent.

@@ -2,7 +2,7 @@
 //! carried out after all. Not for: what is read or written meanwhile.
 
 use super::breaks::both;
-use super::options::{Asking, Redirector};
+use super::options::Redirector;
 use super::pages::FileId;
 use super::tables::{folded, Deferred, File, Seat};
 use super::{Cache, Trouble};
@@ -20,31 +20,32 @@ struct Leased {
 }
 
 /// None of such a handle is kept, and its close isn't put off.
-fn is_plain(open: &Open<'_>) -> bool {
+pub(super) fn is_plain(open: &Open<'_>) -> bool {
     open.directory || open.delete_on_close || matches!(open.access, Access::Attributes | Access::Delete)
 }
 
-fn empties(disposition: Disposition) -> bool {
+pub(super) fn empties(disposition: Disposition) -> bool {
     matches!(disposition, Disposition::Overwrite | Disposition::OverwriteIf)
 }
 
 impl<C: FileClient> Cache<C> {
     pub(super) async fn open(&mut self, open: &Open<'_>) -> Result<Reply, Trouble> {
+        if let Some(ages) = self.options.policy.rules() {
+            return self.open_by_rules(open, ages).await;
+        }
         let key = folded(open.path);
         if let Some(reply) = self.join(open, &key).await? {
             return Ok(reply);
         }
         let leased = self.make_way(open, &key).await?;
-        let lease = match (self.options.asking, leased) {
-            _ if is_plain(open) => None,
-            (Asking::Lease(_), Some(leased)) => Some(leased.key),
-            (Asking::Lease(_), None) => Some(self.tables.new_lease()),
-            _ => None,
+        let lease = match leased {
+            _ if is_plain(open) || !self.options.policy.leases() => None,
+            Some(leased) => Some(leased.key),
+            None => Some(self.tables.new_lease()),
         };
-        let ask = match (self.options.asking, lease) {
-            (Asking::Oplock(caching), _) if !is_plain(open) => Ask::Oplock(caching),
-            (Asking::Lease(caching), Some(key)) => Ask::Lease(key, caching),
-            _ => Ask::Nothing,
+        let ask = match is_plain(open) {
+            true => Ask::Nothing,
+            false => self.options.policy.ask(lease),
         };
         self.exchange.opening += 1;
         if let Some(leased) = leased {
@@ -282,7 +283,11 @@ impl<C: FileClient> Cache<C> {
     pub(super) async fn flush(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let seat = self.seat_for(handle)?;
         self.write_back(seat.file).await?;
-        let reply = self.ask(&Call::Flush { handle: seat.wire }).await?;
+        // Where the server may lose what it has, writing back has flushed it.
+        let reply = match self.client.loses_unstable_writes() {
+            true => Reply::Done,
+            false => self.ask(&Call::Flush { handle: seat.wire }).await?,
+        };
         match self.tables.file_mut(seat.file).failed.take() {
             Some(failure) => Err(failure.into()),
             None => Ok(reply),
@@ -291,6 +296,7 @@ impl<C: FileClient> Cache<C> {
 
     pub(super) async fn query_handle(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let seat = self.seat_for(handle)?;
+        self.revalidate(&seat).await?;
         let file = self.tables.file(seat.file);
         if file.keeps_reads() {
             return Ok(Reply::Info(file.info()));
@@ -318,24 +324,36 @@ impl<C: FileClient> Cache<C> {
 
     /// What the server says of a path, with the end that the file has here: the server hasn't all of it yet.
     pub(super) fn as_written(&self, reply: Reply, key: &str) -> Reply {
-        match (reply, self.tables.file_at(key)) {
-            (Reply::Info(info), Some(id)) if self.tables.file(id).keeps_writes() => {
-                let bytes = self.tables.file(id).bytes;
+        let Reply::Info(info) = reply else {
+            return reply;
+        };
+        let id = match info.file_id {
+            0 => self.tables.file_at(key),
+            number => self.tables.file_of_number(number),
+        };
+        match id.map(|id| (id, self.tables.file(id))) {
+            Some((id, file)) if file.keeps_writes() && self.knows_better(id) => {
+                let bytes = file.bytes;
                 Reply::Info(Info { bytes, ..info })
             }
             _ => reply,
         }
     }
 
+    /// Whether what is known here of a file is newer than what the server says: while nobody else may write it, or where
+    /// it was written here and not sent.
+    fn knows_better(&self, id: FileId) -> bool {
+        self.tables.file(id).validity.is_none() || self.tables.pages.any_held(id)
+    }
+
     pub(super) async fn set_end(&mut self, handle: Handle, bytes: u64) -> Result<Reply, Trouble> {
         let seat = self.seat_for(handle)?;
         self.write_back(seat.file).await?;
-        let reply = self
-            .ask(&Call::SetEnd {
-                handle: seat.wire,
-                bytes,
-            })
-            .await?;
+        let call = Call::SetEnd {
+            handle: seat.wire,
+            bytes,
+        };
+        let reply = self.ask_changing(seat.file, &call).await?;
         let file = self.tables.file_mut(seat.file);
         let shorter = bytes.min(file.bytes);
         file.bytes = bytes;
@@ -354,7 +372,8 @@ impl<C: FileClient> Cache<C> {
     /// itself any more that was set through the same handle (MS-FSA, FileBasicInformation).
     pub(super) async fn set_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let seat = self.seat_for(handle)?;
-        self.ask(&Call::SetTimes { handle: seat.wire }).await
+        self.ask_changing(seat.file, &Call::SetTimes { handle: seat.wire })
+            .await
     }
 
     /// A delete or rename is coming: handles that are kept of these paths, or below them, must be closed, or they would

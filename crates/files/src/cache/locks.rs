@@ -35,6 +35,7 @@ impl<C: FileClient> Cache<C> {
                 bytes,
             })
             .await?;
+            self.forget_before_lock(seat.file);
         }
         let lock = HeldLock {
             seat: handle,

@@ -1,18 +1,8 @@
 //! How the cache behaves, and what it counts. Data alone.
 
 use super::pages;
+use super::policy::{AttributeAges, Policy};
 use crate::call::Caching;
-
-/// What the cache asks the server for when an application opens a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asking {
-    /// Nothing: the calls go through as they come, and only closing and renaming have the redirector's manners.
-    Nothing,
-    /// An oplock: `Caching::ALL` batch, `READ_WRITE` exclusive, `READ` level II.
-    Oplock(Caching),
-    /// A lease, one key a file.
-    Lease(Caching),
-}
 
 /// Whose manners the calls below the cache have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +21,8 @@ pub enum Redirector {
 /// grants batch oplocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// What is asked for. Default: batch oplocks.
-    pub asking: Asking,
+    /// Who says what may be kept. Default: batch oplocks.
+    pub policy: Policy,
     /// Default: XP's.
     pub redirector: Redirector,
     /// Room for data, in bytes; at least [`CacheOptions::LEAST_BYTES`] is used. Clean pages leave it in the order of
@@ -64,12 +54,21 @@ impl CacheOptions {
     /// Less room than this is not kept to: a large read and a large write need it at once.
     pub const LEAST_BYTES: u64 = 1 << 20;
 
+    /// A client of today of a protocol without grants: close-to-open with Linux's ages, transfers of 1 MiB, read-ahead.
+    #[must_use]
+    pub fn close_to_open() -> Self {
+        Self {
+            policy: Policy::CloseToOpen(AttributeAges::default()),
+            ..Self::modern()
+        }
+    }
+
     /// A client of today: leases, transfers of 1 MiB, read-ahead, and no manners of 2004. Its sizes are a choice, not
     /// measured from any one system.
     #[must_use]
     pub fn modern() -> Self {
         Self {
-            asking: Asking::Lease(Caching::ALL),
+            policy: Policy::Lease(Caching::ALL),
             redirector: Redirector::Plain,
             read_run_bytes: 1 << 20,
             write_run_bytes: 1 << 20,
@@ -82,7 +81,7 @@ impl CacheOptions {
 impl Default for CacheOptions {
     fn default() -> Self {
         Self {
-            asking: Asking::Oplock(Caching::ALL),
+            policy: Policy::Oplock(Caching::ALL),
             redirector: Redirector::Xp,
             most_bytes: 8 << 20,
             most_deferred: 45,

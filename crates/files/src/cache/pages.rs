@@ -2,6 +2,7 @@
 //! them, nor for knowing where a file ends: bytes of a page beyond it are zero, which callers keep so.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 /// Bytes of a page, as the captures' clients have them.
 pub(super) const PAGE_BYTES: u64 = 4096;
@@ -17,8 +18,10 @@ struct Slot {
     file: FileId,
     page: u64,
     bytes: Box<[u8; PAGE]>,
-    /// To be written out; then it is not in the order of use.
-    dirty: bool,
+    /// To be written out, or to be kept until the server has it for good; then it is not in the order of use.
+    held: bool,
+    /// What of it was written since it was last clean.
+    written: Range<usize>,
     /// Neighbours in the order of use.
     newer: u32,
     older: u32,
@@ -31,6 +34,10 @@ pub(super) struct Pages {
     free: Vec<u32>,
     places: HashMap<(FileId, u64), u32>,
     dirty: BTreeSet<(FileId, u64)>,
+    /// Written out, to a server that may still lose it.
+    unstable: BTreeSet<(FileId, u64)>,
+    /// No byte goes out that was not written: else pages go out as a whole.
+    exact: bool,
     newest: u32,
     oldest: u32,
     most: usize,
@@ -42,7 +49,7 @@ pub(super) fn page_of(offset: u64) -> u64 {
 }
 
 /// The pages that `from..to` touches.
-pub(super) fn pages_of(from: u64, to: u64) -> std::ops::Range<u64> {
+pub(super) fn pages_of(from: u64, to: u64) -> Range<u64> {
     if from >= to {
         return page_of(from)..page_of(from);
     }
@@ -50,13 +57,15 @@ pub(super) fn pages_of(from: u64, to: u64) -> std::ops::Range<u64> {
 }
 
 impl Pages {
-    /// Room for `bytes`.
-    pub(super) fn new(bytes: u64) -> Self {
+    /// Room for `bytes`. `exact`: what goes out are the bytes that were written, not whole pages.
+    pub(super) fn new(bytes: u64, exact: bool) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             places: HashMap::new(),
             dirty: BTreeSet::new(),
+            unstable: BTreeSet::new(),
+            exact,
             newest: NONE,
             oldest: NONE,
             most: usize::try_from(bytes / PAGE_BYTES).unwrap_or(usize::MAX),
@@ -78,7 +87,7 @@ impl Pages {
     pub(super) fn fill(&mut self, file: FileId, page: u64, bytes: &[u8]) {
         let (place, _) = self.place(file, page);
         let slot = &mut self.slots[place as usize];
-        if !slot.dirty {
+        if !slot.held {
             slot.bytes[..bytes.len()].copy_from_slice(bytes);
             slot.bytes[bytes.len()..].fill(0);
         }
@@ -92,25 +101,62 @@ impl Pages {
             slot.bytes.fill(0);
         }
         slot.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        if !slot.dirty {
-            slot.dirty = true;
+        let written = if self.exact { at..at + bytes.len() } else { 0..PAGE };
+        if slot.held {
+            slot.written = slot.written.start.min(written.start)..slot.written.end.max(written.end);
+            if self.unstable.remove(&(file, page)) {
+                self.dirty.insert((file, page));
+            }
+        } else {
+            (slot.held, slot.written) = (true, written);
             self.unlink(place);
             self.dirty.insert((file, page));
         }
     }
 
+    /// Whether writing `from..to` leaves no gap in what was written of any page: a gap would have to go out with it.
+    pub(super) fn joins(&self, file: FileId, from: u64, to: u64) -> bool {
+        !self.exact
+            || pages_of(from, to).all(|page| {
+                let start = page * PAGE_BYTES;
+                let Some(&place) = self.places.get(&(file, page)) else {
+                    return true;
+                };
+                let slot = &self.slots[place as usize];
+                let written = start + slot.written.start as u64..start + slot.written.end as u64;
+                !slot.held || (from <= written.end && to >= written.start)
+            })
+    }
+
     /// The first run of dirty pages of a file, at most `most` long.
-    pub(super) fn dirty_run(&self, file: FileId, most: u64) -> Option<std::ops::Range<u64>> {
+    pub(super) fn dirty_run(&self, file: FileId, most: u64) -> Option<Range<u64>> {
         let mut dirty = self.dirty.range((file, 0)..=(file, u64::MAX));
         let first = dirty.next()?.1;
         let mut end = first + 1;
         for &(_, page) in dirty {
-            if page != end || end - first == most {
+            if page != end || end - first == most || !self.is_written_across(file, page) {
                 break;
             }
             end += 1;
         }
         Some(first..end)
+    }
+
+    /// Whether what was written goes on from the page before `page` to this one.
+    fn is_written_across(&self, file: FileId, page: u64) -> bool {
+        self.written(file, page - 1).end == PAGE && self.written(file, page).start == 0
+    }
+
+    fn written(&self, file: FileId, page: u64) -> Range<usize> {
+        let place = self.places.get(&(file, page));
+        place.map_or(0..0, |&place| self.slots[place as usize].written.clone())
+    }
+
+    /// The bytes that were written in a run of dirty pages.
+    pub(super) fn written_bytes(&self, file: FileId, run: &Range<u64>) -> Range<u64> {
+        let last = run.end - 1;
+        let start = run.start * PAGE_BYTES + self.written(file, run.start).start as u64;
+        start..last * PAGE_BYTES + self.written(file, last).end as u64
     }
 
     /// Whether dirty pages have an eighth of the room: a quarter of what they may have.
@@ -123,25 +169,75 @@ impl Pages {
     }
 
     /// They are being written.
-    pub(super) fn set_clean(&mut self, file: FileId, pages: std::ops::Range<u64>) {
+    pub(super) fn set_clean(&mut self, file: FileId, pages: Range<u64>) {
         for page in pages {
             if self.dirty.remove(&(file, page)) {
-                let place = self.places[&(file, page)];
-                self.slots[place as usize].dirty = false;
-                self.link(place);
+                self.release(file, page);
             }
         }
     }
 
-    /// Whether `more` pages may become dirty: half of the room has to stay for clean ones.
-    pub(super) fn takes_dirty(&self, more: usize) -> bool {
-        self.dirty.len() + more <= self.most / 2
+    /// They are being written to a server that may still lose them: they stay.
+    pub(super) fn set_unstable(&mut self, file: FileId, pages: Range<u64>) {
+        for page in pages {
+            if self.dirty.remove(&(file, page)) {
+                self.unstable.insert((file, page));
+            }
+        }
     }
 
-    /// The file with the most dirty pages.
+    /// The server has them for good, but for what was written since.
+    pub(super) fn set_stable(&mut self, file: FileId, pages: Range<u64>) {
+        for page in self.unstable_in(file, pages) {
+            self.unstable.remove(&(file, page));
+            self.release(file, page);
+        }
+    }
+
+    /// The server has lost them: they are to be written again.
+    pub(super) fn set_dirty_again(&mut self, file: FileId) {
+        for page in self.unstable_in(file, 0..u64::MAX) {
+            self.unstable.remove(&(file, page));
+            self.dirty.insert((file, page));
+        }
+    }
+
+    fn unstable_in(&self, file: FileId, pages: Range<u64>) -> Vec<u64> {
+        let range = (file, pages.start)..(file, pages.end);
+        self.unstable.range(range).map(|&(_, page)| page).collect()
+    }
+
+    pub(super) fn any_unstable(&self, file: FileId) -> bool {
+        self.unstable.range((file, 0)..=(file, u64::MAX)).next().is_some()
+    }
+
+    /// Whether anything was written that is not durable yet.
+    pub(super) fn any_held(&self, file: FileId) -> bool {
+        self.any_dirty(file) || self.any_unstable(file)
+    }
+
+    /// Forgets what was written out and is not stable.
+    pub(super) fn forget_unstable(&mut self, file: FileId) {
+        for page in self.unstable_in(file, 0..u64::MAX) {
+            self.drop_page(file, page);
+        }
+    }
+
+    fn release(&mut self, file: FileId, page: u64) {
+        let place = self.places[&(file, page)];
+        self.slots[place as usize].held = false;
+        self.link(place);
+    }
+
+    /// Whether `more` pages may become dirty: half of the room has to stay for clean ones.
+    pub(super) fn takes_dirty(&self, more: usize) -> bool {
+        self.dirty.len() + self.unstable.len() + more <= self.most / 2
+    }
+
+    /// The file with the most pages that are to be written out or made stable.
     pub(super) fn dirtiest(&self) -> Option<FileId> {
         let mut count: HashMap<FileId, usize> = HashMap::new();
-        for &(file, _) in &self.dirty {
+        for &(file, _) in self.dirty.iter().chain(&self.unstable) {
             *count.entry(file).or_default() += 1;
         }
         count
@@ -150,15 +246,17 @@ impl Pages {
             .map(|(file, _)| file)
     }
 
-    /// Files that have dirty pages.
+    /// Files that have pages that are to be written out or made stable.
     pub(super) fn dirty_files(&self) -> Vec<FileId> {
-        let mut files: Vec<FileId> = self.dirty.iter().map(|&(file, _)| file).collect();
+        let held = self.dirty.iter().chain(&self.unstable);
+        let mut files: Vec<FileId> = held.map(|&(file, _)| file).collect();
+        files.sort_unstable();
         files.dedup();
         files
     }
 
     /// Forgets pages, dirty or not.
-    pub(super) fn forget(&mut self, file: FileId, pages: std::ops::Range<u64>) {
+    pub(super) fn forget(&mut self, file: FileId, pages: Range<u64>) {
         if pages.end - pages.start.min(pages.end) > self.places.len() as u64 {
             // A range without end: look at what there is instead.
             let found: Vec<u64> = self.pages_in(file, &pages);
@@ -176,18 +274,19 @@ impl Pages {
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.most as u64 * PAGE_BYTES);
+        *self = Self::new(self.most as u64 * PAGE_BYTES, self.exact);
     }
 
-    fn pages_in(&self, file: FileId, pages: &std::ops::Range<u64>) -> Vec<u64> {
+    fn pages_in(&self, file: FileId, pages: &Range<u64>) -> Vec<u64> {
         let of_file = |&&(of, page): &&(FileId, u64)| of == file && pages.contains(&page);
         self.places.keys().filter(of_file).map(|key| key.1).collect()
     }
 
     fn drop_page(&mut self, file: FileId, page: u64) {
         if let Some(place) = self.places.remove(&(file, page)) {
-            if std::mem::take(&mut self.slots[place as usize].dirty) {
+            if std::mem::take(&mut self.slots[place as usize].held) {
                 self.dirty.remove(&(file, page));
+                self.unstable.remove(&(file, page));
             } else {
                 self.unlink(place);
             }
@@ -224,7 +323,8 @@ impl Pages {
                     file,
                     page,
                     bytes: Box::new([0; PAGE]),
-                    dirty: false,
+                    held: false,
+                    written: 0..0,
                     newer: NONE,
                     older: NONE,
                 });
@@ -237,7 +337,7 @@ impl Pages {
     }
 
     fn touch(&mut self, place: u32) {
-        if self.newest != place && !self.slots[place as usize].dirty {
+        if self.newest != place && !self.slots[place as usize].held {
             self.unlink(place);
             self.link(place);
         }
@@ -276,7 +376,7 @@ mod tests {
 
     #[test]
     fn the_page_used_longest_ago_leaves_first_and_dirty_ones_stay() {
-        let mut pages = Pages::new(3 * PAGE_BYTES);
+        let mut pages = Pages::new(3 * PAGE_BYTES, false);
         pages.write(0, 0, 0, b"dirty");
         pages.fill(0, 1, b"one");
         pages.fill(0, 2, b"two");
@@ -292,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_page_that_is_made_again_in_the_place_of_another_begins_as_zeros() {
-        let mut pages = Pages::new(PAGE_BYTES);
+        let mut pages = Pages::new(PAGE_BYTES, false);
         pages.fill(0, 0, &[7; PAGE]);
         pages.forget(0, 0..1);
         pages.write(1, 5, 10, b"x");
@@ -302,7 +402,7 @@ mod tests {
 
     #[test]
     fn dirty_runs_end_at_gaps_at_files_and_at_the_most() {
-        let mut pages = Pages::new(100 * PAGE_BYTES);
+        let mut pages = Pages::new(100 * PAGE_BYTES, false);
         for page in [2, 3, 4, 6] {
             pages.write(1, page, 0, b"x");
         }
@@ -319,7 +419,7 @@ mod tests {
 
     #[test]
     fn what_is_dirty_is_not_overwritten_by_what_comes_from_the_server() {
-        let mut pages = Pages::new(PAGE_BYTES);
+        let mut pages = Pages::new(PAGE_BYTES, false);
         pages.write(0, 0, 0, b"mine");
         pages.fill(0, 0, b"theirs");
         assert_eq!(&pages.get(0, 0).unwrap()[..5], b"mine\0");
@@ -327,7 +427,7 @@ mod tests {
 
     #[test]
     fn forgetting_an_open_range_takes_all_of_that_file_from_there() {
-        let mut pages = Pages::new(100 * PAGE_BYTES);
+        let mut pages = Pages::new(100 * PAGE_BYTES, false);
         for page in 0..5 {
             pages.fill(0, page, b"a");
             pages.write(1, page, 0, b"b");
@@ -336,5 +436,43 @@ mod tests {
         pages.forget_file(1);
         assert_eq!((0..5).filter(|&page| pages.holds(0, page)).count(), 3);
         assert!((0..5).all(|page| !pages.holds(1, page)) && !pages.any_dirty(1));
+    }
+
+    #[test]
+    fn exact_pages_go_out_without_a_byte_that_was_not_written() {
+        let mut pages = Pages::new(100 * PAGE_BYTES, true);
+        pages.write(0, 0, 100, &[1; PAGE - 100]);
+        pages.write(0, 1, 0, &[1; 10]);
+        pages.write(0, 2, 5, b"x");
+        assert_eq!(pages.dirty_run(0, 16), Some(0..2));
+        assert_eq!(pages.written_bytes(0, &(0..2)), 100..PAGE_BYTES + 10);
+        assert!(pages.joins(0, PAGE_BYTES + 10, PAGE_BYTES + 20));
+        assert!(!pages.joins(0, PAGE_BYTES + 11, PAGE_BYTES + 20));
+        pages.set_clean(0, 0..2);
+        assert!(pages.joins(0, PAGE_BYTES + 11, PAGE_BYTES + 20));
+        assert_eq!(
+            pages.written_bytes(0, &(2..3)),
+            2 * PAGE_BYTES + 5..2 * PAGE_BYTES + 6
+        );
+    }
+
+    #[test]
+    fn what_a_server_may_lose_stays_until_it_has_it_for_good() {
+        let mut pages = Pages::new(3 * PAGE_BYTES, false);
+        pages.write(0, 0, 0, b"one");
+        pages.write(0, 1, 0, b"two");
+        pages.set_unstable(0, 0..2);
+        assert!(pages.any_unstable(0) && !pages.any_dirty(0) && !pages.takes_dirty(1));
+        for page in 2..9 {
+            pages.fill(0, page, b"others");
+        }
+        pages.fill(0, 1, b"theirs");
+        assert_eq!(&pages.get(0, 1).unwrap()[..3], b"two");
+        pages.write(0, 1, 0, b"new");
+        pages.set_stable(0, 0..u64::MAX);
+        assert_eq!(pages.dirty_run(0, 16), Some(1..2));
+        pages.set_unstable(0, 1..2);
+        pages.set_dirty_again(0);
+        assert_eq!(pages.dirty_run(0, 16), Some(1..2));
     }
 }

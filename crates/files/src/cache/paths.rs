@@ -9,6 +9,9 @@ use crate::client::FileClient;
 
 impl<C: FileClient> Cache<C> {
     pub(super) async fn query_path(&mut self, path: &str) -> Result<Reply, Trouble> {
+        if self.options.policy.rules().is_some() {
+            return self.query_path_by_rules(path).await;
+        }
         let reply = self.ask(&Call::QueryPath { path }).await?;
         Ok(self.as_written(reply, &folded(path)))
     }

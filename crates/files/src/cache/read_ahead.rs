@@ -2,7 +2,7 @@
 //! through, where nothing may be kept. Not for: the order in which pages leave memory, nor for what comes while an
 //! application reads on (`stream.rs`).
 
-use super::exchange::{Purpose, Wanted};
+use super::exchange::{Ended, Purpose, Wanted};
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
 use super::tables::Seat;
 use super::{Cache, Trouble};
@@ -35,6 +35,7 @@ impl<C: FileClient> Cache<C> {
     ) -> Result<Reply, Trouble> {
         let seat = self.seat_for(handle)?;
         self.check_locks(handle, &seat, offset, u64::from(bytes))?;
+        self.revalidate(&seat).await?;
         let end = offset + u64::from(bytes);
         let mut at = offset;
         let mut fetched = false;
@@ -262,7 +263,9 @@ impl<C: FileClient> Cache<C> {
             let Some((id, asked)) = begun.pop_front() else {
                 break;
             };
-            let (result, buffer) = self.end_of(id).await?;
+            let Ended {
+                result, data: buffer, ..
+            } = self.end_of(id).await?;
             match result {
                 // After one that came short the file has ended, whatever later ones bring.
                 Ok(Reply::Read { .. }) if !ended && failure.is_none() => {

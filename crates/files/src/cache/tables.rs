@@ -1,11 +1,17 @@
 //! What the cache knows: files, the handles that are open below it, and the handles that applications hold above it.
 //! Not for: asking the server anything.
 
+use super::durable::Runs;
 use super::pages::{FileId, Pages, PAGE_BYTES};
+use super::validity::Validity;
 use crate::call::{Access, Caching, Handle, Info, LeaseKey};
+use crate::client::Piggyback;
 use dyno_measure::{Failure, Fault};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
+
+/// Files that are known by rules and not open; the ones closed longest ago are forgotten.
+const MOST_CLOSED: usize = 4096;
 
 /// A lock that an application holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +29,12 @@ pub(super) struct HeldLock {
 pub(super) struct File {
     /// Its path, folded.
     pub(super) key: String,
+    /// The server's number of it; 0 for none.
+    pub(super) number: u64,
+    /// Where rules, and no grants, say what may be kept: how long what is known counts.
+    pub(super) validity: Option<Validity>,
+    /// Of writes that the server may still lose.
+    pub(super) runs: Runs,
     /// What the server lets be kept now.
     pub(super) caching: Caching,
     pub(super) lease: Option<LeaseKey>,
@@ -64,6 +76,9 @@ impl File {
     pub(super) fn new(key: String, info: &Info, caching: Caching, lease: Option<LeaseKey>) -> Self {
         let mut file = Self {
             key,
+            number: info.file_id,
+            validity: None,
+            runs: Runs::None,
             caching,
             lease,
             wires: Vec::new(),
@@ -100,11 +115,36 @@ impl File {
     /// What an application is told of it.
     pub(super) fn info(&self) -> Info {
         Info {
+            file_id: self.number,
+            change: self.validity.as_ref().map_or(0, Validity::change),
             bytes: self.bytes,
             allocated_bytes: self.allocated_bytes.max(self.bytes),
-            directory: false,
             read_only: self.read_only,
+            ..Info::default()
         }
+    }
+
+    /// A call of ours has changed it, as its reply tells.
+    pub(super) fn changed_by_us(&mut self, piggyback: &Piggyback) {
+        let Some(validity) = &mut self.validity else {
+            return;
+        };
+        match piggyback.attributes {
+            Some(attributes) => validity.changed_by_us(attributes.change_before, attributes.info.change),
+            None => validity.doubt(),
+        }
+    }
+
+    /// A call of ours that changes nothing has brought its attributes.
+    pub(super) fn seen(&mut self, piggyback: &Piggyback) {
+        if let (Some(validity), Some(attributes)) = (&mut self.validity, piggyback.attributes) {
+            validity.seen(attributes.info.change);
+        }
+    }
+
+    /// Whether it is known by rules, also while it is not open.
+    fn is_known_by_rules(&self) -> bool {
+        self.validity.is_some() && self.number != 0 && !self.doomed
     }
 
     /// Whether any of these pages is on its way.
@@ -171,6 +211,10 @@ pub(super) struct Tables {
     files: Vec<Option<File>>,
     by_path: HashMap<String, FileId>,
     by_lease: HashMap<LeaseKey, FileId>,
+    /// Those that are known by rules, by the server's number.
+    by_number: HashMap<u64, FileId>,
+    /// Those of them that are not open, the one closed longest ago first.
+    closed: VecDeque<FileId>,
     wires: HashMap<Handle, Wire>,
     seats: Vec<Option<Seat>>,
     /// The one put off longest ago first.
@@ -194,12 +238,14 @@ fn is_within(key: &str, directory: &str) -> bool {
 }
 
 impl Tables {
-    pub(super) fn new(bytes: u64) -> Self {
+    pub(super) fn new(bytes: u64, exact: bool) -> Self {
         Self {
-            pages: Pages::new(bytes),
+            pages: Pages::new(bytes, exact),
             files: Vec::new(),
             by_path: HashMap::new(),
             by_lease: HashMap::new(),
+            by_number: HashMap::new(),
+            closed: VecDeque::new(),
             wires: HashMap::new(),
             seats: Vec::new(),
             deferred: Vec::new(),
@@ -213,6 +259,8 @@ impl Tables {
         self.files.clear();
         self.by_path.clear();
         self.by_lease.clear();
+        self.by_number.clear();
+        self.closed.clear();
         self.wires.clear();
         self.seats.clear();
         self.deferred.clear();
@@ -249,6 +297,9 @@ impl Tables {
         if let Some(key) = file.lease {
             self.by_lease.insert(key, id);
         }
+        if file.is_known_by_rules() {
+            self.by_number.insert(file.number, id);
+        }
         if place == self.files.len() {
             self.files.push(None);
         }
@@ -271,6 +322,25 @@ impl Tables {
         self.by_lease.get(&key).copied()
     }
 
+    /// The file that the server calls so, where it is known by rules.
+    pub(super) fn file_of_number(&self, number: u64) -> Option<FileId> {
+        self.by_number.get(&number).copied()
+    }
+
+    /// A path has led to a file of ours that is known by rules.
+    pub(super) fn leads_to(&mut self, key: String, id: FileId) {
+        let old = std::mem::replace(&mut self.file_mut(id).key, key.clone());
+        if self.by_path.get(&old) == Some(&id) {
+            self.by_path.remove(&old);
+        }
+        self.by_path.insert(key, id);
+    }
+
+    /// A path leads to no file of ours any more.
+    pub(super) fn leads_nowhere(&mut self, key: &str) {
+        self.by_path.remove(key);
+    }
+
     /// Others of our files that were opened under the same path: they may be the same one.
     pub(super) fn siblings(&self, id: FileId) -> Vec<FileId> {
         let key = &self.file(id).key;
@@ -287,6 +357,7 @@ impl Tables {
 
     pub(super) fn add_wire(&mut self, handle: Handle, file: FileId, access: Access) {
         self.file_mut(file).wires.push(handle);
+        self.closed.retain(|closed| *closed != file);
         self.wires.insert(
             handle,
             Wire {
@@ -329,8 +400,17 @@ impl Tables {
 
     fn remove_unused(&mut self, id: FileId) {
         let file = self.file(id);
-        if file.wires.is_empty() && file.opening == 0 {
-            self.remove_file(id);
+        if !file.wires.is_empty() || file.opening > 0 {
+            return;
+        }
+        if !file.is_known_by_rules() {
+            return self.remove_file(id);
+        }
+        self.closed.push_back(id);
+        if self.closed.len() > MOST_CLOSED {
+            if let Some(oldest) = self.closed.pop_front() {
+                self.remove_file(oldest);
+            }
         }
     }
 
@@ -344,6 +424,9 @@ impl Tables {
         }
         if let Some(key) = file.lease {
             self.by_lease.remove(&key);
+        }
+        if self.by_number.get(&file.number) == Some(&id) {
+            self.by_number.remove(&file.number);
         }
     }
 
@@ -438,6 +521,12 @@ impl Tables {
     pub(super) fn deleted(&mut self, key: &str) {
         if let Some(id) = self.by_path.remove(key) {
             self.file_mut(id).doomed = true;
+            // Its number may be given to another.
+            self.by_number.retain(|_, numbered| *numbered != id);
+            if self.closed.contains(&id) {
+                self.closed.retain(|closed| *closed != id);
+                self.remove_file(id);
+            }
         }
     }
 

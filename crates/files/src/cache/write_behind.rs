@@ -7,10 +7,11 @@ use super::options::Redirector;
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
 use super::tables::Seat;
 use super::{Cache, Trouble};
-use crate::call::{Access, Call, Handle, Reply};
+use crate::call::{Access, Call, Handle, Reply, Stability};
 use crate::client::FileClient;
 use dyno_measure::Fault;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// What is put into pages at once: a write that is larger is kept piece by piece.
 const WINDOW_BYTES: usize = 256 << 10;
@@ -18,7 +19,21 @@ const WINDOW_BYTES: usize = 256 << 10;
 const MOST_TRIES: usize = 2;
 
 impl<C: FileClient> Cache<C> {
-    pub(super) async fn write(&mut self, handle: Handle, offset: u64, data: &[u8]) -> Result<Reply, Trouble> {
+    pub(super) async fn write(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Reply, Trouble> {
+        let written = self.write_into(handle, offset, data).await?;
+        if stability > Stability::Unstable {
+            self.flush(handle).await?;
+        }
+        Ok(written)
+    }
+
+    async fn write_into(&mut self, handle: Handle, offset: u64, data: &[u8]) -> Result<Reply, Trouble> {
         let seat = self.seat_for(handle)?;
         let sent = u32::try_from(data.len()).map_err(|_| Fault::OtherIo)?;
         self.check_locks(handle, &seat, offset, u64::from(sent))?;
@@ -62,6 +77,7 @@ impl<C: FileClient> Cache<C> {
             handle: seat.wire,
             offset: end - 1,
             data: &data[data.len() - 1..],
+            stability: Stability::Unstable,
         };
         match self.ask(&call).await? {
             Reply::Written { bytes: 1 } => {}
@@ -87,6 +103,10 @@ impl<C: FileClient> Cache<C> {
             self.land().await?;
             self.settle().await?;
         }
+        if !self.tables.pages.joins(seat.file, offset, end) {
+            self.write_back(seat.file).await?;
+            self.settle().await?;
+        }
         for _ in 0..=MOST_TRIES {
             if !self.keeps_writes_of(seat) {
                 return Ok(false);
@@ -110,7 +130,7 @@ impl<C: FileClient> Cache<C> {
 
     /// Pages that a write covers in part, that the server has data of, and that are not there. Those that are become
     /// the ones used last, so that the pages that the write makes don't push them out before it reaches them.
-    fn missing_edges(&mut self, id: FileId, offset: u64, end: u64) -> Vec<std::ops::Range<u64>> {
+    fn missing_edges(&mut self, id: FileId, offset: u64, end: u64) -> Vec<Range<u64>> {
         let server_end = self.tables.file(id).server_end;
         let (first, last) = (page_of(offset), page_of(end - 1));
         let mut edges = Vec::new();
@@ -159,6 +179,11 @@ impl<C: FileClient> Cache<C> {
         self.write_back(seat.file).await?;
         self.forget_written(seat.file, offset, end);
         let most = (self.client.max_write_bytes().max(1)) as usize;
+        // Nothing is kept of it that could be sent again.
+        let stability = match self.client.loses_unstable_writes() {
+            true => Stability::File,
+            false => Stability::Unstable,
+        };
         let mut begun = VecDeque::new();
         let mut at = offset;
         let mut failure = None;
@@ -174,6 +199,7 @@ impl<C: FileClient> Cache<C> {
                     handle: seat.wire,
                     offset: at,
                     data: piece,
+                    stability,
                 };
                 let sent = u32::try_from(piece.len()).unwrap_or(u32::MAX);
                 begun.push_back((self.begin(&call, Purpose::Answer).await?, sent));
@@ -183,9 +209,10 @@ impl<C: FileClient> Cache<C> {
             let Some((id, sent)) = begun.pop_front() else {
                 break;
             };
-            let (result, buffer) = self.end_of(id).await?;
-            self.exchange.spare(buffer);
-            match result {
+            let ended = self.end_of(id).await?;
+            self.tables.file_mut(seat.file).changed_by_us(&ended.piggyback);
+            self.exchange.spare(ended.data);
+            match ended.result {
                 Ok(Reply::Written { bytes }) if bytes == sent => {}
                 Ok(Reply::Written { bytes }) => failure = failure.or(Some(short(sent, bytes))),
                 Ok(_) => failure = failure.or(Some(Fault::MalformedMessage.into())),
@@ -218,7 +245,7 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Writes all that is dirty of a file. What is refused is kept for the file's next call.
-    pub(super) async fn write_back(&mut self, id: FileId) -> Result<(), Trouble> {
+    pub(super) async fn write_out(&mut self, id: FileId) -> Result<(), Trouble> {
         let most = u64::from(self.options.write_run_bytes.min(self.client.max_write_bytes()));
         while let Some(pages) = self.tables.pages.dirty_run(id, (most / PAGE_BYTES).max(1)) {
             self.room_for_transfer(id).await?;
@@ -238,17 +265,22 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    pub(super) async fn send_run(&mut self, id: FileId, pages: std::ops::Range<u64>) -> Result<(), Trouble> {
+    pub(super) async fn send_run(&mut self, id: FileId, pages: Range<u64>) -> Result<(), Trouble> {
         let mut run = std::mem::take(&mut self.exchange.run);
         run.clear();
-        let offset = pages.start * PAGE_BYTES;
+        let Range { start: offset, end } = self.tables.pages.written_bytes(id, &pages);
+        let end = end.min(self.tables.file(id).bytes);
         for page in pages.clone() {
             let bytes = self.tables.pages.get(id, page).expect("dirty pages are there");
-            run.extend_from_slice(bytes);
+            let from = offset.saturating_sub(page * PAGE_BYTES) as usize;
+            run.extend_from_slice(&bytes[from..]);
         }
-        let end = self.tables.file(id).bytes;
         run.truncate(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX));
-        self.tables.pages.set_clean(id, pages);
+        if self.client.loses_unstable_writes() {
+            self.tables.pages.set_unstable(id, pages);
+        } else {
+            self.tables.pages.set_clean(id, pages);
+        }
         let handle = self
             .tables
             .writing_wire(id)
@@ -260,6 +292,7 @@ impl<C: FileClient> Cache<C> {
                 handle,
                 offset: at,
                 data: piece,
+                stability: Stability::Unstable,
             };
             let file = id;
             self.begin(

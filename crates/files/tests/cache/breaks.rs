@@ -4,8 +4,8 @@ use crate::clock::{run, until, MS};
 use crate::connection::Connection;
 use crate::rig::{alone, client, passed, server, some_cases, together, User};
 use dyno_files::{
-    Access, Ask, Asking, CacheOptions, Caching, Call, CallKind, Disposition, FileClient, Handle, LeaseKey,
-    Open, Reply, Whom,
+    Access, Ask, CacheOptions, Caching, Call, CallKind, Disposition, FileClient, Grant, Handle, LeaseKey,
+    Open, Policy, Reply,
 };
 use dyno_measure::Fault;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 
 fn leases() -> CacheOptions {
     CacheOptions {
-        asking: Asking::Lease(Caching::ALL),
+        policy: Policy::Lease(Caching::ALL),
         ..CacheOptions::default()
     }
 }
@@ -164,11 +164,11 @@ fn a_break_during_a_write_back_is_answered_after_it() {
 #[test]
 fn a_break_that_comes_before_the_open_has_ended_is_obeyed() {
     // The first client's open is granted and broken again before it looks at either.
-    for asking in [Asking::Oplock(Caching::ALL), Asking::Lease(Caching::ALL)] {
+    for policy in [Policy::Oplock(Caching::ALL), Policy::Lease(Caching::ALL)] {
         let server = server(2);
         server.borrow_mut().put("one", b"x", false);
         let options = CacheOptions {
-            asking,
+            policy,
             ..CacheOptions::default()
         };
         let done = Cell::new(0);
@@ -205,8 +205,8 @@ fn breaks_of_things_that_nobody_has_are_not_answered() {
     alone(async {
         let mut user = client(&server, 0, CacheOptions::default()).await;
         user.open("one").await;
-        for whom in [Whom::Handle(Handle(77)), Whom::Lease(LeaseKey(5))] {
-            server.borrow_mut().send_break(0, whom, Caching::NONE);
+        for grant in [Grant::Handle(Handle(77)), Grant::Lease(LeaseKey(5))] {
+            server.borrow_mut().send_break(0, grant, Caching::NONE);
         }
         user.idle(MS).await;
         user.open("one").await;
@@ -229,8 +229,8 @@ fn a_server_that_sends_breaks_without_end_ends_the_session() {
     run(vec![Box::pin(task)], || {
         for key in 0..10_000 {
             // Of leases that the open under way might be of, for all that is known yet.
-            let whom = Whom::Lease(LeaseKey(1 << 64 | key));
-            server.borrow_mut().send_break(0, whom, Caching::NONE);
+            let grant = Grant::Lease(LeaseKey(1 << 64 | key));
+            server.borrow_mut().send_break(0, grant, Caching::NONE);
         }
         opening.replace(false)
     });
@@ -474,7 +474,7 @@ proptest! {
         let server = server(clients);
         server.borrow_mut().by_hand = true;
         let options = CacheOptions {
-            asking: if lease { Asking::Lease(Caching::ALL) } else { Asking::Oplock(Caching::ALL) },
+            policy: if lease { Policy::Lease(Caching::ALL) } else { Policy::Oplock(Caching::ALL) },
             redirector: if redirector { dyno_files::Redirector::Xp } else { dyno_files::Redirector::Plain },
             ..CacheOptions::default()
         };

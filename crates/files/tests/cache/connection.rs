@@ -3,7 +3,7 @@
 use crate::clock::{is_due, note_event};
 use crate::request::Request;
 use crate::server::{Message, Server};
-use dyno_files::{Break, Caching, Call, CallId, Event, FileClient, Traffic, Whom};
+use dyno_files::{Break, Caching, Call, CallId, Event, FileClient, Grant, Traffic};
 use dyno_measure::{Failure, Fault};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -47,7 +47,12 @@ fn request(call: &Call<'_>) -> Request {
             offset,
             bytes,
         } => Request::Read(handle, offset, bytes),
-        Call::Write { handle, offset, data } => Request::Write(handle, offset, data.to_vec()),
+        Call::Write {
+            handle,
+            offset,
+            data,
+            stability,
+        } => Request::Write(handle, offset, data.to_vec(), stability),
         Call::Flush { handle } => Request::Flush(handle),
         Call::Lock {
             handle,
@@ -98,12 +103,13 @@ impl FileClient for Connection {
         });
         match message.await.ok_or(Fault::SessionLost)? {
             Message::Break(broken) => Ok(Event::Break(broken)),
-            Message::Ended(id, result, data) => {
+            Message::Ended(id, result, data, piggyback) => {
                 self.read = data;
                 Ok(Event::Ended {
                     id,
                     result,
                     data: &self.read,
+                    piggyback,
                 })
             }
         }
@@ -132,11 +138,11 @@ impl FileClient for Connection {
         .await
     }
 
-    async fn acknowledge(&mut self, whom: Whom, left: Caching) -> Result<(), Failure> {
+    async fn acknowledge(&mut self, grant: Grant, left: Caching) -> Result<(), Failure> {
         if self.gone() {
             return Err(Fault::SessionLost.into());
         }
-        self.server.borrow_mut().answer(self.client, whom, left);
+        self.server.borrow_mut().answer(self.client, grant, left);
         Ok(())
     }
 
@@ -150,6 +156,10 @@ impl FileClient for Connection {
 
     fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    fn loses_unstable_writes(&self) -> bool {
+        self.server.borrow().stateless.is_some()
     }
 
     fn max_read_bytes(&self) -> u32 {

@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::rig::some_cases;
 use crate::server::Server;
 use crate::stage::{inspect, play, steps, Stage, Step};
-use dyno_files::{Asking, Cache, CacheOptions, Caching, Files, Redirector, Through};
+use dyno_files::{Cache, CacheOptions, Caching, Files, Policy, Redirector, Uncached};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ fn played<F: Files>(
         return Err(wrong);
     }
     let result = Rc::new(RefCell::new(Ok(())));
-    let (inspector, told) = (Through::new(Connection::new(&server, clients)), result.clone());
+    let (inspector, told) = (Uncached::new(Connection::new(&server, clients)), result.clone());
     let seen = stage.clone();
     run(
         vec![Box::pin(async move {
@@ -54,17 +54,17 @@ fn played<F: Files>(
     result
 }
 
-fn asking() -> impl Strategy<Value = Asking> {
+fn policy() -> impl Strategy<Value = Policy> {
     let rh = Caching::READ_HANDLE;
     prop_oneof![
-        4 => Just(Asking::Oplock(Caching::ALL)),
-        1 => Just(Asking::Oplock(Caching::READ_WRITE)),
-        1 => Just(Asking::Oplock(Caching::READ)),
-        4 => Just(Asking::Lease(Caching::ALL)),
-        1 => Just(Asking::Lease(Caching::READ_WRITE)),
-        2 => Just(Asking::Lease(rh)),
-        1 => Just(Asking::Lease(Caching::READ)),
-        1 => Just(Asking::Nothing),
+        4 => Just(Policy::Oplock(Caching::ALL)),
+        1 => Just(Policy::Oplock(Caching::READ_WRITE)),
+        1 => Just(Policy::Oplock(Caching::READ)),
+        4 => Just(Policy::Lease(Caching::ALL)),
+        1 => Just(Policy::Lease(Caching::READ_WRITE)),
+        2 => Just(Policy::Lease(rh)),
+        1 => Just(Policy::Lease(Caching::READ)),
+        1 => Just(Policy::Nothing),
     ]
 }
 
@@ -76,9 +76,9 @@ fn options() -> impl Strategy<Value = CacheOptions> {
         Just((1 << 20, 1 << 20))
     ];
     let read_ahead = prop_oneof![Just(0), Just(32 << 10)];
-    (asking(), redirector, runs, read_ahead, 0..3_u32).prop_map(
-        |(asking, redirector, (read_run_bytes, write_run_bytes), read_ahead_bytes, deferred)| CacheOptions {
-            asking,
+    (policy(), redirector, runs, read_ahead, 0..3_u32).prop_map(
+        |(policy, redirector, (read_run_bytes, write_run_bytes), read_ahead_bytes, deferred)| CacheOptions {
+            policy,
             redirector,
             read_run_bytes,
             write_run_bytes,
@@ -94,7 +94,7 @@ proptest! {
 
     #[test]
     fn without_a_cache_the_server_agrees_with_a_plain_file_system(steps in steps(3, 60)) {
-        prop_assert_eq!(played(steps, 3, |_| {}, Through::new), Ok(()));
+        prop_assert_eq!(played(steps, 3, |_| {}, Uncached::new), Ok(()));
     }
 
     #[test]

@@ -4,7 +4,9 @@
 use crate::clock::now;
 use crate::connection::Connection;
 use crate::rig::{alone, server, Shared};
-use dyno_files::{Access, Ask, Cache, CacheOptions, Call, CallKind, Disposition, Files, Handle, Open, Reply};
+use dyno_files::{
+    Access, Ask, Cache, CacheOptions, Call, CallKind, Disposition, Files, Handle, Open, Reply, Stability,
+};
 use dyno_measure::Fault;
 use dyno_workload::{
     content_of, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Intent, Ledger, Outcome,
@@ -70,6 +72,7 @@ impl Player {
                     handle: handle(slot),
                     offset,
                     data: content_of(writing, offset, bytes as usize),
+                    stability: Stability::Unstable,
                 }
             }
             FileAction::Flush { slot } => Call::Flush { handle: handle(slot) },

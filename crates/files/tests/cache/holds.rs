@@ -2,7 +2,7 @@
 
 use crate::clock::note_event;
 use crate::server::{Message, NodeId, OpenId, Server};
-use dyno_files::{Access, Ask, Break, Caching, LeaseKey, Whom};
+use dyno_files::{Access, Ask, Break, Caching, Grant, LeaseKey};
 
 /// Who holds an oplock or a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,12 +114,12 @@ impl Server {
             hold.caching = to;
         }
         self.set_hold(owner, hold);
-        let (client, whom) = match owner {
-            Owner::Open(id) => (self.opens[&id].client, Whom::Handle(self.opens[&id].handle)),
-            Owner::Lease(client, key) => (client, Whom::Lease(LeaseKey(key))),
+        let (client, grant) = match owner {
+            Owner::Open(id) => (self.opens[&id].client, Grant::Handle(self.opens[&id].handle)),
+            Owner::Lease(client, key) => (client, Grant::Lease(LeaseKey(key))),
         };
         let broken = Break {
-            whom,
+            grant,
             to,
             acknowledge,
         };

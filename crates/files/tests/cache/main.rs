@@ -2,6 +2,7 @@
 
 mod breaks;
 mod clock;
+mod close_to_open;
 mod connection;
 mod consistency;
 mod diskmix;
@@ -13,5 +14,7 @@ mod request;
 mod rig;
 mod server;
 mod stage;
+mod staleness;
+mod stateless;
 mod streams;
 mod streams_at_once;

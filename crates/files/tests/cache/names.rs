@@ -103,6 +103,7 @@ impl Server {
                 true => {
                     self.nodes.push(Node::default());
                     self.names.insert(key.to_owned(), self.nodes.len() - 1);
+                    self.changed(self.nodes.len() - 1);
                     Ok(Some((self.nodes.len() - 1, true)))
                 }
             });
@@ -123,6 +124,7 @@ impl Server {
         }
         if empties {
             self.nodes[node].data.clear();
+            self.changed(node);
         }
         Some(Ok(Some((node, false))))
     }

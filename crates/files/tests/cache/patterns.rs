@@ -3,7 +3,7 @@
 
 use crate::clock::MS;
 use crate::rig::{alone, client, passed, server};
-use dyno_files::{Access, Asking, CacheOptions, Caching, Call, Disposition, Redirector, Reply};
+use dyno_files::{Access, CacheOptions, Caching, Call, Disposition, Policy, Redirector, Reply};
 use dyno_measure::Fault;
 
 const SECOND: u64 = 1000 * MS;
@@ -535,7 +535,7 @@ fn without_oplocks_everything_passes() {
 fn with_room_for_little_dirty_pages_go_out_before_the_close() {
     let server = server(1);
     let little = CacheOptions {
-        asking: Asking::Oplock(Caching::ALL),
+        policy: Policy::Oplock(Caching::ALL),
         most_bytes: CacheOptions::LEAST_BYTES,
         ..xp()
     };

@@ -1,6 +1,6 @@
 //! Calls as the server in memory keeps them. Not for: carrying them out.
 
-use dyno_files::{Access, Ask, CallKind, Disposition, Handle};
+use dyno_files::{Access, Ask, CallKind, Disposition, Handle, Stability};
 
 /// A call with its strings and data, as it waits at the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Request {
     },
     Close(Handle),
     Read(Handle, u64, u32),
-    Write(Handle, u64, Vec<u8>),
+    Write(Handle, u64, Vec<u8>, Stability),
     Flush(Handle),
     Lock(Handle, u64, u64),
     Unlock(Handle, u64, u64),
@@ -60,7 +60,7 @@ impl Request {
     pub fn extent(&self) -> (u64, u64) {
         match self {
             Self::Read(_, offset, bytes) => (*offset, u64::from(*bytes)),
-            Self::Write(_, offset, data) => (*offset, data.len() as u64),
+            Self::Write(_, offset, data, _) => (*offset, data.len() as u64),
             Self::Lock(_, offset, bytes) | Self::Unlock(_, offset, bytes) => (*offset, *bytes),
             _ => (0, 0),
         }

@@ -3,7 +3,9 @@
 use crate::clock::{now, run, Task};
 use crate::connection::Connection;
 use crate::server::{Logged, Server};
-use dyno_files::{Access, Ask, Cache, CacheOptions, Call, CallKind, Disposition, Files, Handle, Open, Reply};
+use dyno_files::{
+    Access, Ask, Cache, CacheOptions, Call, CallKind, Disposition, Files, Handle, Open, Reply, Stability,
+};
 use dyno_measure::{Failure, Fault};
 use proptest::prelude::ProptestConfig;
 use std::cell::RefCell;
@@ -94,7 +96,12 @@ impl User {
     }
 
     pub async fn try_write(&mut self, handle: Handle, offset: u64, data: &[u8]) -> Result<Reply, Fault> {
-        let call = Call::Write { handle, offset, data };
+        let call = Call::Write {
+            handle,
+            offset,
+            data,
+            stability: Stability::Unstable,
+        };
         self.call(call).await
     }
 

@@ -5,8 +5,9 @@
 use crate::clock::note_event;
 use crate::holds::{lacks, Hold};
 use crate::request::Request;
+use crate::stateless::Stateless;
 use dyno_files::{
-    Access, Ask, Break, Caching, CallId, CallKind, Handle, Info, LeaseKey, Reply, SpaceInfo, Whom,
+    Access, Ask, Break, Caching, CallId, CallKind, Grant, Handle, Info, LeaseKey, Piggyback, Reply, SpaceInfo,
 };
 use dyno_measure::{Failure, Fault};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// What a client is sent.
 #[derive(Debug)]
 pub enum Message {
-    Ended(CallId, Result<Reply, Failure>, Vec<u8>),
+    Ended(CallId, Result<Reply, Failure>, Vec<u8>, Piggyback),
     Break(Break),
 }
 
@@ -101,6 +102,8 @@ pub struct Server {
     pub by_hand: bool,
     /// Answers to breaks that nobody has asked for.
     pub wrong_answers: u64,
+    /// It grants nothing, and says with each reply what the file is: see `stateless.rs`.
+    pub stateless: Option<Stateless>,
 }
 
 impl Server {
@@ -125,6 +128,7 @@ impl Server {
             on_their_way: Vec::new(),
             by_hand: false,
             wrong_answers: 0,
+            stateless: None,
         }
     }
 
@@ -136,6 +140,7 @@ impl Server {
             ..Node::default()
         });
         self.names.insert(path.to_ascii_lowercase(), self.nodes.len() - 1);
+        self.changed(self.nodes.len() - 1);
     }
 
     /// What a file contains, None where there is none.
@@ -201,6 +206,7 @@ impl Server {
         if self.held.contains(&request.kind()) {
             return false;
         }
+        let before = self.state_before(client, &request);
         let Some((result, data)) = self
             .refused(client, &request)
             .or_else(|| self.attempt(client, &request))
@@ -216,9 +222,10 @@ impl Server {
             bytes,
             not_there: matches!(result, Ok(Reply::NotThere | Reply::Found { entries: 0 })),
         });
+        let piggyback = self.piggyback(client, &request, &result, before);
         self.sides[client]
             .inbox
-            .push_back(Message::Ended(id, result, data));
+            .push_back(Message::Ended(id, result, data, piggyback));
         note_event();
         true
     }
@@ -246,7 +253,7 @@ impl Server {
             Request::Rename(from, to) => self.rename(from, to)?,
             Request::Delete(path) => self.delete(path)?,
             Request::Read(handle, offset, bytes) => self.read(client, *handle, *offset, *bytes, &mut data),
-            Request::Write(handle, offset, bytes) => self.write(client, *handle, *offset, bytes),
+            Request::Write(handle, offset, bytes, _) => self.write(client, *handle, *offset, bytes),
             Request::SetEnd(handle, bytes) => self.set_end(client, *handle, *bytes),
             Request::Lock(handle, offset, bytes) => self.lock(client, *handle, *offset, *bytes),
             Request::Unlock(handle, offset, bytes) => self.unlock(client, *handle, *offset, *bytes),
@@ -285,10 +292,12 @@ impl Server {
         Ok((id, node))
     }
 
-    pub(crate) fn info(&self, node: NodeId) -> Info {
-        let node = &self.nodes[node];
+    pub(crate) fn info(&self, id: NodeId) -> Info {
+        let node = &self.nodes[id];
         let bytes = node.data.len() as u64;
         Info {
+            file_id: self.number_of(id),
+            change: self.change_of(id),
             bytes,
             allocated_bytes: bytes.div_ceil(self.allocation_bytes) * self.allocation_bytes,
             directory: false,
@@ -373,6 +382,7 @@ impl Server {
         let content = &mut self.nodes[node].data;
         content.resize(content.len().max(from + bytes.len()), 0);
         content[from..from + bytes.len()].copy_from_slice(bytes);
+        self.changed(node);
         Ok(Reply::Written {
             bytes: u32::try_from(bytes.len()).unwrap(),
         })
@@ -382,6 +392,7 @@ impl Server {
         let (open, node) = self.writable(client, handle)?;
         self.break_reads(node, open, true);
         self.nodes[node].data.resize(usize::try_from(bytes).unwrap(), 0);
+        self.changed(node);
         Ok(Reply::Done)
     }
 
@@ -466,10 +477,10 @@ impl Server {
     }
 
     /// Sends a break that nothing is the reason of.
-    pub fn send_break(&mut self, client: usize, whom: Whom, to: Caching) {
+    pub fn send_break(&mut self, client: usize, grant: Grant, to: Caching) {
         let acknowledge = true;
         let broken = Break {
-            whom,
+            grant,
             to,
             acknowledge,
         };
@@ -478,14 +489,14 @@ impl Server {
     }
 
     /// The answer to a break.
-    pub fn answer(&mut self, client: usize, whom: Whom, left: Caching) {
-        let hold = match whom {
-            Whom::Handle(handle) => {
+    pub fn answer(&mut self, client: usize, grant: Grant, left: Caching) {
+        let hold = match grant {
+            Grant::Handle(handle) => {
                 let id = self.open_of(client, handle).ok();
                 id.and_then(|id| self.opens.get_mut(&id))
                     .and_then(|open| open.hold.as_mut())
             }
-            Whom::Lease(key) => self.leases.get_mut(&(client, key.0)),
+            Grant::Lease(key) => self.leases.get_mut(&(client, key.0)),
         };
         match hold {
             Some(hold) if hold.breaking.is_some_and(|to| !lacks(to, left)) => {
@@ -493,7 +504,7 @@ impl Server {
                 hold.breaking = None;
             }
             // A lease that went with its last handle, while the answer was on its way: the server says so, and that is all.
-            None if matches!(whom, Whom::Lease(_)) => {}
+            None if matches!(grant, Grant::Lease(_)) => {}
             _ => self.wrong_answers += 1,
         }
         note_event();

@@ -2,7 +2,7 @@
 //! cache: what is asked of every way to use a file server. Needs a clock and tasks, and nothing of any server: the
 //! same steps can be played against a real one.
 
-use dyno_files::{Access, Ask, Call, Disposition, Files, Handle, Open, Reply};
+use dyno_files::{Access, Ask, Call, Disposition, Files, Handle, Open, Reply, Stability};
 use dyno_measure::{Failure, Fault};
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -141,7 +141,7 @@ pub struct Stage {
     busy: bool,
     finished: usize,
     asks_around: bool,
-    asking: VecDeque<usize>,
+    policy: VecDeque<usize>,
     directory: String,
     nodes: Vec<Vec<u8>>,
     names: [Option<usize>; NAMES],
@@ -178,7 +178,7 @@ impl Stage {
             busy: false,
             finished: 0,
             asks_around,
-            asking: VecDeque::new(),
+            policy: VecDeque::new(),
             directory: directory.to_owned(),
             nodes: Vec::new(),
             names: [None; NAMES],
@@ -442,6 +442,7 @@ async fn ask<F: Files>(
             handle: held(slot),
             offset,
             data: content,
+            stability: Stability::Unstable,
         },
         Act::SetEnd { slot, bytes } => Call::SetEnd {
             handle: held(slot),
@@ -510,7 +511,7 @@ async fn perform<F: Files>(files: &mut F, stage: &Rc<RefCell<Stage>>, now: fn() 
     stage.next += 1;
     if stage.asks_around && applied {
         let others = (0..stage.slots.len()).filter(|client| *client != step.client);
-        stage.asking = std::iter::once(step.client).chain(others).collect();
+        stage.policy = std::iter::once(step.client).chain(others).collect();
     }
 }
 
@@ -527,9 +528,9 @@ pub async fn play<F: Files>(
         let (asks, turn, may_finish) = {
             let stage = stage.borrow();
             let is_over = stage.next >= stage.steps.len() || stage.wrong.is_some();
-            let ready = !stage.busy && stage.asking.is_empty();
+            let ready = !stage.busy && stage.policy.is_empty();
             let turn = !is_over && ready && stage.steps[stage.next].client == client;
-            let asks = stage.asking.front() == Some(&client);
+            let asks = stage.policy.front() == Some(&client);
             (asks, turn, is_over && ready && stage.finished == client)
         };
         if asks {
@@ -537,7 +538,7 @@ pub async fn play<F: Files>(
                 .call(&Call::QuerySpace { directory: "" }, &mut |_: &[u8]| {})
                 .await;
             asked.expect("a volume has space");
-            stage.borrow_mut().asking.pop_front();
+            stage.borrow_mut().policy.pop_front();
         } else if turn {
             perform(&mut files, &stage, now).await;
         } else if may_finish {

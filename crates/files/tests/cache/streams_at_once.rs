@@ -5,7 +5,7 @@ use crate::clock::{now, run, Task, MS};
 use crate::connection::Connection;
 use crate::rig::{client, server, some_cases, User};
 use crate::streams::{streaming, writing};
-use dyno_files::{Access, Asking, Cache, CacheOptions, Caching, Call, Disposition, Files, Handle};
+use dyno_files::{Access, Cache, CacheOptions, Caching, Call, Disposition, Files, Handle, Policy};
 use proptest::prelude::*;
 use std::cell::RefCell;
 
@@ -157,7 +157,7 @@ proptest! {
         server.borrow_mut().by_hand = true;
         let all = Caching::ALL;
         let options = CacheOptions {
-            asking: if lease { Asking::Lease(all) } else { Asking::Oplock(all) },
+            policy: if lease { Policy::Lease(all) } else { Policy::Oplock(all) },
             read_ahead_bytes: ahead,
             ..streaming()
         };
@@ -186,8 +186,8 @@ proptest! {
     ) {
         let server = server(2);
         server.borrow_mut().by_hand = true;
-        let asking = if lease { Asking::Lease(Caching::ALL) } else { Asking::Oplock(Caching::ALL) };
-        let options = CacheOptions { asking, write_run_bytes: runs, ..writing() };
+        let policy = if lease { Policy::Lease(Caching::ALL) } else { Policy::Oplock(Caching::ALL) };
+        let options = CacheOptions { policy, write_run_bytes: runs, ..writing() };
         let model = RefCell::new(Vec::new());
         let (server_of, model_of) = (&server, &model);
         let writer: Task<'_> = Box::pin(async move {

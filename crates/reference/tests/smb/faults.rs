@@ -2,7 +2,7 @@
 
 use crate::client::{create, fault, options, run, Client};
 use crate::samba::{server_options, Samba};
-use dyno_files::{Ask, Caching, Call, Event, FileClient, Open, Reply};
+use dyno_files::{Ask, Caching, Call, Event, FileClient, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reference::smb::Options;
 use dyno_smb::Signing;
@@ -22,6 +22,7 @@ async fn exercise(client: &mut Client) -> Result<Vec<u8>, Failure> {
             handle,
             offset: 0,
             data,
+            stability: Stability::Unstable,
         },
     )
     .await?;

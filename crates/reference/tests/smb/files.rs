@@ -2,7 +2,7 @@
 
 use crate::client::{create, existing, fault, fresh_path, pattern, run, Client};
 use crate::samba::{server_options, Samba};
-use dyno_files::{Call, Disposition, FileClient, Open, Reply};
+use dyno_files::{Call, Disposition, FileClient, Open, Reply, Stability};
 use dyno_measure::Fault;
 use dyno_reference::smb::Options;
 
@@ -123,6 +123,7 @@ fn a_full_server_says_so_and_has_room_again_when_files_go() {
             handle,
             offset: 0,
             data: &data,
+            stability: Stability::Unstable,
         };
         assert_eq!(fault(client.call(&write).await), Some(Fault::NoSpace));
         client.close(handle).await;

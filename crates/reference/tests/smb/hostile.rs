@@ -1,7 +1,7 @@
 //! Clients that break the protocol: what one session sent is sent again with bytes changed, and the server goes on.
 
 use crate::client::{create, run, Client};
-use dyno_files::{Ask, Caching, Call, FileClient, LeaseKey, Open};
+use dyno_files::{Ask, Caching, Call, FileClient, LeaseKey, Open, Stability};
 use dyno_reference::smb::{Options, Server};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -62,6 +62,7 @@ fn recording() -> Vec<u8> {
                 handle,
                 offset: 5,
                 data: &[7; 3000],
+                stability: Stability::Unstable,
             },
             Call::Read {
                 handle,

@@ -40,7 +40,7 @@ fn whoever_never_answers_a_break_keeps_others_waiting_just_so_long_and_has_nothi
             let waited_ns = second.join().expect("it opens");
             assert!(waited_ns >= PATIENCE_NS, "{waited_ns}");
             // Too late: nothing is left, and nothing happens.
-            let late = first.session.acknowledge(broken.whom, broken.to).await;
+            let late = first.session.acknowledge(broken.grant, broken.to).await;
             late.expect("the session goes on");
             first.close(handle).await;
             first.session.disconnect().await;

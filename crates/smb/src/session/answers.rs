@@ -11,7 +11,7 @@ use crate::wire::{
     parse_file_info, parse_space_info, parse_structure, parse_write, BreakNotice, Command, Created, Header,
     Link, Malformed, Parsed,
 };
-use dyno_files::{Break, Caching, Info, LeaseKey, Reply, SpaceInfo, Whom};
+use dyno_files::{Break, Caching, Grant, Info, LeaseKey, Reply, SpaceInfo};
 use dyno_measure::Failure;
 use std::ops::Range;
 
@@ -138,7 +138,7 @@ impl Conversation {
                     open.oplock = to;
                 }
                 Ok(Some(Break {
-                    whom: Whom::Handle(handle),
+                    grant: Grant::Handle(handle),
                     to,
                     acknowledge,
                 }))
@@ -150,7 +150,7 @@ impl Conversation {
             } => {
                 let key = LeaseKey(key);
                 Ok(self.knows_lease(key).then_some(Break {
-                    whom: Whom::Lease(key),
+                    grant: Grant::Lease(key),
                     to: caching_of_state(state),
                     acknowledge,
                 }))
@@ -277,6 +277,7 @@ impl Running {
                     allocated_bytes,
                     directory,
                     read_only,
+                    ..Info::default()
                 });
             }
             Command::QueryDirectory => {
@@ -336,5 +337,6 @@ fn info(created: &Created) -> Info {
         allocated_bytes: created.allocated_bytes,
         directory: created.directory,
         read_only: created.read_only,
+        ..Info::default()
     }
 }

@@ -28,7 +28,7 @@ use super::options::Agreed;
 use crate::wire::{
     access, create_options, filetime_now, oplock, CreateRequest, Dialect, FileId, LeaseRequest, Message,
 };
-use dyno_files::{Access, Ask, Call, Disposition, Handle, LeaseKey, Open};
+use dyno_files::{Access, Ask, Call, Disposition, Handle, LeaseKey, Open, Stability};
 use dyno_measure::{Failure, Fault};
 
 /// Bytes of a listing that are asked for at once: what one credit pays for.
@@ -112,10 +112,17 @@ impl Writer<'_> {
                 self.message.read(file, offset, bytes);
                 Ok(Kind::Read(bytes))
             }
-            Call::Write { handle, offset, data } => {
+            Call::Write {
+                handle,
+                offset,
+                data,
+                stability,
+            } => {
                 let file = self.file(handle)?;
                 let bytes = u32::try_from(data.len()).map_err(|_| Fault::OtherIo)?;
-                self.message.write(file, offset, bytes);
+                // The flag is reserved before SMB 2.1 (MS-SMB2 2.2.21).
+                let through = stability > Stability::Unstable && self.agreed.dialect > Dialect::Smb202;
+                self.message.write(file, offset, bytes, through);
                 Ok(Kind::Write(bytes))
             }
             Call::Flush { handle } => self.on_file(handle, |message, file| message.flush(file)),

@@ -6,7 +6,7 @@ use super::handles::{level_of, state_of, Handles, OpenFile};
 use super::options::Agreed;
 use super::protection::Protection;
 use crate::wire::{Command, Dialect, FileId, Link, Message, MAX_PARTS};
-use dyno_files::{Break, Caching, Call, CallId, LeaseKey, Reply, Whom};
+use dyno_files::{Break, Caching, Call, CallId, Grant, LeaseKey, Reply};
 use dyno_measure::{Failure, Fault};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -251,15 +251,15 @@ impl Conversation {
         self.depart(Owner::Session, always_sign)
     }
 
-    /// Writes the answer to a break. True where it is to be sent now; else it waits for credits, or whom it concerns
+    /// Writes the answer to a break. True where it is to be sent now; else it waits for credits, or what it concerns
     /// has been closed meanwhile, which is answer enough.
     ///
     /// # Errors
     /// As `begin`.
-    pub fn acknowledge(&mut self, whom: Whom, left: Caching) -> Result<bool, Failure> {
+    pub fn acknowledge(&mut self, grant: Grant, left: Caching) -> Result<bool, Failure> {
         self.message.begin(self.link, self.protection.room());
-        match whom {
-            Whom::Handle(handle) => match self.handles.get(handle) {
+        match grant {
+            Grant::Handle(handle) => match self.handles.get(handle) {
                 Some(OpenFile {
                     file,
                     oplock,
@@ -271,10 +271,10 @@ impl Conversation {
                 }
                 _ => return Ok(false),
             },
-            Whom::Lease(key) if self.knows_lease(key) => {
+            Grant::Lease(key) if self.knows_lease(key) => {
                 self.message.acknowledge_lease(key.0, state_of(left))
             }
-            Whom::Lease(_) => return Ok(false),
+            Grant::Lease(_) => return Ok(false),
         }
         if self.message.charge() > self.credits {
             // Before what waits: a server that stands still for this answer may not give credits for anything else.

@@ -10,7 +10,7 @@
 //! idles gives its buffers back.
 //!
 //! Oplocks and leases: an `Ask::Lease` becomes a lease where the server gives leases to the dialect (SMB 2.1 on), and
-//! else the oplock nearest to it; breaks of that then come as `Whom::Handle`. A break of what is closed, or being
+//! else the oplock nearest to it; breaks of that then come as `Grant::Handle`. A break of what is closed, or being
 //! closed, is not told.
 
 mod answers;
@@ -28,7 +28,7 @@ pub use inbox::Inbox;
 pub use options::{Agreed, Encryption, Options, Signing};
 
 use crate::wire::{Command, Link};
-use dyno_files::{Break, Caching, Call, CallId, Event, FileClient, Reply, Traffic, Whom};
+use dyno_files::{Break, Caching, Call, CallId, Event, FileClient, Grant, Piggyback, Reply, Traffic};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor, Socket};
 use std::collections::VecDeque;
@@ -308,8 +308,8 @@ impl Session {
         Ok(id)
     }
 
-    async fn answer_break(&mut self, whom: Whom, left: Caching) -> Result<(), Failure> {
-        if self.conversation.acknowledge(whom, left)? {
+    async fn answer_break(&mut self, grant: Grant, left: Caching) -> Result<(), Failure> {
+        if self.conversation.acknowledge(grant, left)? {
             self.send(&[]).await?;
         }
         self.send_waiting().await
@@ -375,6 +375,7 @@ impl FileClient for Session {
                 id: kept.id,
                 result: kept.result,
                 data: &self.kept_data,
+                piggyback: Piggyback::default(),
             });
         }
         loop {
@@ -383,7 +384,12 @@ impl FileClient for Session {
                 Told::Break(broken) => return Ok(Event::Break(broken)),
                 Told::Ended(id, result, data) => {
                     let data = &self.inbox.bytes()[data];
-                    return Ok(Event::Ended { id, result, data });
+                    return Ok(Event::Ended {
+                        id,
+                        result,
+                        data,
+                        piggyback: Piggyback::default(),
+                    });
                 }
                 Told::Answer(..) => {}
             }
@@ -399,8 +405,8 @@ impl FileClient for Session {
         self.lose(result)
     }
 
-    async fn acknowledge(&mut self, whom: Whom, left: Caching) -> Result<(), Failure> {
-        let result = self.answer_break(whom, left).await;
+    async fn acknowledge(&mut self, grant: Grant, left: Caching) -> Result<(), Failure> {
+        let result = self.answer_break(grant, left).await;
         self.lose(result)
     }
 

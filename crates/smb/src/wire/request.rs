@@ -32,6 +32,7 @@ pub mod create_options {
     pub const DELETE_ON_CLOSE: u32 = 0x0000_1000;
 }
 
+const WRITE_THROUGH: u32 = 1;
 const IMPERSONATION: u32 = 2;
 /// Read, write and delete by others are allowed beside us.
 const SHARE_ALL: u32 = 7;
@@ -217,13 +218,14 @@ impl Message {
         });
     }
 
-    /// WRITE (2.2.21) of `bytes` that follow as the message's tail.
-    pub fn write(&mut self, file: FileId, offset: u64, bytes: u32) {
+    /// WRITE (2.2.21) of `bytes` that follow as the message's tail; `through` to the disk before it is answered.
+    pub fn write(&mut self, file: FileId, offset: u64, bytes: u32, through: bool) {
         self.part(Command::Write, charge(bytes), SMALL_RESPONSE);
         self.structure_and_file::<48>(49, 16, file, |fixed| {
             put(fixed, 2, (HEADER_BYTES as u16 + 48).to_le_bytes());
             put(fixed, 4, bytes.to_le_bytes());
             put(fixed, 8, offset.to_le_bytes());
+            put(fixed, 44, (u32::from(through) * WRITE_THROUGH).to_le_bytes());
         });
         self.expect_tail(bytes as usize);
     }
@@ -446,7 +448,7 @@ mod tests {
     #[test]
     fn data_that_follows_counts_in_the_frame() {
         check(
-            |message| message.write(FileId::default(), 0, 70_000),
+            |message| message.write(FileId::default(), 0, 70_000, false),
             &[(Command::Write, 112)],
         );
     }

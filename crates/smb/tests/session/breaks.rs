@@ -4,7 +4,8 @@
 use crate::client::{beside, create, existing, fault, fresh_path, options, run, Client};
 use crate::samba::Samba;
 use dyno_files::{
-    Access, Ask, Break, Caching, Call, Disposition, Event, FileClient, LeaseKey, Open, Reply, Whom,
+    Access, Ask, Break, Caching, Call, Disposition, Event, FileClient, Grant, LeaseKey, Open, Reply,
+    Stability,
 };
 use dyno_measure::{monotonic_ns, Fault};
 use dyno_smb::{Dialect, Encryption, Options, Signing};
@@ -41,12 +42,12 @@ async fn check(samba: &Arc<Samba>, first: &mut Client, ask: Ask, granted: Cachin
     assert_eq!(got, granted, "{ask:?}");
     let second = beside(samba, move |client| open_for_writing(client, path));
     let broken = awaited_break(first).await;
-    let whom = match ask {
-        Ask::Lease(key, _) if first.session.agreed().is_some_and(|agreed| agreed.leases) => Whom::Lease(key),
-        _ => Whom::Handle(handle),
+    let grant = match ask {
+        Ask::Lease(key, _) if first.session.agreed().is_some_and(|agreed| agreed.leases) => Grant::Lease(key),
+        _ => Grant::Handle(handle),
     };
     let expected = Break {
-        whom,
+        grant,
         to: left,
         acknowledge: true,
     };
@@ -56,12 +57,13 @@ async fn check(samba: &Arc<Samba>, first: &mut Client, ask: Ask, granted: Cachin
         handle,
         offset: 0,
         data: b"kept back",
+        stability: Stability::Unstable,
     };
     assert_eq!(first.call(&write).await, Ok(Reply::Written { bytes: 9 }));
     assert!(!second.is_finished(), "the other waits until it is let in");
     first
         .session
-        .acknowledge(broken.whom, broken.to)
+        .acknowledge(broken.grant, broken.to)
         .await
         .expect("the session goes on");
     assert_eq!(
@@ -106,7 +108,7 @@ fn a_break_is_found_by_who_only_looks_and_never_waits() {
         let broken = found.expect("a break comes");
         first
             .session
-            .acknowledge(broken.whom, broken.to)
+            .acknowledge(broken.grant, broken.to)
             .await
             .expect("the session goes on");
         second.join().expect("it opens");
@@ -206,7 +208,7 @@ fn what_only_reads_is_taken_back_when_another_writes() {
             if broken.acknowledge {
                 reader
                     .session
-                    .acknowledge(broken.whom, broken.to)
+                    .acknowledge(broken.grant, broken.to)
                     .await
                     .expect("the session goes on");
             }
@@ -234,10 +236,10 @@ fn two_opens_under_one_key_share_a_lease() {
         first.close(one).await;
         let second = beside(&samba, move |client| open_for_writing(client, path));
         let broken = awaited_break(&mut first).await;
-        assert_eq!(broken.whom, Whom::Lease(key));
+        assert_eq!(broken.grant, Grant::Lease(key));
         first
             .session
-            .acknowledge(broken.whom, broken.to)
+            .acknowledge(broken.grant, broken.to)
             .await
             .expect("the session goes on");
         assert_eq!(second.join().expect("it opens"), 0);
@@ -259,7 +261,7 @@ fn closing_is_an_answer_to_a_break_too() {
         // Too late, and of no harm.
         first
             .session
-            .acknowledge(broken.whom, broken.to)
+            .acknowledge(broken.grant, broken.to)
             .await
             .expect("the session goes on");
         assert_eq!(second.join().expect("it opens"), 0);
@@ -291,6 +293,7 @@ fn idling_ends_when_it_is_due_and_keeps_what_ended_meanwhile() {
                 id: ended,
                 result,
                 data,
+                ..
             } => {
                 assert_eq!(
                     (ended, result, data),

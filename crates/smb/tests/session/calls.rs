@@ -2,7 +2,7 @@
 
 use crate::client::{create, existing, fault, fresh_path, options, pattern, run, Client};
 use crate::samba::Samba;
-use dyno_files::{Access, Call, Disposition, FileClient, Handle, Info, Open, Reply};
+use dyno_files::{Access, Call, Disposition, FileClient, Handle, Info, Open, Reply, Stability};
 use dyno_measure::Fault;
 use dyno_smb::Options;
 use std::fs;
@@ -20,6 +20,7 @@ fn what_was_written_is_read_and_lies_in_the_servers_directory() {
             handle,
             offset: 5,
             data: &data,
+            stability: Stability::Unstable,
         };
         assert_eq!(client.call(&write).await, Ok(Reply::Written { bytes: 10_000 }));
         assert_eq!(client.call(&Call::Flush { handle }).await, Ok(Reply::Done));
@@ -270,6 +271,7 @@ fn a_locked_range_is_denied_to_others_until_it_is_given_back() {
             handle: other,
             offset: 15,
             data: b"x",
+            stability: Stability::Unstable,
         };
         assert_eq!(fault(first.call(&write).await), Some(Fault::LockConflict));
         assert_eq!(first.call(&unlock(handle)).await, Ok(Reply::Done));
@@ -317,6 +319,7 @@ fn rights_are_the_servers_to_give() {
             handle,
             offset: 0,
             data: b"x",
+            stability: Stability::Unstable,
         };
         assert_eq!(fault(client.call(&write).await), Some(Fault::AccessDenied));
     });

@@ -4,7 +4,7 @@
 use crate::client::{create, existing, fresh_path, options, pattern, run, Client};
 use crate::network::{find_program, Capture, Namespace};
 use crate::samba::Samba;
-use dyno_files::{Access, Ask, Caching, Call, FileClient, LeaseKey, Open, Reply};
+use dyno_files::{Access, Ask, Caching, Call, FileClient, LeaseKey, Open, Reply, Stability};
 use dyno_measure::monotonic_ns;
 use dyno_reactor::destination::consent_document;
 use dyno_smb::wire::Command;
@@ -39,6 +39,7 @@ async fn do_everything(client: &mut Client) {
                 handle,
                 offset: 0,
                 data: part,
+                stability: Stability::Unstable,
             },
             Call::Read {
                 handle,
@@ -110,7 +111,7 @@ async fn be_broken(client: &mut Client) {
         let broken = broken.expect("the session goes on").expect("a break comes");
         client
             .session
-            .acknowledge(broken.whom, broken.to)
+            .acknowledge(broken.grant, broken.to)
             .await
             .expect("the session goes on");
         let Ok(Reply::Opened { handle, .. }) = client.end(second).await else {

@@ -3,6 +3,7 @@
 use crate::samba::{Samba, PASSWORD, USER};
 use dyno_files::{
     Access, Ask, Break, Caching, Call, CallId, Disposition, Event, FileClient, Handle, Info, Open, Reply,
+    Stability,
 };
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};
@@ -128,7 +129,7 @@ impl Client {
                 return result;
             }
             match self.session.next().await.expect("the session goes on") {
-                Event::Ended { id, result, data } => {
+                Event::Ended { id, result, data, .. } => {
                     self.ended.insert(id, (result, data.to_vec()));
                 }
                 Event::Break(broken) => self.breaks.push(broken),
@@ -172,6 +173,7 @@ impl Client {
                 handle,
                 offset: 0,
                 data,
+                stability: Stability::Unstable,
             })
             .await;
         let bytes = u32::try_from(data.len()).expect("small");

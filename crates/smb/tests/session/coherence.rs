@@ -7,8 +7,8 @@ use crate::client::{fresh_number, options, run};
 use crate::samba::Samba;
 use crate::stage::{act, inspect, play, Act, Stage, Step, NAMES, SLOTS};
 use dyno_files::{
-    Access, Asking, Cache, CacheCounts, CacheOptions, Caching, Call, Disposition, Files, Redirector, Reply,
-    Through,
+    Access, Cache, CacheCounts, CacheOptions, Caching, Call, Disposition, Files, Policy, Redirector, Reply,
+    Uncached,
 };
 use dyno_measure::{monotonic_ns, Failure};
 use dyno_reactor::{Dialer, Executor};
@@ -59,7 +59,7 @@ struct Workstation {
 
 enum Either {
     Cached(Box<Cache<Session>>),
-    Through(Box<Through<Session>>),
+    Uncached(Box<Uncached<Session>>),
 }
 
 impl Workstation {
@@ -74,7 +74,7 @@ impl Workstation {
         );
         let files = match cache {
             Some(options) => Either::Cached(Box::new(Cache::new(session, options))),
-            None => Either::Through(Box::new(Through::new(session))),
+            None => Either::Uncached(Box::new(Uncached::new(session))),
         };
         Self {
             files,
@@ -89,7 +89,7 @@ impl Workstation {
     fn counts(&self) -> CacheCounts {
         match &self.files {
             Either::Cached(files) => files.counts(),
-            Either::Through(_) => CacheCounts::default(),
+            Either::Uncached(_) => CacheCounts::default(),
         }
     }
 }
@@ -99,7 +99,7 @@ impl Files for Workstation {
         self.be_patient();
         match &mut self.files {
             Either::Cached(files) => files.connect().await,
-            Either::Through(files) => files.connect().await,
+            Either::Uncached(files) => files.connect().await,
         }
     }
 
@@ -107,7 +107,7 @@ impl Files for Workstation {
         self.be_patient();
         match &mut self.files {
             Either::Cached(files) => files.call(call, data).await,
-            Either::Through(files) => files.call(call, data).await,
+            Either::Uncached(files) => files.call(call, data).await,
         }
     }
 
@@ -115,7 +115,7 @@ impl Files for Workstation {
         self.be_patient();
         match &mut self.files {
             Either::Cached(files) => files.idle_until(due_ns).await,
-            Either::Through(files) => files.idle_until(due_ns).await,
+            Either::Uncached(files) => files.idle_until(due_ns).await,
         }
     }
 
@@ -123,7 +123,7 @@ impl Files for Workstation {
         self.be_patient();
         match &mut self.files {
             Either::Cached(files) => files.finish().await,
-            Either::Through(files) => files.finish().await,
+            Either::Uncached(files) => files.finish().await,
         }
     }
 }
@@ -321,24 +321,24 @@ fn renaming(steps: Vec<Step>, kept_long: bool) -> Vec<Step> {
     steps.into_iter().flat_map(with_idling).collect()
 }
 
-fn oplock() -> impl Strategy<Value = Asking> {
+fn oplock() -> impl Strategy<Value = Policy> {
     prop_oneof![
-        4 => Just(Asking::Oplock(Caching::ALL)),
-        1 => Just(Asking::Oplock(Caching::READ_WRITE)),
-        1 => Just(Asking::Oplock(Caching::READ)),
+        4 => Just(Policy::Oplock(Caching::ALL)),
+        1 => Just(Policy::Oplock(Caching::READ_WRITE)),
+        1 => Just(Policy::Oplock(Caching::READ)),
     ]
 }
 
-fn lease() -> impl Strategy<Value = Asking> {
+fn lease() -> impl Strategy<Value = Policy> {
     prop_oneof![
-        4 => Just(Asking::Lease(Caching::ALL)),
-        1 => Just(Asking::Lease(Caching::READ_WRITE)),
-        2 => Just(Asking::Lease(Caching::READ_HANDLE)),
-        1 => Just(Asking::Lease(Caching::READ)),
+        4 => Just(Policy::Lease(Caching::ALL)),
+        1 => Just(Policy::Lease(Caching::READ_WRITE)),
+        2 => Just(Policy::Lease(Caching::READ_HANDLE)),
+        1 => Just(Policy::Lease(Caching::READ)),
     ]
 }
 
-fn cache(asking: impl Strategy<Value = Asking>) -> impl Strategy<Value = CacheOptions> {
+fn cache(policy: impl Strategy<Value = Policy>) -> impl Strategy<Value = CacheOptions> {
     let redirector = prop_oneof![Just(Redirector::Xp), Just(Redirector::Plain)];
     let runs = prop_oneof![
         Just((61_440, 65_536)),
@@ -347,10 +347,10 @@ fn cache(asking: impl Strategy<Value = Asking>) -> impl Strategy<Value = CacheOp
     ];
     let read_ahead = prop_oneof![Just(0), Just(32 << 10)];
     let deferred = prop_oneof![1 => Just(0), 1 => Just(1), 3 => Just(45)];
-    (asking, redirector, runs, read_ahead, deferred).prop_map(
-        |(asking, redirector, (read_run_bytes, write_run_bytes), read_ahead_bytes, most_deferred)| {
+    (policy, redirector, runs, read_ahead, deferred).prop_map(
+        |(policy, redirector, (read_run_bytes, write_run_bytes), read_ahead_bytes, most_deferred)| {
             CacheOptions {
-                asking,
+                policy,
                 redirector,
                 read_run_bytes,
                 write_run_bytes,
@@ -367,7 +367,7 @@ fn check(cases: u32, scene: &Scene, caches: Vec<BoxedStrategy<Option<CacheOption
     let mut runner = TestRunner::new(some_histories(cases));
     let drawn = (history(caches.len()), caches, any::<bool>());
     let result = runner.run(&drawn, |(steps, mut caches, kept_long)| {
-        let leases = |cache: &CacheOptions| matches!(cache.asking, Asking::Lease(_));
+        let leases = |cache: &CacheOptions| matches!(cache.policy, Policy::Lease(_));
         let steps = match caches.iter().flatten().any(leases) {
             true => renaming(steps, kept_long),
             false => steps,
@@ -393,8 +393,8 @@ fn check_caches(cases: u32, caches: Vec<BoxedStrategy<Option<CacheOptions>>>) {
     scene.seen.assert_caches_were_used();
 }
 
-fn with(asking: impl Strategy<Value = Asking> + 'static) -> BoxedStrategy<Option<CacheOptions>> {
-    cache(asking).prop_map(Some).boxed()
+fn with(policy: impl Strategy<Value = Policy> + 'static) -> BoxedStrategy<Option<CacheOptions>> {
+    cache(policy).prop_map(Some).boxed()
 }
 
 fn without() -> BoxedStrategy<Option<CacheOptions>> {

@@ -5,7 +5,7 @@ use crate::scripted::{
     asynchronous, at, break_notice, failed, frame, pending, Answer, Request, Scripted, CLOSE, CREATE,
     FILE_ID, FLUSH, NEGOTIATE, QUERY_DIRECTORY, READ, SESSION_SETUP, TREE_CONNECT, WRITE,
 };
-use dyno_files::{Access, Ask, Caching, Call, Event, FileClient, Open, Reply};
+use dyno_files::{Access, Ask, Caching, Call, Event, FileClient, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_smb::{Dialect, Encryption, Options, Signing};
 use std::cell::Cell;
@@ -68,6 +68,7 @@ async fn use_it(client: &mut Client) -> Result<(), Got> {
         handle,
         offset: 0,
         data: b"data",
+        stability: Stability::Unstable,
     };
     let read = Call::Read {
         handle,

@@ -2,7 +2,7 @@
 
 use crate::client::{fault, fresh_path, options, pattern, run, Client};
 use crate::samba::Samba;
-use dyno_files::{Call, FileClient, Reply};
+use dyno_files::{Call, FileClient, Reply, Stability};
 use dyno_measure::Fault;
 use dyno_reactor::Executor;
 use dyno_smb::{Agreed, Cipher, Dialect, Encryption, Options, Signing, SigningAlgorithm};
@@ -33,6 +33,7 @@ async fn exercise(executor: &Executor, samba: &Samba, options: Options, share: &
                     handle,
                     offset,
                     data: part,
+                    stability: Stability::Unstable,
                 })
                 .await,
             part.len(),

@@ -2,7 +2,7 @@
 
 use crate::client::{fresh_path, options, pattern, run, Client};
 use crate::samba::Samba;
-use dyno_files::{Call, FileClient, Reply};
+use dyno_files::{Call, FileClient, Reply, Stability};
 use dyno_measure::monotonic_ns;
 use dyno_reactor::Executor;
 use dyno_smb::{Encryption, Options, Signing};
@@ -52,6 +52,7 @@ fn a_mebibyte_goes_in_one_request_each_way() {
                 handle,
                 offset: 0,
                 data: &data,
+                stability: Stability::Unstable,
             };
             assert_eq!(client.call(&write).await, Ok(Reply::Written { bytes }));
             let read = Call::Read {
@@ -85,6 +86,7 @@ fn more_calls_than_credits_all_end() {
                     handle,
                     offset,
                     data: &data,
+                    stability: Stability::Unstable,
                 }
             } else {
                 Call::Read {
@@ -102,6 +104,7 @@ fn more_calls_than_credits_all_end() {
                     id,
                     result,
                     data: read,
+                    ..
                 } => {
                     let is_write = ids.iter().position(|begun| *begun == id).expect("ours") % 2 == 0;
                     let expected = if is_write {

@@ -1,17 +1,17 @@
 //! Files without a cache: every call goes to the server at once and is waited for, as the clients of a test with
 //! oplocks off do it.
 
-use crate::call::{Caching, Call, Reply};
+use crate::call::{Caching, Call, Reply, Stability};
 use crate::client::{Event, FileClient, Files};
 use dyno_measure::Failure;
 
 /// A client used call by call.
 #[derive(Debug)]
-pub struct Through<C> {
+pub struct Uncached<C> {
     client: C,
 }
 
-impl<C> Through<C> {
+impl<C> Uncached<C> {
     /// Uses `client` as it is.
     pub fn new(client: C) -> Self {
         Self { client }
@@ -23,19 +23,27 @@ impl<C> Through<C> {
     }
 }
 
-impl<C: FileClient> Files for Through<C> {
+impl<C: FileClient> Files for Uncached<C> {
     async fn connect(&mut self) -> Result<(), Failure> {
         self.client.connect().await
     }
 
     async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
-        let id = self.client.begin(call).await?;
+        let mut call = *call;
+        if let Call::Write { stability, .. } = &mut call {
+            // Nothing is kept here that could be sent again.
+            if self.client.loses_unstable_writes() {
+                *stability = Stability::File;
+            }
+        }
+        let id = self.client.begin(&call).await?;
         loop {
             let broken = match self.client.next().await? {
                 Event::Ended {
                     id: ended,
                     result,
                     data: read,
+                    ..
                 } if ended == id => {
                     if !read.is_empty() {
                         data(read);
@@ -47,7 +55,7 @@ impl<C: FileClient> Files for Through<C> {
             };
             // Nothing is kept, so there is nothing to do before the server is answered.
             if broken.acknowledge {
-                self.client.acknowledge(broken.whom, Caching::NONE).await?;
+                self.client.acknowledge(broken.grant, Caching::NONE).await?;
             }
         }
     }
@@ -55,7 +63,7 @@ impl<C: FileClient> Files for Through<C> {
     async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
         while let Some(broken) = self.client.break_until(due_ns).await? {
             if broken.acknowledge {
-                self.client.acknowledge(broken.whom, Caching::NONE).await?;
+                self.client.acknowledge(broken.grant, Caching::NONE).await?;
             }
         }
         Ok(())

@@ -1,0 +1,185 @@
+//! Keeping files by close-to-open rules (RFC 1813, 4.11), as NFS clients do, where the server grants and takes back
+//! nothing: every open asks the server, and what is kept of another state of the file goes; a close sends all that was
+//! written (`handles.rs`) and makes it durable (`durable.rs`). In between, what is kept is used until its attributes
+//! are too old, and then the server is asked again.
+//!
+//! Files are known by the number that the server gave them, so that pages outlive the close. A handle never does.
+//!
+//! Not for: attributes of directories. A name that leads to a file of ours counts for as long as its ages say; the
+//! directory is not asked whether it has changed.
+
+use super::handles::{empties, is_plain};
+use super::pages::FileId;
+use super::policy::AttributeAges;
+use super::tables::{folded, File, Seat};
+use super::validity::Validity;
+use super::{Cache, Trouble};
+use crate::call::{Ask, Caching, Call, Handle, Info, Open, Reply};
+use crate::client::FileClient;
+
+impl<C: FileClient> Cache<C> {
+    /// Opens a file by the rules: the server is asked, whatever is known.
+    pub(super) async fn open_by_rules(
+        &mut self,
+        open: &Open<'_>,
+        ages: AttributeAges,
+    ) -> Result<Reply, Trouble> {
+        let key = folded(open.path);
+        if let Some(id) = self
+            .tables
+            .file_once_at(&key)
+            .filter(|_| empties(open.disposition))
+        {
+            // The open may fail, and then what was written before still counts.
+            self.write_back(id).await?;
+        }
+        let asked_ns = (self.now)();
+        let ask = Ask::Nothing;
+        let (wire, created, info) = match self.ask(&Call::Open(Open { ask, ..*open })).await? {
+            Reply::Opened {
+                handle,
+                created,
+                info,
+                ..
+            } => (handle, created, info),
+            other => {
+                self.tables.leads_nowhere(&key);
+                return Ok(other);
+            }
+        };
+        let id = match self
+            .tables
+            .file_of_number(info.file_id)
+            .filter(|_| !is_plain(open))
+        {
+            Some(id) => {
+                self.tables.leads_to(key, id);
+                self.tables.add_wire(wire, id, open.access);
+                self.validate(id, &info, asked_ns).await?;
+                id
+            }
+            None => self.add_by_rules(open, key, wire, &info, asked_ns, ages),
+        };
+        if empties(open.disposition) {
+            self.tables.pages.forget_file(id);
+            self.tables.file_mut(id).learn(&info);
+        }
+        let info = match is_plain(open) {
+            true => info,
+            false => self.tables.file(id).info(),
+        };
+        Ok(Reply::Opened {
+            handle: self.tables.seat(wire, open.access),
+            granted: Caching::NONE,
+            created,
+            info,
+        })
+    }
+
+    fn add_by_rules(
+        &mut self,
+        open: &Open<'_>,
+        key: String,
+        wire: Handle,
+        info: &Info,
+        asked_ns: u64,
+        ages: AttributeAges,
+    ) -> FileId {
+        let is_plain = is_plain(open);
+        let caching = match is_plain {
+            true => Caching::NONE,
+            false => Caching::READ_WRITE,
+        };
+        let mut file = File::new(key, info, caching, None);
+        file.plain = is_plain;
+        file.validity = (!is_plain).then(|| Validity::new(info.change, asked_ns, ages));
+        let id = self.tables.add_file(file);
+        self.tables.add_wire(wire, id, open.access);
+        id
+    }
+
+    /// The server was asked at `asked_ns` and said what a file is now. What is kept of another state goes; what was
+    /// written here and not sent is sent first, and stays.
+    pub(super) async fn validate(&mut self, id: FileId, info: &Info, asked_ns: u64) -> Result<(), Trouble> {
+        let Some(validity) = self.tables.file_mut(id).validity.as_mut() else {
+            return Ok(());
+        };
+        if validity.confirm(info.change, asked_ns) {
+            return Ok(());
+        }
+        let mut info = *info;
+        let handle = self.tables.file(id).wires.first().copied();
+        if let (true, Some(handle)) = (self.tables.pages.any_held(id), handle) {
+            self.write_back(id).await?;
+            let asked_ns = (self.now)();
+            if let Reply::Info(since) = self.ask_at_once(&Call::QueryHandle { handle }).await? {
+                info = since;
+            }
+            if let Some(validity) = self.tables.file_mut(id).validity.as_mut() {
+                validity.confirm(info.change, asked_ns);
+            }
+        }
+        self.tables.pages.forget_file(id);
+        self.tables.file_mut(id).learn(&info);
+        Ok(())
+    }
+
+    /// Before a file is used: asks the server, where what is known of it is too old.
+    pub(super) async fn revalidate(&mut self, seat: &Seat) -> Result<(), Trouble> {
+        let now_ns = (self.now)();
+        let validity = self.tables.file(seat.file).validity.as_ref();
+        if validity.is_none_or(|validity| validity.is_fresh(now_ns)) {
+            return Ok(());
+        }
+        self.land().await?;
+        match self.ask(&Call::QueryHandle { handle: seat.wire }).await? {
+            Reply::Info(info) => self.validate(seat.file, &info, now_ns).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Size and attributes by path, by the rules: from memory, where both the name and the attributes are fresh.
+    pub(super) async fn query_path_by_rules(&mut self, path: &str) -> Result<Reply, Trouble> {
+        let (key, now_ns) = (folded(path), (self.now)());
+        if let Some(id) = self.tables.file_at(&key) {
+            let file = self.tables.file(id);
+            let fresh = |validity: &Validity| validity.is_fresh(now_ns) && validity.is_name_fresh(now_ns);
+            if file.validity.as_ref().is_some_and(fresh) {
+                return Ok(Reply::Info(file.info()));
+            }
+        }
+        let reply = self.ask(&Call::QueryPath { path }).await?;
+        let Reply::Info(info) = reply else {
+            self.tables.leads_nowhere(&key);
+            return Ok(reply);
+        };
+        let Some(id) = self.tables.file_of_number(info.file_id) else {
+            self.tables.leads_nowhere(&key);
+            return Ok(reply);
+        };
+        self.tables.leads_to(key, id);
+        self.validate(id, &info, now_ns).await?;
+        let file = self.tables.file_mut(id);
+        if let Some(validity) = file.validity.as_mut() {
+            validity.named(now_ns);
+        }
+        Ok(Reply::Info(file.info()))
+    }
+
+    /// A range of the file was locked, and so it may be used as others left it: nothing of before counts.
+    pub(super) fn forget_before_lock(&mut self, id: FileId) {
+        if let Some(validity) = self.tables.file_mut(id).validity.as_mut() {
+            validity.doubt();
+            self.tables.pages.forget_file(id);
+        }
+    }
+
+    /// Carries out a call that changes a file of ours, and notes that the change is our own.
+    pub(super) async fn ask_changing(&mut self, id: FileId, call: &Call<'_>) -> Result<Reply, Trouble> {
+        let call_id = self.begin(call, super::exchange::Purpose::Answer).await?;
+        let ended = self.end_of(call_id).await?;
+        self.tables.file_mut(id).changed_by_us(&ended.piggyback);
+        self.exchange.spare(ended.data);
+        Ok(ended.result?)
+    }
+}

@@ -1,0 +1,319 @@
+//! Close-to-open, step by step: what goes over the wire, what another client sees and when, and what becomes of writes
+//! that the server has lost.
+
+use crate::clock::MS;
+use crate::rig::{alone, client, passed, Shared, User};
+use crate::server::{Refusal, Server};
+use dyno_files::{Access, CacheOptions, Call, CallKind, Disposition, Info, Reply, Stability};
+use dyno_measure::Fault;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const S: u64 = 1000 * MS;
+
+fn options() -> CacheOptions {
+    CacheOptions {
+        read_ahead_bytes: 0,
+        ..CacheOptions::close_to_open()
+    }
+}
+
+/// A file `f` of ten bytes, and two clients.
+fn with_two<F: std::future::Future<Output = ()>>(steps: impl FnOnce(Shared, User, User) -> F) {
+    let server: Shared = Rc::new(RefCell::new(Server::stateless(2)));
+    server.borrow_mut().put("f", b"old data..", false);
+    let shared = server.clone();
+    alone(async move {
+        let one = client(&shared, 0, options()).await;
+        let other = client(&shared, 1, options()).await;
+        steps(shared, one, other).await;
+    });
+}
+
+async fn size(user: &mut User, path: &str) -> u64 {
+    match user.call(Call::QueryPath { path }).await {
+        Ok(Reply::Info(Info { bytes, .. })) => bytes,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn data_are_kept_over_a_close_and_used_again_while_nobody_has_changed_the_file() {
+    with_two(|server, mut one, _| async move {
+        let handle = one.open("f").await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old data..");
+        one.close(handle).await;
+        assert_eq!(passed(&server), ["open", "read 0+10", "close"]);
+        let handle = one.open("f").await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old data..");
+        one.close(handle).await;
+        assert_eq!(passed(&server), ["open", "close"]);
+        // Also under another name: the file is known by its number.
+        assert_eq!(
+            one.call(Call::Rename { from: "f", to: "g" }).await,
+            Ok(Reply::Done)
+        );
+        let handle = one.open("g").await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old data..");
+        assert_eq!(passed(&server), ["rename", "open"]);
+        one.finish().await;
+    });
+}
+
+#[test]
+fn an_open_after_the_close_of_another_client_sees_what_that_one_wrote() {
+    with_two(|server, mut one, mut other| async move {
+        let handle = one.open("f").await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old data..");
+        one.close(handle).await;
+        let writing = other.edit("f").await;
+        other.write(writing, 4, b"news").await;
+        assert_eq!(server.borrow().content("f"), Some(&b"old data.."[..]));
+        other.close(writing).await;
+        assert_eq!(server.borrow().content("f"), Some(&b"old news.."[..]));
+        let handle = one.open("f").await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old news..");
+        // Its own writes are no reason to forget.
+        passed(&server);
+        let again = other.edit("f").await;
+        assert_eq!(other.read(again, 0, 10).await, b"old news..");
+        assert_eq!(passed(&server), ["open"]);
+        one.finish().await;
+        other.finish().await;
+    });
+}
+
+#[test]
+fn while_a_file_stays_open_others_changes_are_seen_when_its_attributes_are_too_old() {
+    with_two(|server, mut one, mut other| async move {
+        let handle = one.open("f").await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old data..");
+        let writing = other.edit("f").await;
+        other.write(writing, 4, b"news").await;
+        other.close(writing).await;
+        one.idle(3 * S - 1).await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old data..");
+        passed(&server);
+        one.idle(1).await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old news..");
+        assert_eq!(passed(&server), ["query file", "read 0+10"]);
+        one.idle(3 * S).await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old news..");
+        assert_eq!(passed(&server), ["query file"]);
+        one.finish().await;
+        other.finish().await;
+    });
+}
+
+#[test]
+fn own_writes_do_not_hide_what_another_client_has_changed_before_them() {
+    for without_before in [false, true] {
+        with_two(|server, mut one, mut other| async move {
+            server.borrow_mut().stateless.as_mut().unwrap().without_before = without_before;
+            let handle = one.edit("f").await;
+            assert_eq!(one.read(handle, 0, 10).await, b"old data..");
+            let writing = other.edit("f").await;
+            other.write(writing, 4, b"news").await;
+            other.close(writing).await;
+            one.write(handle, 0, b"OLD").await;
+            assert_eq!(one.call(Call::Flush { handle }).await, Ok(Reply::Done));
+            one.idle(60 * S).await;
+            assert_eq!(one.read(handle, 0, 10).await, b"OLD news..");
+            one.finish().await;
+            other.finish().await;
+        });
+    }
+}
+
+#[test]
+fn a_name_is_looked_up_again_only_when_it_or_its_file_is_too_old() {
+    with_two(|server, mut one, mut other| async move {
+        let handle = one.open("f").await;
+        one.close(handle).await;
+        passed(&server);
+        assert_eq!(size(&mut one, "f").await, 10);
+        assert_eq!(passed(&server), [] as [&str; 0]);
+        let writing = other.edit("f").await;
+        other.write(writing, 10, b"more").await;
+        other.close(writing).await;
+        one.idle(3 * S).await;
+        passed(&server);
+        assert_eq!(size(&mut one, "f").await, 14);
+        assert_eq!(passed(&server), ["query path"]);
+        other.delete("f").await;
+        one.idle(3 * S).await;
+        assert_eq!(one.call(Call::QueryPath { path: "f" }).await, Ok(Reply::NotThere));
+        one.finish().await;
+        other.finish().await;
+    });
+}
+
+#[test]
+fn what_two_clients_write_to_one_page_does_not_overwrite_what_the_other_wrote_beside_it() {
+    with_two(|server, mut one, mut other| async move {
+        let (first, second) = (one.edit("f").await, other.edit("f").await);
+        one.write(first, 0, b"ONE").await;
+        other.write(second, 7, b"TWO").await;
+        one.close(first).await;
+        other.close(second).await;
+        assert_eq!(server.borrow().content("f"), Some(&b"ONE datTWO"[..]));
+        // Two places of one page, with a gap between.
+        let again = one.edit("f").await;
+        one.write(again, 0, b"o").await;
+        one.write(again, 5, b"X").await;
+        one.close(again).await;
+        assert_eq!(server.borrow().content("f"), Some(&b"oNE dXtTWO"[..]));
+        one.finish().await;
+        other.finish().await;
+    });
+}
+
+#[test]
+fn writes_are_unstable_and_a_close_makes_them_durable() {
+    with_two(|server, mut one, _| async move {
+        let handle = one.edit("f").await;
+        one.write(handle, 0, &[1; 9000]).await;
+        assert_eq!(passed(&server), ["open"]);
+        one.close(handle).await;
+        assert_eq!(passed(&server), ["write 0+9000", "flush", "close"]);
+        server.borrow_mut().start_anew();
+        assert_eq!(server.borrow().content("f"), Some(&[1; 9000][..]));
+        // Nothing is left to be made durable.
+        let handle = one.edit("f").await;
+        assert_eq!(one.call(Call::Flush { handle }).await, Ok(Reply::Done));
+        assert_eq!(passed(&server), ["open"]);
+        let write = Call::Write {
+            handle,
+            offset: 0,
+            data: b"durable",
+            stability: Stability::Data,
+        };
+        assert_eq!(one.call(write).await, Ok(Reply::Written { bytes: 7 }));
+        server.borrow_mut().start_anew();
+        assert_eq!(
+            server.borrow().content("f").map(|data| &data[..7]),
+            Some(&b"durable"[..])
+        );
+        one.finish().await;
+    });
+}
+
+#[test]
+fn what_a_server_lost_by_starting_anew_is_written_once_more() {
+    with_two(|server, mut one, _| async move {
+        let handle = one.edit("f").await;
+        // More than half of the room: some goes out, and the server forgets it.
+        let data: Vec<u8> = (0..6 << 20).map(|place: u32| (place % 251) as u8).collect();
+        for (part, bytes) in data.chunks(1 << 20).enumerate() {
+            one.write(handle, (part as u64) << 20, bytes).await;
+            server.borrow_mut().start_anew();
+        }
+        one.write(handle, 0, &data[..100]).await;
+        server.borrow_mut().held.push(CallKind::Flush);
+        let (shared, wanted) = (server.clone(), data.clone());
+        let closing = async {
+            one.close(handle).await;
+            one.finish().await;
+        };
+        let restarting = async {
+            // Between the last write and its flush.
+            crate::clock::until(|| server.borrow().waiting_clients() == [0]).await;
+            server.borrow_mut().start_anew();
+            server.borrow_mut().held.clear();
+            server.borrow_mut().carry_out_all();
+        };
+        futures_of_two(closing, restarting).await;
+        shared.borrow_mut().start_anew();
+        assert!(
+            shared.borrow().content("f") == Some(&wanted[..]),
+            "all of it is there"
+        );
+    });
+}
+
+async fn futures_of_two(
+    one: impl std::future::Future<Output = ()>,
+    two: impl std::future::Future<Output = ()>,
+) {
+    use std::task::Poll;
+    let (mut one, mut two) = (std::pin::pin!(one), std::pin::pin!(two));
+    let (mut first, mut second) = (false, false);
+    std::future::poll_fn(|context| {
+        first = first || one.as_mut().poll(context) == Poll::Ready(());
+        second = second || two.as_mut().poll(context) == Poll::Ready(());
+        match first && second {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+}
+
+#[test]
+fn what_could_not_be_made_durable_is_told_at_the_close() {
+    with_two(|server, mut one, _| async move {
+        let handle = one.edit("f").await;
+        one.write(handle, 0, b"new").await;
+        server.borrow_mut().refusals.push(Refusal {
+            client: 0,
+            kind: CallKind::Flush,
+            after: 0,
+            with: Fault::NoSpace,
+        });
+        assert_eq!(one.call(Call::Close { handle }).await, Err(Fault::NoSpace));
+        one.finish().await;
+    });
+}
+
+#[test]
+fn under_a_lock_nothing_of_before_counts() {
+    with_two(|server, mut one, mut other| async move {
+        let handle = one.edit("f").await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old data..");
+        let writing = other.edit("f").await;
+        other.write(writing, 4, b"news").await;
+        other.close(writing).await;
+        let (offset, bytes) = (0, 10);
+        let lock = Call::Lock {
+            handle,
+            offset,
+            bytes,
+        };
+        assert_eq!(one.call(lock).await, Ok(Reply::Done));
+        assert_eq!(one.read(handle, 0, 10).await, b"old news..");
+        one.write(handle, 0, b"new").await;
+        assert_eq!(server.borrow().content("f"), Some(&b"new news.."[..]));
+        let unlock = Call::Unlock {
+            handle,
+            offset,
+            bytes,
+        };
+        assert_eq!(one.call(unlock).await, Ok(Reply::Done));
+        assert_eq!(one.read(handle, 0, 10).await, b"new news..");
+        one.finish().await;
+        other.finish().await;
+    });
+}
+
+#[test]
+fn a_file_that_was_deleted_and_made_anew_is_another() {
+    with_two(|server, mut one, mut other| async move {
+        let handle = one.open("f").await;
+        assert_eq!(one.read(handle, 0, 10).await, b"old data..");
+        one.close(handle).await;
+        other.delete("f").await;
+        let made = other.make("f").await;
+        other.write(made, 0, b"another").await;
+        other.close(made).await;
+        let handle = one.open("f").await;
+        assert_eq!(one.read(handle, 0, 10).await, b"another");
+        let opened = one
+            .try_open("f", Access::ReadWrite, Disposition::OverwriteIf)
+            .await;
+        one.write(opened.unwrap().unwrap(), 0, b"x").await;
+        assert_eq!(size(&mut one, "f").await, 1);
+        one.finish().await;
+        assert_eq!(server.borrow().content("f"), Some(&b"x"[..]));
+        other.finish().await;
+    });
+}

@@ -1,0 +1,138 @@
+//! What makes the server in memory one without grants, like one of NFSv3: it numbers files, says with each reply what
+//! the file is and was, keeps unstable writes in memory alone, and loses those when it starts anew. Handles stay good.
+
+use crate::clock::now;
+use crate::request::Request;
+use crate::server::{NodeId, Server};
+use dyno_files::{Attributes, CallKind, Handle, Piggyback, Reply, Stability, Stored, Verifier};
+use dyno_measure::Failure;
+use std::collections::HashMap;
+
+/// What a file was from some moment on.
+#[derive(Debug, Clone)]
+pub struct State {
+    pub since_ns: u64,
+    pub data: Vec<u8>,
+}
+
+/// What such a server has beside its files.
+#[derive(Debug, Default)]
+pub struct Stateless {
+    run: u64,
+    last_change: u64,
+    changes: HashMap<NodeId, u64>,
+    /// What of each file survives a start anew.
+    stable: HashMap<NodeId, Vec<u8>>,
+    /// Replies don't say what the file was before.
+    pub without_before: bool,
+    /// Every state of every file, in their order.
+    pub history: HashMap<NodeId, Vec<State>>,
+}
+
+impl Stateless {
+    /// What the file has survives a start anew.
+    pub fn put_stable(&mut self, node: NodeId, data: Vec<u8>) {
+        self.stable.insert(node, data);
+    }
+}
+
+impl Server {
+    /// For so many clients.
+    pub fn stateless(clients: usize) -> Self {
+        let mut server = Self::new(clients);
+        server.stateless = Some(Stateless::default());
+        server.allocation_bytes = 1;
+        server
+    }
+
+    /// Ends and starts anew: what was unstable is lost.
+    pub fn start_anew(&mut self) {
+        let kept = self.stateless.as_mut().expect("is stateless");
+        kept.run += 1;
+        let stable = kept.stable.clone();
+        for (node, data) in stable {
+            if self.nodes[node].data != data {
+                self.nodes[node].data = data;
+                self.changed(node);
+            }
+        }
+    }
+
+    pub(crate) fn number_of(&self, node: NodeId) -> u64 {
+        self.stateless.as_ref().map_or(0, |_| node as u64 + 1)
+    }
+
+    pub(crate) fn change_of(&self, node: NodeId) -> u64 {
+        let changes = self.stateless.as_ref().map(|kept| &kept.changes);
+        changes
+            .and_then(|changes| changes.get(&node).copied())
+            .unwrap_or(0)
+    }
+
+    /// A file has other data now.
+    pub(crate) fn changed(&mut self, node: NodeId) {
+        let data = self.nodes[node].data.clone();
+        let Some(kept) = &mut self.stateless else { return };
+        kept.last_change += 1;
+        kept.changes.insert(node, kept.last_change);
+        kept.stable.entry(node).or_default();
+        let since_ns = now();
+        kept.history
+            .entry(node)
+            .or_default()
+            .push(State { since_ns, data });
+    }
+
+    fn node_of_request(&self, client: usize, request: &Request) -> Option<NodeId> {
+        let handle: Handle = match *request {
+            Request::Read(handle, ..)
+            | Request::Write(handle, ..)
+            | Request::SetEnd(handle, ..)
+            | Request::SetTimes(handle)
+            | Request::Flush(handle) => handle,
+            _ => return None,
+        };
+        Some(self.file_of(client, handle).ok()?.1)
+    }
+
+    pub(crate) fn state_before(&self, client: usize, request: &Request) -> Option<u64> {
+        self.node_of_request(client, request)
+            .map(|node| self.change_of(node))
+    }
+
+    /// What goes along with a reply.
+    pub(crate) fn piggyback(
+        &mut self,
+        client: usize,
+        request: &Request,
+        result: &Result<Reply, Failure>,
+        before: Option<u64>,
+    ) -> Piggyback {
+        let node = self.node_of_request(client, request).filter(|_| result.is_ok());
+        let Some((node, kept)) = node.zip(self.stateless.as_mut()) else {
+            return Piggyback::default();
+        };
+        let stability = match *request {
+            Request::Write(.., stability) => Some(stability),
+            Request::Flush(_) => Some(Stability::File),
+            Request::SetEnd(..) => Some(Stability::File),
+            _ => None,
+        };
+        if stability.is_some_and(|stability| stability > Stability::Unstable) {
+            // More than was asked for becomes durable, as servers do it.
+            kept.stable.insert(node, self.nodes[node].data.clone());
+        }
+        let verifier = Verifier(kept.run);
+        let writes = matches!(request.kind(), CallKind::Write | CallKind::Flush);
+        let change_before = before.filter(|_| !kept.without_before);
+        Piggyback {
+            attributes: Some(Attributes {
+                info: self.info(node),
+                change_before,
+            }),
+            stored: stability
+                .filter(|_| writes)
+                .map(|stability| Stored { stability, verifier }),
+        }
+    }
+}
