@@ -365,7 +365,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         clients_left=left,
         clients_starved=max(_starved(record) for record in records),
         stalls={record.repetition: found for record in records if (found := _stalled(record))},
-        fairness=_fairness(records, of_operations=given.protocol == "http"),
+        fairness=_fairness(records, of_operations=terms.throughput_counts_operations),
         errors=dict(errors),
         errors_in_window=sum(row.in_window for record in records for row in record.errors),
         response=histograms.times([record.response_time_hdr for record in records]),
