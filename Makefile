@@ -97,6 +97,7 @@ docs: setup servers ## Measure the demo's plans anew (7 minutes) and write the e
 
 lock: ## Write requirements.lock anew from pyproject.toml (needs uv).
 	uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
+		--extra report \
 		--group dev pyproject.toml --output-file requirements.lock
 
 clean: ## Remove everything that was built; experiments stay.

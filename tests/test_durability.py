@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from file_server import FLUSHES, NOBODY, flush_twice, needs_root, samba, smbclient, stopped_at_end
@@ -156,9 +155,8 @@ def test_a_process_that_has_ended_is_a_reason_too() -> None:
 
 def test_the_disks_own_time_is_measured_for_each_fsync_and_leaves_no_file(tmp_path: Path) -> None:
     taken_s = disk_fsync_s(tmp_path, 25)
-    assert taken_s.shape == (25,)
-    assert taken_s.dtype == np.float64
-    assert (taken_s > 0).all()
+    assert len(taken_s) == 25
+    assert min(taken_s) > 0
     assert list(tmp_path.iterdir()) == []
 
 

@@ -14,6 +14,7 @@ from serverdyno.cli import (
     audit,
     calibrate,
     compare,
+    extras,
     load,
     plan,
     published,
@@ -83,8 +84,10 @@ def main() -> None:
     except Exception as error:
         from serverdyno.errors import DynoError  # noqa: PLC0415
 
+        if isinstance(error, ModuleNotFoundError):
+            error = extras.refusal(error) or error
         if not isinstance(error, DynoError):
-            raise
+            raise error
         print(f"error: {error}", file=sys.stderr)
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)

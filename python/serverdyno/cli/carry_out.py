@@ -8,6 +8,7 @@ from collections.abc import Collection
 import typer
 from rich.console import Console
 
+from serverdyno.cli import extras
 from serverdyno.cli.output import say, standard_output
 from serverdyno.cli.progress import progress_for
 from serverdyno.runner.experiment import carry_out, missing
@@ -24,7 +25,13 @@ def carry_out_and_report(experiment: Experiment) -> None:
     try:
         with progress_for(console) as progress:
             whole = carry_out(experiment, progress)
-        show_and_write(experiment)
+        if lacking := extras.missing():
+            say(
+                console,
+                f"no report: {', '.join(lacking)} not installed ({extras.HINT}). {_report_later(experiment)}",
+            )
+        else:
+            show_and_write(experiment)
     except KeyboardInterrupt:
         say(console, f"interrupted; finished mixes are kept. To go on: {resume}")
         raise
@@ -32,6 +39,10 @@ def carry_out_and_report(experiment: Experiment) -> None:
         again = f"; to try them again: {resume}" if missing(experiment) else ""
         say(console, f"some runs failed{again}")
         raise typer.Exit(FAILED)
+
+
+def _report_later(experiment: Experiment) -> str:
+    return f"To make it, here or elsewhere: dyno report {shlex.quote(str(experiment.folder))}"
 
 
 def show_and_write(experiment: Experiment, views: Collection[str] = (), beside: str | None = None) -> bool:

@@ -23,9 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import numpy as np
 import psutil
-from numpy.typing import NDArray
 
 # sync_file_range2 is that call's name on some architectures.
 CALLS = ("fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "sync_file_range2", "msync")
@@ -235,18 +233,18 @@ def _threads(pids: Iterable[int]) -> Iterator[int]:
                     yield from (thread.id for thread in each.threads())
 
 
-def disk_fsync_s(directory: Path, count: int = 100) -> NDArray[np.float64]:
+def disk_fsync_s(directory: Path, count: int = 100) -> list[float]:
     """What `count` fsync(2) take, seconds each, in order: a file of its own grows by 4 KiB before each.
 
     So each one writes data and the file's new size, as the flush of a document that is saved does. The write is not
     in it. The file is removed. Raises OSError.
     """
     block = os.urandom(BLOCK_BYTES)
-    taken_s = np.empty(count)
+    taken_s = []
     with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
-        for index in range(count):
+        for _ in range(count):
             file.write(block)
             begun_s = time.perf_counter()
             os.fsync(file.fileno())
-            taken_s[index] = time.perf_counter() - begun_s
+            taken_s.append(time.perf_counter() - begun_s)
     return taken_s

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import psutil
 
 from serverdyno.errors import ServerError
@@ -187,8 +187,15 @@ def ceiling_operations_s(
     )
     if not points:
         return None
-    connections, capacities = zip(*points, strict=True)
-    return float(np.interp(mix.clients * mix.threads, connections, capacities))
+    return _on_the_line(points, mix.clients * mix.threads)
+
+
+def _on_the_line(points: Sequence[tuple[int, float]], x: int) -> float:
+    """The value at `x` of straight lines through points that grow; beyond them that of the nearest."""
+    for (left, low), (right, high) in pairwise(points):
+        if left <= x <= right and left < right:
+            return low + (high - low) * (x - left) / (right - left)
+    return points[0][1] if x < points[0][0] else points[-1][1]
 
 
 def capacity_s(ceiling: CeilingRecord, engine_threads: int) -> float:

@@ -6,12 +6,11 @@ Of file servers only: a web server that serves documents promises nothing of the
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from serverdyno.plan.model import Suite
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s
@@ -86,8 +85,8 @@ def _disk_fsync_ms(server: ServerDriver) -> FsyncTimes | None:
     if not directories:
         return None
     try:
-        taken_ms = disk_fsync_s(directories[0]) * 1000
+        taken_ms = [taken_s * 1000 for taken_s in disk_fsync_s(directories[0])]
     except OSError:
         return None
-    p50, p99 = np.quantile(taken_ms, [0.5, 0.99])
-    return FsyncTimes(count=float(taken_ms.size), p50=float(p50), p99=float(p99), max=float(taken_ms.max()))
+    percentiles = statistics.quantiles(taken_ms, n=100, method="inclusive")
+    return FsyncTimes(count=float(len(taken_ms)), p50=percentiles[49], p99=percentiles[98], max=max(taken_ms))

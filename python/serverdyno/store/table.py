@@ -57,16 +57,22 @@ def _rows(columns: Sequence[Any], row_type: type[Any]) -> list[Any]:
     return [row_type(*row) for row in zip(*values, strict=True)]
 
 
+_NUMBERS = {pa.int64(): "q", pa.float64(): "d"}
+"""How numbers lie in Arrow's memory, in the letters of the module `struct`."""
+
+
 def _values(column: Any, hint: Any) -> list[Any]:
-    values: list[Any]
     if pa.types.is_list(column.type):
         nested = iter(_rows(column.flatten().flatten(), get_args(hint)[0]))
         return [list(islice(nested, length)) for length in column.value_lengths().to_pylist()]
-    if column.null_count or not pa.types.is_primitive(column.type):
-        values = column.to_pylist()
-    else:
-        values = column.to_numpy(zero_copy_only=False).tolist()
-    return values
+    code = _NUMBERS.get(column.type)
+    if code is None or column.null_count or not len(column):
+        pythonic: list[Any] = column.to_pylist()
+        return pythonic
+    # Several times as quick as `to_pylist`; `to_numpy` would be, too, but load is made without numpy.
+    memory: Any = memoryview(column.buffers()[1])
+    numbers: list[Any] = memory.cast(code)[column.offset : column.offset + len(column)].tolist()
+    return numbers
 
 
 def _schema(row_type: type[Any]) -> pa.Schema:

@@ -1,0 +1,31 @@
+"""What an installation without the extra `report` lacks, in words. Making load needs none of it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from serverdyno.errors import UserError
+
+OF_REPORTS = ("altair", "jinja2", "numpy", "scipy", "typst", "vl_convert")
+"""The modules of the extra, as pyproject.toml lists their distributions."""
+HINT = "pip install 'serverdyno[report]'"
+
+
+def missing() -> list[str]:
+    """Return the modules of the extra that are not installed."""
+    return [name for name in OF_REPORTS if not _is_installed(name)]
+
+
+def refusal(error: ModuleNotFoundError) -> UserError | None:
+    """Return what to tell the user of a module of the extra that is missing; None: it is another module."""
+    name = (error.name or "").partition(".")[0]
+    if name not in OF_REPORTS:
+        return None
+    return UserError(f"reports need the Python module {name}, which is not installed", hint=HINT)
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ImportError:
+        return False

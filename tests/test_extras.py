@@ -1,0 +1,87 @@
+"""Load is made without the extra `report`: its modules are blocked here, as if they were not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from serverdyno import _native
+from serverdyno.cli import extras
+
+ROOT = Path(__file__).parent.parent
+TIME_LIMIT_S = 240
+BLOCKED = f"""
+import sys
+from serverdyno.cli import extras
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {extras.OF_REPORTS!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocker())
+from serverdyno.cli import main
+sys.argv[0] = "dyno"
+main()
+"""
+
+
+def dyno(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`dyno` in a process that finds no module of the extra."""
+    command = [sys.executable, "-c", BLOCKED, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """An experiment that `dyno load` made without the extra."""
+    folder = tmp_path_factory.mktemp("extras") / "e"
+    server = _native.ReferenceServer.start(body_bytes=100)
+    try:
+        url = f"http://127.0.0.1:{server.port}/"
+        return folder, dyno("load", url, "--clients", "1", "--length", "2s", "--into", str(folder))
+    finally:
+        server.stop()
+
+
+def test_load_is_made_and_kept_and_the_report_is_left_for_later(
+    measured: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    folder, done = measured
+    assert done.returncode == 0, done.stderr
+    assert "no report: altair, jinja2, numpy, scipy, typst, vl_convert not installed" in done.stderr
+    assert f"dyno report {folder}" in done.stderr
+    assert len(list(folder.glob("runs/*/mix-*.parquet"))) == 1
+
+
+def test_what_needs_the_extra_says_so_and_how_to_get_it(
+    measured: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    folder, _ = measured
+    done = dyno("report", str(folder))
+    assert done.returncode == 2
+    assert "error: reports need the Python module " in done.stderr
+    assert "hint: pip install 'serverdyno[report]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["suites"], ["servers"], ["plan", "check", "plans/quick-static.toml"]]
+)
+def test_what_makes_load_starts_without_the_extra(arguments: list[str]) -> None:
+    done = dyno(*arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_modules_are_those_of_the_extra() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][
+        "report"
+    ]
+    names = {
+        requirement.partition(">")[0].removesuffix("-python").replace("-", "_") for requirement in listed
+    }
+    assert names == set(extras.OF_REPORTS)
