@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from serverdyno.protocols.access import Access
 from serverdyno.protocols.model import HasSettings, SettingsT
 from serverdyno.protocols.work import Work
 
@@ -31,6 +32,16 @@ class Protocol(HasSettings[SettingsT]):
     """Whether seeing that a server answers takes an operation, for which it must have consented."""
     clients_directory: ClassVar[str | None] = None
     """How directories begin in which clients keep their files on a server; None: they keep none."""
+
+    def target_section(self, access: Access, settings: SettingsT) -> dict[str, Any]:
+        """Return the section `target` of a mix's document: where to, without secrets."""
+        del settings
+        return {"url": access.url}
+
+    def client_section(self, settings: SettingsT) -> dict[str, Any]:
+        """Return how a client uses the protocol, for the section `client` of a mix's document."""
+        del settings
+        return {}
 
     def described(self, settings: SettingsT, timeout: str) -> str:
         """Say how a client speaks, for the methodology. `timeout`: of an operation, as text."""

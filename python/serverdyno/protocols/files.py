@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,9 @@ from serverdyno import units, wording
 from serverdyno.protocols import load_file
 from serverdyno.protocols.model import SectionModel
 from serverdyno.protocols.work import Fact, MixCounts, Terms, Work
+
+if TYPE_CHECKING:
+    from serverdyno import _native
 
 IN_ROOT = "The user must be able to make, write and delete files in the root of every share."
 
@@ -106,6 +109,26 @@ class Files(Work[FilesSettings]):
             yield ("threads",), "a client that uses files has one thread"
         if (workload == "loadfile") != (settings.load_file is not None):
             yield ("files", "load_file"), "is what the workload loadfile replays, and for no other"
+
+    def workload_section(self, workload: str, settings: FilesSettings) -> dict[str, Any]:
+        """Return the workload; the disk mix with its parameters. A load file travels beside the document."""
+        if workload != "diskmix":
+            return {"name": workload}
+        parameters = {"workspace_bytes", "legacy_seed_reads", "true_offsets"}
+        return {"name": workload, **settings.model_dump(include=parameters)}
+
+    def client_section(self, settings: FilesSettings, *, last_mix: bool) -> dict[str, Any]:
+        """Return the cache, and whether the workspace stays."""
+        cache = settings.model_dump(include={"cache", "redirector", "dormant_files", "dormant_s"})
+        return {**cache, "keep_workspace": settings.save_workspace and not last_mix}
+
+    def operations_per_client_s(self, settings: FilesSettings) -> float | None:
+        """Return what the suite says."""
+        return settings.operations_per_client_s
+
+    def load_file(self, settings: FilesSettings) -> _native.LoadFile | None:
+        """Return the load file, which must be the one that was noted."""
+        return load_file.read(settings)
 
     def workspace_bytes(self, settings: FilesSettings) -> int:
         """Return the size of a client's workspace."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,10 @@ class Http(Protocol[HttpSettings]):
     settings_type = HttpSettings
     reference_server = "reference"
     look_is_an_operation = True
+
+    def client_section(self, settings: HttpSettings) -> dict[str, Any]:
+        """Return all settings."""
+        return settings.model_dump()
 
     def described(self, settings: HttpSettings, timeout: str) -> str:
         """Say version, connections and buffer."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import model_validator
 
+from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.files import FILES
 from serverdyno.protocols.model import SectionModel
@@ -57,6 +58,16 @@ class Smb(Protocol[SmbSettings]):
     reference_follows = True
     has_sessions = True
     clients_directory = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
+
+    def target_section(self, access: Access, settings: SmbSettings) -> dict[str, Any]:
+        """Return shares and user, and what a session must agree on."""
+        return {
+            "url": access.url,
+            "shares": list(access.shares),
+            "user": access.user,
+            "network_namespace": access.network_namespace,
+            **settings.model_dump(),
+        }
 
     def described(self, settings: SmbSettings, timeout: str) -> str:
         """Say dialects, signing and encryption, as the client asks for them."""

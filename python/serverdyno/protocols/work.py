@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from serverdyno.protocols.model import HasSettings, SettingsT
+
+if TYPE_CHECKING:
+    from serverdyno import _native
 
 Fact = tuple[str, str]
 """A line of a report's methodology: its label and its text."""
@@ -126,6 +129,26 @@ class Work(HasSettings[SettingsT]):
         """
         del settings, workload, one_thread
         return iter(())
+
+    def workload_section(self, workload: str, settings: SettingsT) -> dict[str, Any]:
+        """Return the section `workload` of a mix's document: what clients do."""
+        del settings
+        return {"name": workload}
+
+    def client_section(self, settings: SettingsT, *, last_mix: bool) -> dict[str, Any]:
+        """Return how a client does it, for the section `client` of a mix's document. `last_mix`: of a run."""
+        del settings, last_mix
+        return {}
+
+    def operations_per_client_s(self, settings: SettingsT) -> float | None:
+        """Return the pace of each client; None: as fast as the server answers."""
+        del settings
+        return None
+
+    def load_file(self, settings: SettingsT) -> _native.LoadFile | None:
+        """Return the load file to replay; None: there is none. Raises UserError."""
+        del settings
+        return None
 
     def workspace_bytes(self, settings: SettingsT) -> int:
         """Return what a client keeps on the server, at most."""

@@ -18,9 +18,7 @@ from serverdyno.fleet import local
 from serverdyno.fleet.placement import Placement
 from serverdyno.plan.model import Configuration, GeneratorPlan, Mix, Suite
 from serverdyno.plan.spoken import protocol_of
-from serverdyno.protocols import load_file
 from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.files import FILES
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import ceiling_record
 from serverdyno.runner.under_test import opened, under_test
@@ -73,7 +71,7 @@ class Calibration:
                 self.generator,
                 self.placement.generator,
                 None,
-                load_file=load_file.read(self.suite.settings(FILES)),
+                load_file=self.suite.work.load_file(self.suite.settings(self.suite.work)),
             )
             return [self._point(mix, task, server, progress) for mix in calibration_mixes(self._bearable())]
 

@@ -11,9 +11,7 @@ from serverdyno.fleet import local
 from serverdyno.fleet.consent import Shares, open_shares, open_target
 from serverdyno.plan.model import Bounds, Configuration, Mix, Suite
 from serverdyno.plan.spoken import protocol_of
-from serverdyno.protocols import load_file
 from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.files import FILES
 from serverdyno.protocols.smb import SMB
 from serverdyno.servers.base import Access, ServerDriver
 from serverdyno.servers.running import running
@@ -44,7 +42,7 @@ def under_test(
                 generator=head.plan.generator,
                 cpus=tuple(head.plan.generator.cpus),
                 bounds=bounds,
-                load_file=load_file.read(suite.settings(FILES)),
+                load_file=suite.work.load_file(suite.settings(suite.work)),
             ),
         )
 

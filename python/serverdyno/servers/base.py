@@ -9,6 +9,10 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from serverdyno.protocols.access import Access
+
+__all__ = ["Access", "Description", "Installed", "ServerDriver", "Settings"]
+
 
 class Settings(BaseModel):
     """The named settings of a driver. Each field has a description: `dyno servers` prints it.
@@ -47,20 +51,6 @@ class Description:
     settings: dict[str, object]
     files: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """What the generator needs to reach a server. After `ready`.
-
-    `network_namespace` is the file of the namespace that it enters before it connects; None: its own.
-    """
-
-    url: str
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    shares: tuple[str, ...] = ()
-    network_namespace: str | None = None
 
 
 class ServerDriver(Protocol):
