@@ -3,7 +3,28 @@
 //! Not for: which files there are. A file's content depends on its path, size and kind only.
 
 use crate::random::RandomStream;
-use crate::Extension;
+use serde::Deserialize;
+
+/// What kind of file a class has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Extension {
+    /// A GIF image.
+    Gif,
+    /// An HTML page in ISO-8859-1.
+    Htm,
+}
+
+impl Extension {
+    /// The extension without its dot.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gif => "gif",
+            Self::Htm => "htm",
+        }
+    }
+}
 
 /// Signature, screen of one pixel, palette of black and white, start of a comment (GIF89a, sections 17-19 and 24).
 const GIF_HEAD: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff\x21\xfe";

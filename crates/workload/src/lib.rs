@@ -24,6 +24,7 @@ mod url;
 mod webbench;
 
 pub use catalogue::{Catalogue, Entry, Expect};
+pub use content::Extension;
 pub use diskmix::{DiskMix, DiskMixOptions, Line, Script, LEAST_WORKSPACE_BYTES};
 pub use file_content::{content_of, Writing, MOST_BYTES_AT_ONCE};
 pub use file_op::{FileAction, FileCatalogue, FileOp, FileWorkload, Intent, PathId, Presence, Slot};
@@ -31,7 +32,7 @@ pub use footprint::footprint_bytes;
 pub use ledger::{Ledger, Mismatch};
 pub use loadfile::{LineProblem, LoadFile, LoadFileError, LoadFileReplay};
 pub use played::played;
-pub use table::{Class, ClassTable, Contents, Extension, Known, Number, TableError};
+pub use table::{Class, ClassTable, Contents, Known, Number, TableError};
 pub use tree::{File, Tree};
 pub use tree_on_disk::{check_tree, write_tree, WriteError, MOST_PROBLEMS_REPORTED};
 pub use url::SingleUrl;

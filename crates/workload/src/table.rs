@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::content;
+use crate::content::{least_bytes, Extension};
 
 /// The format of the data file that this version reads.
 const FORMAT: u32 = 1;
@@ -40,27 +40,6 @@ pub struct Number<T> {
     pub known: Known,
     /// Key of its source in [`ClassTable::sources`].
     pub source: String,
-}
-
-/// What kind of file a class has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Extension {
-    /// A GIF image.
-    Gif,
-    /// An HTML page in ISO-8859-1.
-    Htm,
-}
-
-impl Extension {
-    /// The extension without its dot.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Gif => "gif",
-            Self::Htm => "htm",
-        }
-    }
 }
 
 /// How many files a class has, and how large they are.
@@ -331,7 +310,7 @@ impl Contents {
             }
             Self::Missing { .. } => return problems,
         };
-        let least = content::least_bytes(extension);
+        let least = least_bytes(extension);
         if smallest < least {
             problems.push(format!(
                 "{smallest} bytes are too few: a {} needs {least}",

@@ -23,6 +23,7 @@ mod routines;
 mod script;
 mod share;
 mod sizes;
+mod upkeep;
 mod workspace;
 
 pub use accept::Line;

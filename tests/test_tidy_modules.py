@@ -1,0 +1,184 @@
+"""The repository's own rules on modules, executed: no circle of modules inside a crate or a package.
+
+Who may import whom between crates and packages is `test_tidy.py`'s. The lists of exceptions are ratchets: they may
+only get shorter.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "python" / "serverdyno"
+CRATES = sorted(path.parent.name for path in (ROOT / "crates").glob("*/Cargo.toml"))
+PACKAGES = sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
+
+CRATES_WITH_A_CIRCLE = {"engine", "reference"}
+PACKAGES_WITH_A_CIRCLE = {"report"}
+
+Graph = dict[str, set[str]]
+# The names of the modules around one, from the outermost, and its own.
+Module = tuple[str, ...]
+
+
+def circle(graph: Graph) -> list[str]:
+    """A circle of modules; empty where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def rust_code(path: Path) -> str:
+    """The source without its tests and comments."""
+    text = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests", maxsplit=1)[0]
+    return re.sub(r"//.*", "", text)
+
+
+def use_trees(text: str, at: int) -> tuple[list[Module], int]:
+    """The paths of the use tree that begins at `at`, as in `a::{b::C, d}`, and where it ends."""
+    match = re.compile(r"\s*(\{|\w+)").match(text, at)
+    if match is None:
+        return [()], at
+    at = match.end()
+    if match[1] != "{":
+        if not text.startswith("::", at):
+            return [(match[1],)], at
+        rests, at = use_trees(text, at + 2)
+        return [(match[1], *rest) for rest in rests], at
+    paths: list[Module] = []
+    while at < len(text) and text[at] != "}":
+        found, at = use_trees(text, at)
+        paths += found
+        end = re.compile(r"[^,}]*,?\s*").match(text, at)
+        at = end.end() if end else at + 1
+    return paths, at + 1
+
+
+def references(code: str, module: Module, is_directory: bool) -> Iterator[Module]:
+    """What a file names of its own crate, from the crate's root on."""
+    parent = module if is_directory else module[:-1]
+    for match in re.finditer(r"\b(crate|self|(?:super::)*super)::", code):
+        ups = match[1].count("super")
+        base = {"crate": (), "self": module}.get(match[1], module[: len(module) - ups])
+        for path in use_trees(code, match.end())[0]:
+            yield (*base, *path)
+    for match in re.finditer(r"^\s*pub(?:\(\w+\))? use (?!crate|super|self)", code, re.MULTILINE):
+        for path in use_trees(code, match.end())[0]:
+            yield (*parent, *path)
+
+
+def graphs_of_crate(source: Path) -> dict[Module, Graph]:
+    """For each module that has modules of its own (`()` for the crate): which of these uses which.
+
+    A name counts as that module's from which it is exported. A parent's own items are no edge.
+    """
+    files = {}
+    for path in sorted(source.rglob("*.rs")):
+        parts = path.relative_to(source).with_suffix("").parts
+        files[parts[:-1] if parts[-1] in ("mod", "lib") else parts] = path
+    code = {module: rust_code(path) for module, path in files.items()}
+    named = {
+        module: set(references(text, module, files[module].name in ("mod.rs", "lib.rs")))
+        for module, text in code.items()
+    }
+    exported = {
+        (module, path[-1]): path[:-1]
+        for module, text in code.items()
+        for line in re.findall(r"^\s*pub(?:\(\w+\))? use [^;]*;", text, re.MULTILINE)
+        for path in references(line, module, is_directory=True)
+        if path
+    }
+
+    def home(path: Module) -> Module:
+        found: Module = ()
+        for name in path:
+            if (*found, name) in files:
+                found = (*found, name)
+            elif (found, name) in exported and exported[found, name] != found:
+                return home(exported[found, name])
+            else:
+                break
+        return found
+
+    graphs: dict[Module, Graph] = {}
+    for module in files:
+        for depth in range(len(module)):
+            graphs.setdefault(module[:depth], {}).setdefault(module[depth], set())
+        for used in {home(path) for path in named[module]}:
+            same = 0
+            while same < min(len(module), len(used)) and module[same] == used[same]:
+                same += 1
+            if same < len(module) and same < len(used):
+                graphs[module[:same]][module[same]].add(used[same])
+    return graphs
+
+
+def modules_of_package(package: Path) -> Graph:
+    """Which module of a package imports which of the same, at its top: inside a function it may be a way round."""
+    prefix = f"serverdyno.{package.name}"
+    modules = {path.stem if path.is_file() else path.name for path in package.iterdir()} - {"__init__"}
+    graph: Graph = {}
+    for path in sorted(package.rglob("*.py")):
+        module = path.relative_to(package).with_suffix("").parts[0]
+        found = graph.setdefault(module, set())
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            heads = {
+                name.removeprefix(f"{prefix}.").split(".")[0] for name in names if name.startswith(prefix)
+            }
+            found |= (heads & modules) - {module}
+    return graph
+
+
+@pytest.mark.parametrize("crate", CRATES)
+def test_the_modules_of_a_crate_have_no_circle(crate: str) -> None:
+    graphs = graphs_of_crate(ROOT / "crates" / crate / "src")
+    found = {"::".join(module) or crate: circle(graph) for module, graph in graphs.items() if circle(graph)}
+    if crate in CRATES_WITH_A_CIRCLE:
+        assert found, "tighten the ratchet: it has none any more"
+    else:
+        assert not found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_modules_of_a_package_have_no_circle(package: str) -> None:
+    found = circle(modules_of_package(PACKAGE / package))
+    if package in PACKAGES_WITH_A_CIRCLE:
+        assert found, "tighten the ratchet: it has none any more"
+    else:
+        assert not found
+
+
+def test_a_circle_is_found_however_it_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    for name, text in {
+        "lib.rs": "mod a;\npub mod b;\nmod c;\npub use c::{Third, Fourth};\n",
+        "a.rs": "use crate::{b::{One, inner::Two}, Other};\n#[cfg(test)]\nmod tests { use crate::c; }\n",
+        "b/mod.rs": "// use crate::a;\nmod inner;\nmod other;\nstruct One;",
+        "b/inner.rs": "use crate::Third;\nuse super::One;\n",
+        "b/other.rs": "use super::inner::{Two, Three};\n",
+        "c.rs": "use std::fmt;\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    graphs = graphs_of_crate(tmp_path)
+    assert graphs == {
+        (): {"a": {"b"}, "b": {"c"}, "c": set()},
+        ("b",): {"inner": set(), "other": {"inner"}},
+    }
+    (tmp_path / "c.rs").write_text("fn f() { super::a::g() }\n")
+    (tmp_path / "b" / "inner.rs").write_text("use crate::{b::{other}, Third};\n")
+    graphs = graphs_of_crate(tmp_path)
+    assert set(circle(graphs[()])) == {"a", "b", "c"}
+    assert set(circle(graphs["b",])) == {"inner", "other"}
