@@ -1,21 +1,19 @@
 //! One connection: requests come in, answers go out in their order, until one side has had enough.
 //!
-//! Not for: wrong answers (`misbehaviour.rs`).
+//! Not for: how answers are sent (`responder.rs`), wrong answers (`misbehaviour.rs`).
 
 use super::documents::{Document, Resource};
 use super::fault::Kind;
 use super::misbehaviour::misbehave;
 use super::opening::{Persistence, Status};
 use super::request::{parse, Ask, Parsed};
+use super::responder::{Responder, LATE};
 use super::worker::Worker;
-use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
+use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use dyno_reactor::Socket;
 use std::cell::Cell;
-use std::future::Future;
 use std::rc::Rc;
 
-/// How any wait ends that lasts too long. Nobody sees it: the connection is closed.
-const LATE: Fault = Fault::ResponseTimeout;
 /// How long a refused client may go on sending.
 const LINGER_NS: u64 = NS_PER_S;
 
@@ -30,26 +28,27 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>) {
     }
     worker.renew_patience();
     let mut connection = Connection {
-        socket,
+        responder: Responder {
+            socket,
+            worker: &worker,
+            answers: Cell::new(0),
+        },
         worker: &worker,
         unread: Vec::new(),
         drained: false,
-        answers: Cell::new(0),
     };
     // A client that leaves or is too slow is nothing to report: the generator counts failures on its own side.
     let _ended = connection.run().await;
 }
 
 /// The server's side of a connection.
-pub(crate) struct Connection<'a> {
-    pub(crate) socket: Socket,
-    pub(crate) worker: &'a Worker,
+struct Connection<'a> {
+    responder: Responder<'a>,
+    worker: &'a Worker,
     /// Received and not understood yet: part of a head, or requests sent ahead. Mostly empty, and then not allocated.
     unread: Vec<u8>,
     /// Nothing more is there until the kernel reports it.
     drained: bool,
-    /// Counted by a fault that needs it.
-    pub(crate) answers: Cell<u64>,
 }
 
 /// What is to be done next.
@@ -65,7 +64,7 @@ impl<'a> Connection<'a> {
         loop {
             match self.step()? {
                 Step::Wait => {
-                    self.socket.readable(LATE).await?;
+                    self.responder.socket.readable(LATE).await?;
                     self.drained = false;
                 }
                 Step::End => return Ok(()),
@@ -90,14 +89,14 @@ impl<'a> Connection<'a> {
                 return Ok(Step::Wait);
             }
             let mut buffer = self.worker.buffer.borrow_mut();
-            let Some(received) = self.socket.try_receive(&mut buffer[..])? else {
+            let Some(received) = self.responder.socket.try_receive(&mut buffer[..])? else {
                 return Ok(Step::Wait);
             };
             if received == 0 {
                 return Ok(Step::End);
             }
             // A buffer that was not filled has emptied the socket: a second call to see that is spared.
-            self.drained = received < buffer.len() && !self.socket.end_reported();
+            self.drained = received < buffer.len() && !self.responder.socket.end_reported();
             let data = &buffer[..received];
             if self.unread.is_empty() {
                 if let Some((step, taken)) = self.read(data) {
@@ -127,45 +126,19 @@ impl<'a> Connection<'a> {
     async fn answer(&self, resource: &Resource, ask: Ask) -> Result<Persistence, Failure> {
         match (resource, self.worker.shared.fault) {
             (Resource::Document(document), Some(fault)) if !ask.head_only => {
-                Box::pin(misbehave(self, fault, document, ask)).await
+                Box::pin(misbehave(&self.responder, fault, document, ask)).await
             }
-            (Resource::Document(document), _) => self.counted(self.send(document, ask)).await,
-            (Resource::Extra(document), _) => self.send(document, ask).await,
+            (Resource::Document(document), _) => {
+                self.responder.counted(self.responder.send(document, ask)).await
+            }
+            (Resource::Extra(document), _) => self.responder.send(document, ask).await,
             (Resource::RequestCount, _) => {
                 let count = self.worker.shared.requests();
-                self.send(&Document::text(&count.to_string()), ask).await
+                self.responder
+                    .send(&Document::text(&count.to_string()), ask)
+                    .await
             }
         }
-    }
-
-    /// Sends `document` as it is.
-    pub(crate) async fn send(&self, document: &Document, ask: Ask) -> Result<Persistence, Failure> {
-        let opening = self.worker.opening(document.status, ask.after);
-        let rest = if ask.head_only {
-            document.head()
-        } else {
-            document.whole()
-        };
-        self.socket.send_pair(&opening, rest, LATE).await?;
-        Ok(ask.after)
-    }
-
-    /// Sends bytes that are an answer, or that pass for one.
-    pub(crate) async fn send_bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
-        self.socket.send_all(bytes, LATE).await
-    }
-
-    /// Counts the answer that `sending` sends.
-    pub(crate) async fn counted<T>(
-        &self,
-        sending: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        self.worker.count_answer();
-        let sent = sending.await;
-        if sent.is_err() {
-            self.worker.uncount_answer();
-        }
-        sent
     }
 
     /// Answers with `status`, then takes for a while what the client may still be sending: a close over unread bytes
@@ -176,25 +149,10 @@ impl<'a> Connection<'a> {
             modern: false,
             after: Persistence::Close,
         };
-        self.counted(self.send(self.worker.shared.site.refusal(status), ask))
-            .await?;
-        self.socket.end_sending()?;
+        let refusal = self.worker.shared.site.refusal(status);
+        self.responder.counted(self.responder.send(refusal, ask)).await?;
+        self.responder.socket.end_sending()?;
         self.worker.executor.set_deadline(monotonic_ns() + LINGER_NS);
-        self.discard_until_end().await
-    }
-
-    /// Receives and forgets until the client closes or the task's deadline passes.
-    pub(crate) async fn discard_until_end(&self) -> Result<(), Failure> {
-        while !self.worker.executor.deadline_passed() {
-            let received = self
-                .socket
-                .try_receive(&mut self.worker.buffer.borrow_mut()[..])?;
-            match received {
-                Some(0) => return Ok(()),
-                Some(_) => {}
-                None => self.socket.readable(LATE).await?,
-            }
-        }
-        Err(LATE.into())
+        self.responder.discard_until_end().await
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Not for speed: these answers are put together when they are asked for.
 
-use super::connection::Connection;
 use super::documents::Document;
 use super::fault::{Fault, Kind};
 use super::opening::{Persistence, Status};
 use super::request::Ask;
+use super::responder::Responder;
 use crate::common::incompressible;
 use dyno_measure::{monotonic_ns, Failure, Fault as Outcome};
 
@@ -21,46 +21,46 @@ const INTERIM: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=pre
 
 /// Answers a GET of `document` as `fault` says, and tells whether the connection stays open.
 pub(crate) async fn misbehave(
-    connection: &Connection<'_>,
+    responder: &Responder<'_>,
     fault: Fault,
     document: &Document,
     ask: Ask,
 ) -> Result<Persistence, Failure> {
-    let worker = connection.worker;
+    let worker = responder.worker;
     match fault.kind {
         Kind::Delay => {
             let due_ns = monotonic_ns() + u64::from(fault.value) * NS_PER_MS;
             worker.executor.sleep_until(due_ns).await;
-            connection.counted(connection.send(document, ask)).await
+            responder.counted(responder.send(document, ask)).await
         }
-        Kind::Stall => connection.discard_until_end().await.map(|()| Persistence::Close),
-        Kind::Reset => connection.socket.reset_on_close().map(|()| Persistence::Close),
+        Kind::Stall => responder.discard_until_end().await.map(|()| Persistence::Close),
+        Kind::Reset => responder.socket.reset_on_close().map(|()| Persistence::Close),
         Kind::EndlessHead => {
             let start = worker.opening(document.status, ask.after);
-            send_without_end(connection, &start, FILLER_FIELD).await
+            send_without_end(responder, &start, FILLER_FIELD).await
         }
         Kind::EndlessChunks => {
             let mut start = worker.opening(document.status, ask.after).to_vec();
             start.extend(content_head(document, CHUNKED_FIELD));
-            send_without_end(connection, &start, &chunked(&incompressible(CHUNK_BYTES))).await
+            send_without_end(responder, &start, &chunked(&incompressible(CHUNK_BYTES))).await
         }
         Kind::SlowDrip => {
             let opening = worker.opening(document.status, ask.after);
             let bytes = [&opening, document.whole()].concat();
-            connection
-                .counted(drip(connection, &bytes, fault.value as usize))
+            responder
+                .counted(drip(responder, &bytes, fault.value as usize))
                 .await?;
             Ok(ask.after)
         }
         Kind::CloseIdle => {
-            connection.answers.set(connection.answers.get() + 1);
-            let after = connection.counted(connection.send(document, ask)).await?;
-            let more = connection.answers.get() < u64::from(fault.value);
+            responder.answers.set(responder.answers.get() + 1);
+            let after = responder.counted(responder.send(document, ask)).await?;
+            let more = responder.answers.get() < u64::from(fault.value);
             Ok(if more { after } else { Persistence::Close })
         }
         kind => {
-            let (bytes, after) = wrong_answer(connection, kind, document, ask);
-            connection.counted(connection.send_bytes(&bytes)).await?;
+            let (bytes, after) = wrong_answer(responder, kind, document, ask);
+            responder.counted(responder.send_bytes(&bytes)).await?;
             Ok(after)
         }
     }
@@ -68,13 +68,13 @@ pub(crate) async fn misbehave(
 
 /// The faults that are nothing but other bytes, and whether the connection stays open after them.
 fn wrong_answer(
-    connection: &Connection<'_>,
+    responder: &Responder<'_>,
     kind: Kind,
     document: &Document,
     ask: Ask,
 ) -> (Vec<u8>, Persistence) {
     let (kept, closed) = (ask.after, Persistence::Close);
-    let opening = |after: Persistence| connection.worker.opening(document.status, after);
+    let opening = |after: Persistence| responder.worker.opening(document.status, after);
     let (whole, body) = (document.whole(), document.body());
     let length_field = |length: usize| content_head(document, &format!("Content-Length: {length}\r\n"));
     let longer = length_field(body.len() + 1);
@@ -113,8 +113,8 @@ fn wrong_answer(
         }
         Kind::WrongLength => ([&opening(kept), longer.as_slice(), body, b"+"].concat(), kept),
         Kind::Status500 => {
-            let refusal = connection.worker.shared.site.refusal(Status::InternalServerError);
-            let opening = connection.worker.opening(refusal.status, kept);
+            let refusal = responder.worker.shared.site.refusal(Status::InternalServerError);
+            let opening = responder.worker.opening(refusal.status, kept);
             ([&opening, refusal.whole()].concat(), kept)
         }
         Kind::Chunked if ask.modern => {
@@ -152,25 +152,25 @@ fn chunked(body: &[u8]) -> Vec<u8> {
 
 /// Never a success: what has no end is no answer.
 async fn send_without_end(
-    connection: &Connection<'_>,
+    responder: &Responder<'_>,
     start: &[u8],
     again: &[u8],
 ) -> Result<Persistence, Failure> {
-    connection.send_bytes(start).await?;
+    responder.send_bytes(start).await?;
     let block = again.repeat(32);
     for _ in 0..ENDLESS_BYTES / block.len() {
-        connection.send_bytes(&block).await?;
+        responder.send_bytes(&block).await?;
     }
     Err(Outcome::ResponseTimeout.into())
 }
 
-async fn drip(connection: &Connection<'_>, bytes: &[u8], at_once: usize) -> Result<(), Failure> {
-    let executor = &connection.worker.executor;
+async fn drip(responder: &Responder<'_>, bytes: &[u8], at_once: usize) -> Result<(), Failure> {
+    let executor = &responder.worker.executor;
     for part in bytes.chunks(at_once) {
         if executor.deadline_passed() {
             return Err(Outcome::ResponseTimeout.into());
         }
-        connection.send_bytes(part).await?;
+        responder.send_bytes(part).await?;
         executor.sleep_until(monotonic_ns() + NS_PER_MS).await;
     }
     Ok(())

@@ -14,6 +14,7 @@ mod fault;
 mod misbehaviour;
 mod opening;
 mod request;
+mod responder;
 mod server;
 mod worker;
 

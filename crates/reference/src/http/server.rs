@@ -1,8 +1,10 @@
 //! Starting and stopping: one thread a CPU, each with a listener and an event loop of its own.
 
+use super::connection::serve;
 use super::documents::{Documents, Site};
 use super::fault::Fault;
-use super::worker::{accept_connections, keep_time, Shared, Worker};
+use super::worker::{keep_time, Shared, Worker};
+use dyno_measure::monotonic_ns;
 use dyno_reactor::{pin_to, Executor, Listener};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,6 +12,9 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc};
 use std::thread::{Builder, JoinHandle};
+
+/// Where accepting fails (out of file descriptors or memory) it is tried again after this.
+const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 
 /// What a server is to be.
 #[derive(Debug, Clone)]
@@ -171,5 +176,20 @@ impl Thread {
         executor.spawn(accept_connections(self.listener, worker));
         let ended = executor.run(|| shared.stopping.load(Ordering::Relaxed));
         ended.expect("waiting on a valid epoll instance does not fail");
+    }
+}
+
+/// Accepts for ever.
+async fn accept_connections(listener: Listener, worker: Rc<Worker>) {
+    loop {
+        match listener.accept().await {
+            Ok(socket) => worker.executor.spawn(serve(socket, worker.clone())),
+            Err(_) => {
+                worker
+                    .executor
+                    .sleep_until(monotonic_ns() + ACCEPT_PAUSE_NS)
+                    .await
+            }
+        }
     }
 }

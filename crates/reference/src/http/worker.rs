@@ -1,12 +1,11 @@
-//! What one thread of the server keeps for all its connections, and its two standing tasks: accept, keep time.
+//! What one thread of the server keeps for all its connections, and the task that keeps time.
 
-use super::connection::serve;
 use super::documents::Site;
 use super::fault::Fault;
 use super::opening::{Openings, Persistence, Status};
 use super::request::MAX_HEAD_BYTES;
 use dyno_measure::{monotonic_ns, NS_PER_S};
-use dyno_reactor::{Executor, Listener};
+use dyno_reactor::Executor;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,8 +14,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// From the last request on a connection: for sending its answer, and for the next request to come.
 const PATIENCE_NS: u64 = 60 * NS_PER_S;
-/// Where accepting fails (out of file descriptors or memory) it is tried again after this.
-const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 
 /// The answers of one thread. In a cache line of its own, so that the threads don't slow each other down.
 #[derive(Debug, Default)]
@@ -92,21 +89,6 @@ impl Worker {
     pub(crate) fn uncount_answer(&self) {
         let counter = &self.shared.counters[self.number];
         counter.set(counter.get() - 1);
-    }
-}
-
-/// Accepts for ever.
-pub(crate) async fn accept_connections(listener: Listener, worker: Rc<Worker>) {
-    loop {
-        match listener.accept().await {
-            Ok(socket) => worker.executor.spawn(serve(socket, worker.clone())),
-            Err(_) => {
-                worker
-                    .executor
-                    .sleep_until(monotonic_ns() + ACCEPT_PAUSE_NS)
-                    .await
-            }
-        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::credits::Credits;
 use super::host::Host;
-use super::logon::Session;
+use super::logon::{Session, Sessions, Surrounding};
 use super::message::{
     command, flag, AnswerHeader, Frame, Hangup, Part, Request, HEADER_BYTES, PROTOCOL_ID, TRANSFORM_ID,
 };
@@ -30,8 +30,8 @@ const ERROR_BODY: [u8; 9] = [9, 0, 0, 0, 0, 0, 0, 0, 0];
 pub(crate) struct Dialogue {
     pub(crate) id: ConnectionId,
     pub(crate) host: Arc<Host>,
-    pub(crate) negotiated: Negotiated,
-    pub(crate) sessions: Vec<Session>,
+    negotiated: Negotiated,
+    sessions: Sessions,
     credits: Credits,
     parked: Vec<Parked>,
     next_async_id: u64,
@@ -42,11 +42,11 @@ pub(crate) struct Dialogue {
 
 /// What the requests of a compound have in common.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Chain {
+struct Chain {
     /// The session under whose key it came.
     sealed: Option<u64>,
-    pub(crate) session_id: u64,
-    pub(crate) tree_id: u32,
+    session_id: u64,
+    tree_id: u32,
     file: Option<FileId>,
     /// How the request failed that should have given the file.
     failed: Option<Status>,
@@ -73,7 +73,7 @@ impl Dialogue {
             id,
             host,
             negotiated: Negotiated::default(),
-            sessions: Vec::new(),
+            sessions: Sessions::default(),
             credits: Credits::new(),
             parked: Vec::new(),
             next_async_id: 1,
@@ -96,7 +96,7 @@ impl Dialogue {
             return Err(Hangup);
         }
         let session_id = Transform::parse(message).map_err(|_| Hangup)?.session_id;
-        let session = self.sessions.iter().find(|session| session.id == session_id);
+        let session = self.sessions.find(session_id);
         let cipher = session
             .and_then(|session| session.cipher.as_ref())
             .ok_or(Hangup)?;
@@ -158,7 +158,7 @@ impl Dialogue {
             rest = &rest[request.part.len()..];
         }
         self.end_frame(frame, &chain, out)?;
-        self.sessions.retain(|session| !session.has_ended);
+        self.sessions.drop_ended();
         Ok(())
     }
 
@@ -241,14 +241,14 @@ impl Dialogue {
             self.negotiated.preauth.update(answer);
         }
         if request.command == command::SESSION_SETUP && status == Status::MORE_PROCESSING_REQUIRED {
-            if let Some(session) = self.session_mut(chain.session_id) {
+            if let Ok(session) = self.session_mut(chain.session_id) {
                 session.preauth.update(answer);
             }
         }
     }
 
-    pub(crate) fn session_mut(&mut self, id: u64) -> Option<&mut Session> {
-        self.sessions.iter_mut().find(|session| session.id == id)
+    fn session_mut(&mut self, id: u64) -> Result<&mut Session, Status> {
+        self.sessions.find_mut(id).ok_or(Status::USER_SESSION_DELETED)
     }
 
     fn carry_out(
@@ -262,11 +262,20 @@ impl Dialogue {
             return Err(Status::INVALID_PARAMETER.into());
         }
         match request.command {
-            command::NEGOTIATE => return self.negotiate(request, moment, out).map_err(Stop::from),
+            command::NEGOTIATE => {
+                self.negotiated = Negotiated::negotiate(&self.host, request, moment, out)?;
+                return Ok(Status::SUCCESS);
+            }
             command::SESSION_SETUP => {
-                return self
-                    .set_up_session(request, chain, moment, out)
-                    .map_err(Stop::from)
+                let connection = Surrounding {
+                    host: &self.host,
+                    negotiated: &self.negotiated,
+                    moment,
+                };
+                let step = self
+                    .sessions
+                    .set_up(&connection, request, &mut chain.session_id, out);
+                return step.map_err(Stop::from);
             }
             command::ECHO => {
                 request.check_structure(4)?;
@@ -281,7 +290,7 @@ impl Dialogue {
             command::TREE_CONNECT => self.connect_tree(request, chain, out),
             command::TREE_DISCONNECT => self.disconnect_tree(chain, moment),
             command::CHANGE_NOTIFY => Err(Status::NOT_SUPPORTED),
-            command::IOCTL => requests::control(self, request, out),
+            command::IOCTL => requests::control(&self.host, &self.negotiated, request, out),
             code if code < command::NAMES.len() as u16 => {
                 return self.about_files(request, chain, moment, out);
             }
@@ -295,10 +304,8 @@ impl Dialogue {
 
     /// Whether the request comes from a session, and as safely as that has to be.
     fn check_protection(&self, request: &Request<'_>, chain: &Chain) -> Result<(), Status> {
-        let session = self
-            .sessions
-            .iter()
-            .find(|session| session.id == chain.session_id && session.is_established());
+        let session = self.sessions.find(chain.session_id);
+        let session = session.filter(|session| session.is_established());
         let session = session.ok_or(Status::USER_SESSION_DELETED)?;
         let safe = match chain.sealed {
             Some(sealed) => sealed == session.id,
@@ -316,6 +323,47 @@ impl Dialogue {
         }
     }
 
+    fn connect_tree(
+        &mut self,
+        request: &Request<'_>,
+        chain: &mut Chain,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        let host = self.host.clone();
+        let session = self.session_mut(chain.session_id)?;
+        chain.tree_id = session.connect_tree(&host, request, out)?;
+        Ok(())
+    }
+
+    fn disconnect_tree(&mut self, chain: &Chain, moment: Moment) -> Result<(), Status> {
+        let (session_id, tree_id) = (chain.session_id, chain.tree_id);
+        let place = self.session_mut(session_id)?.disconnect_tree(tree_id)?;
+        let id = self.id;
+        let mut volume = self.host.volumes[place].lock();
+        volume.close_all(moment, |opener| {
+            (opener.connection, opener.session, opener.tree) == (id, session_id, tree_id)
+        });
+        self.mail.append(&mut volume.mail);
+        Ok(())
+    }
+
+    fn log_off(&mut self, chain: &Chain, moment: Moment) -> Result<(), Status> {
+        let (id, session_id) = (self.id, chain.session_id);
+        self.session_mut(session_id)?.log_off();
+        self.close_all(moment, |opener| {
+            (opener.connection, opener.session) == (id, session_id)
+        });
+        Ok(())
+    }
+
+    fn close_all(&mut self, moment: Moment, is_theirs: impl Fn(&Opener) -> bool) {
+        for volume in &self.host.volumes {
+            let mut volume = volume.lock();
+            volume.close_all(moment, &is_theirs);
+            self.mail.append(&mut volume.mail);
+        }
+    }
+
     fn about_files(
         &mut self,
         request: &Request<'_>,
@@ -323,9 +371,7 @@ impl Dialogue {
         moment: Moment,
         out: &mut Vec<u8>,
     ) -> Result<Status, Stop> {
-        let session = self
-            .session_mut(chain.session_id)
-            .ok_or(Status::USER_SESSION_DELETED)?;
+        let session = self.session_mut(chain.session_id)?;
         let index = session.volume(chain.tree_id)?;
         let host = self.host.clone();
         let asking = Asking {
@@ -360,15 +406,15 @@ impl Dialogue {
     fn end_frame(&mut self, frame: Frame, chain: &Chain, out: &mut Vec<u8>) -> Result<(), Hangup> {
         let sessions = &mut self.sessions;
         let (sealed, parts) = frame.end(out, |id, part| {
-            let session = sessions.iter().find(|session| session.id == id);
+            let session = sessions.find(id);
             if let Some(signer) = session.and_then(|session| session.signer.as_ref()) {
                 signer.sign(part);
             }
         });
         self.spare_parts = parts;
         if let (Some(id), Some(bytes)) = (chain.sealed, sealed) {
-            let session = sessions.iter_mut().find(|session| session.id == id);
-            let cipher = session
+            let cipher = sessions
+                .find_mut(id)
                 .and_then(|session| session.cipher.as_mut())
                 .ok_or(Hangup)?;
             cipher.0.seal(id, bytes).map_err(|_| Hangup)?;
@@ -441,8 +487,9 @@ impl Dialogue {
             session_id: chain.session_id,
         };
         header.write(&mut out[at..]);
-        let has_key = |session: &Session| session.id == chain.session_id && session.must_sign;
-        let signs = status != Status::PENDING && chain.sealed.is_none() && self.sessions.iter().any(has_key);
+        let session = self.sessions.find(chain.session_id);
+        let must_sign = session.is_some_and(|session| session.must_sign);
+        let signs = status != Status::PENDING && chain.sealed.is_none() && must_sign;
         frame.sign_part(signs.then_some(chain.session_id));
         self.end_frame(frame, chain, out)
     }
@@ -515,10 +562,6 @@ impl Dialogue {
     /// The connection is gone, and with it everything that it had open.
     pub(crate) fn end(&mut self, moment: Moment) {
         let id = self.id;
-        for volume in &self.host.volumes {
-            let mut volume = volume.lock();
-            volume.close_all(moment, |opener| opener.connection == id);
-            self.mail.append(&mut volume.mail);
-        }
+        self.close_all(moment, |opener| opener.connection == id);
     }
 }

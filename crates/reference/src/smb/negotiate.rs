@@ -1,7 +1,7 @@
 //! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities, contexts; and the check that nobody changed it.
 
 use super::bytes::{length, slice, u128_at, u16_at, u32_at, Put};
-use super::dialogue::Dialogue;
+use super::host::Host;
 use super::message::{Request, HEADER_BYTES};
 use super::options::{Encryption, Options, Signing};
 use super::status::Status;
@@ -58,17 +58,18 @@ impl Negotiated {
     }
 }
 
-impl Dialogue {
+impl Negotiated {
+    /// What is agreed on with who sent `request`, whose answer is appended to `out`.
     pub(super) fn negotiate(
-        &mut self,
+        host: &Host,
         request: &Request<'_>,
         moment: Moment,
         out: &mut Vec<u8>,
-    ) -> Result<Status, Status> {
+    ) -> Result<Self, Status> {
         request.check_structure(36)?;
         let part = request.part;
         let offered = offered_dialects(part)?;
-        let options = &self.host.options;
+        let options = &host.options;
         let spoken = options.min_dialect..=options.max_dialect;
         let best = Dialect::ALL
             .into_iter()
@@ -91,47 +92,38 @@ impl Dialogue {
             }
             Dialect::Smb202 | Dialect::Smb210 => {}
         }
-        self.negotiated = negotiated;
-        self.write_negotiated(moment, out);
-        Ok(Status::SUCCESS)
+        negotiated.write(host, moment, out);
+        Ok(negotiated)
     }
 
-    fn security_mode(&self) -> u16 {
-        match self.host.options.signing {
-            Signing::Auto => SIGNING_ENABLED,
-            Signing::Required => SIGNING_ENABLED | SIGNING_REQUIRED,
-        }
-    }
-
-    fn capabilities(&self) -> u32 {
-        let (negotiated, options) = (&self.negotiated, &self.host.options);
+    fn capabilities(&self, options: &Options) -> u32 {
         let mut capabilities = 0;
-        if negotiated.has_large_messages() {
+        if self.has_large_messages() {
             capabilities |= CAP_LARGE_MTU;
             if options.oplocks && options.leases {
                 capabilities |= CAP_LEASING;
             }
         }
-        if negotiated.cipher.is_some() && negotiated.dialect < Some(Dialect::Smb311) {
+        if self.cipher.is_some() && self.dialect < Some(Dialect::Smb311) {
             capabilities |= CAP_ENCRYPTION;
         }
         capabilities
     }
 
-    fn write_negotiated(&self, moment: Moment, out: &mut Vec<u8>) {
+    fn write(&self, host: &Host, moment: Moment, out: &mut Vec<u8>) {
         let start = out.len();
-        let most = if self.negotiated.has_large_messages() {
+        let most = if self.has_large_messages() {
             MOST_BYTES
         } else {
             CREDIT_BYTES
         };
         let token = offer_token();
         out.u16(65);
-        out.u16(self.security_mode());
-        out.u16(self.negotiated.dialect.map_or(0, |dialect| dialect as u16));
+        out.u16(security_mode(&host.options));
+        out.u16(self.dialect.map_or(0, |dialect| dialect as u16));
         out.u16(0);
-        out.extend_from_slice(&self.host.guid.to_le_bytes());
-        out.u32(self.capabilities());
+        out.extend_from_slice(&host.guid.to_le_bytes());
+        out.u32(self.capabilities(&host.options));
         out.u32(most);
         out.u32(most);
         out.u32(most);
@@ -141,29 +133,28 @@ impl Dialogue {
         out.u16(token.len() as u16);
         out.u32(0);
         out.extend_from_slice(&token);
-        if self.negotiated.dialect == Some(Dialect::Smb311) {
+        if self.dialect == Some(Dialect::Smb311) {
             out.resize(start + (out.len() - start).next_multiple_of(8), 0);
             let offset = HEADER_BYTES + out.len() - start;
             out.set_u32(start + 60, length(offset));
-            let count = self.write_contexts(out);
+            let count = self.write_contexts(host, out);
             out.set_u16(start + 6, count);
         }
     }
 
-    fn write_contexts(&self, out: &mut Vec<u8>) -> u16 {
-        let negotiated = &self.negotiated;
+    fn write_contexts(&self, host: &Host, out: &mut Vec<u8>) -> u16 {
         out.u16(CONTEXT_PREAUTH);
         out.u16(6 + SALT_BYTES);
         out.u32(0);
         out.u16(1);
         out.u16(SALT_BYTES);
         out.u16(SHA_512);
-        out.extend_from_slice(&self.host.random::<{ SALT_BYTES as usize }>());
-        let encryption = negotiated.cipher.map_or(0, |cipher| cipher as u16);
-        let signing = negotiated.signing_algorithm() as u16;
+        out.extend_from_slice(&host.random::<{ SALT_BYTES as usize }>());
+        let encryption = self.cipher.map_or(0, |cipher| cipher as u16);
+        let signing = self.signing_algorithm() as u16;
         let choices = [
-            (negotiated.answers_encryption, CONTEXT_ENCRYPTION, encryption),
-            (negotiated.answers_signing, CONTEXT_SIGNING, signing),
+            (self.answers_encryption, CONTEXT_ENCRYPTION, encryption),
+            (self.answers_signing, CONTEXT_SIGNING, signing),
         ];
         let mut count = 1;
         // Each context begins in step; the one before has 46 bytes, and these have 12.
@@ -182,22 +173,20 @@ impl Dialogue {
     }
 
     /// FSCTL_VALIDATE_NEGOTIATE_INFO (MS-SMB2 3.3.5.15.12): whether the client saw what we said, and said what we saw.
-    pub(super) fn validate_negotiation(&self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
-        let same = u32_at(input, 0)? == self.negotiated.client_capabilities
-            && u128_at(input, 4)? == self.negotiated.client_guid
-            && u16_at(input, 20)? == self.negotiated.client_security;
+    pub(super) fn validate(&self, host: &Host, input: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
+        let same = u32_at(input, 0)? == self.client_capabilities
+            && u128_at(input, 4)? == self.client_guid
+            && u16_at(input, 20)? == self.client_security;
         if !same {
             return Err(Status::ACCESS_DENIED);
         }
-        out.u32(self.capabilities());
-        out.extend_from_slice(&self.host.guid.to_le_bytes());
-        out.u16(self.security_mode());
-        out.u16(self.negotiated.dialect.map_or(0, |dialect| dialect as u16));
+        out.u32(self.capabilities(&host.options));
+        out.extend_from_slice(&host.guid.to_le_bytes());
+        out.u16(security_mode(&host.options));
+        out.u16(self.dialect.map_or(0, |dialect| dialect as u16));
         Ok(())
     }
-}
 
-impl Negotiated {
     /// The contexts of SMB 3.1.1: the hash must be one that we know; of the others, the first that we know is taken.
     fn read_contexts(&mut self, part: &[u8], options: &Options) -> Result<(), Status> {
         let count = u16_at(part, BODY + 32)?;
@@ -234,6 +223,13 @@ impl Negotiated {
         } else {
             Err(Status::INVALID_PARAMETER)
         }
+    }
+}
+
+fn security_mode(options: &Options) -> u16 {
+    match options.signing {
+        Signing::Auto => SIGNING_ENABLED,
+        Signing::Required => SIGNING_ENABLED | SIGNING_REQUIRED,
     }
 }
 

@@ -9,9 +9,9 @@ mod info;
 mod set;
 
 use super::bytes::{slice, u32_at, u64_at, Put};
-use super::dialogue::Dialogue;
 use super::host::Host;
 use super::message::{command, Request, HEADER_BYTES};
+use super::negotiate::{Negotiated, MOST_BYTES};
 use super::status::{Status, Stop};
 use super::volume::{FileId, Moment, Opener, Volume, Waiter};
 use dyno_smb::wire::Dialect;
@@ -58,10 +58,7 @@ impl Asking<'_> {
     /// One credit pays for 64 KiB, sent or asked for (MS-SMB2 3.3.5.2.5).
     fn check_charge(&self, bytes: u32) -> Result<(), Status> {
         let (most, paid) = if self.dialect >= Dialect::Smb210 {
-            (
-                super::negotiate::MOST_BYTES,
-                CREDIT_BYTES.saturating_mul(self.charge.into()),
-            )
+            (MOST_BYTES, CREDIT_BYTES.saturating_mul(self.charge.into()))
         } else {
             (CREDIT_BYTES, CREDIT_BYTES)
         };
@@ -108,7 +105,12 @@ pub(crate) fn carry_out(
 }
 
 /// IOCTL (2.2.31): the check of the negotiation alone, which needs no file.
-pub(crate) fn control(dialogue: &Dialogue, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
+pub(crate) fn control(
+    host: &Host,
+    negotiated: &Negotiated,
+    request: &Request<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Status> {
     request.check_structure(57)?;
     let part = request.part;
     match u32_at(part, BODY + 4)? {
@@ -129,5 +131,5 @@ pub(crate) fn control(dialogue: &Dialogue, request: &Request<'_>, out: &mut Vec<
     out.u32(24);
     out.u32(0);
     out.u32(0);
-    dialogue.validate_negotiation(input, out)
+    negotiated.validate(host, input, out)
 }
