@@ -2,15 +2,15 @@
 //!
 //! Not for: how a task is called (`wake.rs`), what is known of a socket (`readiness.rs`).
 
-use crate::readiness::{Readiness, Registry};
-use crate::wake::{any_woken, RemoteWakes, RunningLoop, TaskWakers};
+use crate::readiness::{Key, Readiness, Registry};
+use crate::wake::{any_woken, Current, RemoteWakes, RunningLoop, TaskWakers, Waiter};
 use dyno_measure::{monotonic_ns, Histogram};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::Timespec;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::future::{poll_fn, Future};
@@ -42,7 +42,7 @@ struct Shared {
     epoll: OwnedFd,
     remote: Arc<RemoteWakes>,
     registry: RefCell<Registry>,
-    current: Cell<usize>,
+    current: Current,
     /// By task. A sweep polls the tasks whose deadline has passed; cheaper than a timer for every operation.
     deadlines_ns: RefCell<Vec<u64>>,
     timers: RefCell<BinaryHeap<Timer>>,
@@ -53,7 +53,7 @@ struct Shared {
 /// Who is called when. The first one due is the greatest.
 struct Timer {
     due_ns: u64,
-    waker: Waker,
+    waiter: Waiter,
 }
 
 impl Ord for Timer {
@@ -78,7 +78,7 @@ impl Eq for Timer {}
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Executor(task {})", self.shared.current.get())
+        write!(formatter, "Executor(task {})", self.shared.current.number())
     }
 }
 
@@ -102,7 +102,7 @@ impl Executor {
                 epoll,
                 remote,
                 registry: RefCell::default(),
-                current: Cell::new(0),
+                current: Current::default(),
                 deadlines_ns: RefCell::default(),
                 timers: RefCell::default(),
                 spawned: RefCell::default(),
@@ -130,15 +130,15 @@ impl Executor {
     /// Ends once `monotonic_ns` has reached `due_ns`. One that is dropped before keeps its place among the timers, and
     /// calls its task in vain.
     pub async fn sleep_until(&self, due_ns: u64) {
-        let mut armed: Option<Waker> = None;
+        let mut armed: Option<Waiter> = None;
         poll_fn(|context| {
             if monotonic_ns() >= due_ns {
                 return Poll::Ready(());
             }
-            let waker = context.waker();
-            if !armed.as_ref().is_some_and(|armed| armed.will_wake(waker)) {
-                armed = Some(waker.clone());
-                self.call_at(due_ns, waker);
+            let waiter = self.waiter(context);
+            if !armed.as_ref().is_some_and(|armed| armed.is(&waiter)) {
+                armed = Some(waiter);
+                self.call_at(due_ns, self.waiter(context));
             }
             Poll::Pending
         })
@@ -148,13 +148,13 @@ impl Executor {
     /// From now on the current task is polled once `deadline_ns` has passed, whatever it waits for. Of futures that an
     /// executor within the task keeps apart (`FuturesUnordered`), those are not polled that nothing else has called.
     pub fn set_deadline(&self, deadline_ns: u64) {
-        self.shared.deadlines_ns.borrow_mut()[self.shared.current.get()] = deadline_ns;
+        self.shared.deadlines_ns.borrow_mut()[self.shared.current.number()] = deadline_ns;
     }
 
     /// Whether the deadline of the current task has passed, as of the last sweep.
     #[must_use]
     pub fn deadline_passed(&self) -> bool {
-        self.shared.deadlines_ns.borrow()[self.shared.current.get()] == PASSED
+        self.shared.deadlines_ns.borrow()[self.shared.current.number()] == PASSED
     }
 
     /// Lets every other task, sockets and timers have their turn: for a task that always finds more to do.
@@ -165,26 +165,26 @@ impl Executor {
                 return Poll::Ready(());
             }
             gave_way = true;
-            self.call_at(monotonic_ns(), context.waker());
+            self.call_at(monotonic_ns(), self.waiter(context));
             Poll::Pending
         })
         .await;
     }
 
-    fn call_at(&self, due_ns: u64, waker: &Waker) {
-        let waker = waker.clone();
-        self.shared.timers.borrow_mut().push(Timer { due_ns, waker });
+    fn call_at(&self, due_ns: u64, waiter: Waiter) {
+        self.shared.timers.borrow_mut().push(Timer { due_ns, waiter });
     }
 
-    /// Has `file` reported as `readiness` from now on; gives the key under which that is so.
-    pub(crate) fn register(
-        &self,
-        file: impl AsFd,
-        readiness: &Rc<Readiness>,
-        flags: epoll::EventFlags,
-    ) -> Result<u64, Errno> {
-        let key = self.shared.registry.borrow_mut().insert(readiness.clone());
-        let added = epoll::add(&self.shared.epoll, file, epoll::EventData::new_u64(key), flags);
+    /// Whom the future that is polled with `context` wants to be called.
+    pub(crate) fn waiter(&self, context: &Context<'_>) -> Waiter {
+        self.shared.current.waiter(context.waker())
+    }
+
+    /// Has `file` reported from now on, under the key that this gives.
+    pub(crate) fn register(&self, file: impl AsFd, flags: epoll::EventFlags) -> Result<Key, Errno> {
+        let key = self.shared.registry.borrow_mut().insert();
+        let data = epoll::EventData::new_u64(key.into());
+        let added = epoll::add(&self.shared.epoll, file, data, flags);
         if added.is_err() {
             self.unregister(key);
         }
@@ -195,15 +195,28 @@ impl Executor {
     pub(crate) fn change_registration(
         &self,
         file: impl AsFd,
-        key: u64,
+        key: Key,
         flags: epoll::EventFlags,
     ) -> Result<(), Errno> {
-        epoll::modify(&self.shared.epoll, file, epoll::EventData::new_u64(key), flags)
+        let data = epoll::EventData::new_u64(key.into());
+        epoll::modify(&self.shared.epoll, file, data, flags)
     }
 
     /// Nothing that is reported under `key` reaches anybody any more. The kernel itself forgets a file that is closed.
-    pub(crate) fn unregister(&self, key: u64) {
-        self.shared.registry.borrow_mut().remove(key);
+    pub(crate) fn unregister(&self, key: Key) {
+        let removed = self.shared.registry.borrow_mut().remove(key);
+        // Who waited is forgotten only after the registry is free again: it may have sockets of its own.
+        drop(removed);
+    }
+
+    /// Looks at what was reported under `key`, which is registered.
+    pub(crate) fn with_readiness<T>(&self, key: Key, look: impl FnOnce(&mut Readiness) -> T) -> T {
+        let mut registry = self.shared.registry.borrow_mut();
+        look(
+            registry
+                .get(key)
+                .expect("a socket is registered until it is dropped"),
+        )
     }
 
     /// Runs until no task is left, or `stop` says so (asked every 20 ms); tasks left then are dropped where they wait.
@@ -223,7 +236,7 @@ impl Executor {
             self.wait_for_events(&mut events)?;
             let woke_ns = monotonic_ns();
             for event in &events {
-                self.report(*event, &tasks);
+                self.report(*event, &mut tasks);
             }
             tasks.poll_woken(&self.shared);
             if let Some(lag) = self
@@ -235,7 +248,7 @@ impl Executor {
             {
                 lag.record(monotonic_ns() - woke_ns);
             }
-            self.fire_timers(woke_ns);
+            self.fire_timers(&mut tasks, woke_ns);
             tasks.poll_woken(&self.shared);
             if woke_ns - swept_ns >= SWEEP_NS {
                 swept_ns = woke_ns;
@@ -277,28 +290,37 @@ impl Executor {
         }
     }
 
-    fn report(&self, event: epoll::Event, tasks: &Tasks) {
+    fn report(&self, event: epoll::Event, tasks: &mut Tasks) {
         let (data, flags) = (event.data, event.flags);
         if data.u64() == REMOTE_WAKE {
             return tasks.wakers.receive_remote();
         }
-        let readiness = self.shared.registry.borrow().get(data.u64());
-        if let Some(readiness) = readiness {
-            readiness.report(flags);
+        let mut registry = self.shared.registry.borrow_mut();
+        let Some(readiness) = registry.get(data.u64().into()) else {
+            return;
+        };
+        let waiters = readiness.report(flags);
+        drop(registry);
+        for waiter in waiters.into_iter().flatten() {
+            waiter.call(&mut tasks.woken);
         }
     }
 
-    fn fire_timers(&self, now_ns: u64) {
-        let mut timers = self.shared.timers.borrow_mut();
-        while timers.peek().is_some_and(|timer| timer.due_ns <= now_ns) {
-            if let Some(timer) = timers.pop() {
-                timer.waker.wake();
-            }
+    fn fire_timers(&self, tasks: &mut Tasks, now_ns: u64) {
+        let due = |timer: &Timer| timer.due_ns <= now_ns;
+        loop {
+            let mut timers = self.shared.timers.borrow_mut();
+            let first = timers.peek().is_some_and(due).then(|| timers.pop());
+            drop(timers);
+            let Some(timer) = first.flatten() else {
+                return;
+            };
+            timer.waiter.call(&mut tasks.woken);
         }
     }
 
     fn fire_deadlines(&self, tasks: &mut Tasks, now_ns: u64) {
-        for number in 0..tasks.tasks.len() {
+        for number in 0..tasks.slots.len() {
             let deadline_ns = self.shared.deadlines_ns.borrow()[number];
             if deadline_ns <= now_ns && deadline_ns != PASSED {
                 self.shared.deadlines_ns.borrow_mut()[number] = PASSED;
@@ -320,18 +342,23 @@ impl Shared {
 
 /// The tasks by number. A number is used again once its task has ended.
 struct Tasks {
-    tasks: Vec<Option<Task>>,
+    slots: Vec<Slot>,
     wakers: TaskWakers,
     free: Vec<usize>,
     live: usize,
-    /// Those that are polled in a pass; empty between two.
+    /// Those that are polled next. One may stand there twice: a poll too many is harmless.
     woken: Vec<usize>,
+}
+
+struct Slot {
+    task: Option<Task>,
+    waker: Waker,
 }
 
 impl Tasks {
     fn new(remote: Arc<RemoteWakes>) -> Self {
         Self {
-            tasks: Vec::new(),
+            slots: Vec::new(),
             wakers: TaskWakers::new(remote),
             free: Vec::new(),
             live: 0,
@@ -342,12 +369,14 @@ impl Tasks {
     fn insert(&mut self, task: Task) -> usize {
         self.live += 1;
         if let Some(number) = self.free.pop() {
-            self.tasks[number] = Some(task);
+            self.slots[number].task = Some(task);
             return number;
         }
-        self.tasks.push(Some(task));
-        self.wakers.provide(self.tasks.len());
-        self.tasks.len() - 1
+        self.slots.push(Slot {
+            task: Some(task),
+            waker: self.wakers.make_next(),
+        });
+        self.slots.len() - 1
     }
 
     /// Polls the tasks that were called, and those that these call, and so on for a while.
@@ -367,13 +396,16 @@ impl Tasks {
     }
 
     fn poll(&mut self, shared: &Shared, number: usize) {
-        let Some(Some(task)) = self.tasks.get_mut(number) else {
+        let Slot {
+            task: Some(task),
+            waker,
+        } = &mut self.slots[number]
+        else {
             return;
         };
-        shared.current.set(number);
-        let mut context = Context::from_waker(self.wakers.of(number));
-        if task.as_mut().poll(&mut context).is_ready() {
-            self.tasks[number] = None;
+        shared.current.set(number, waker);
+        if task.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
+            self.slots[number].task = None;
             self.free.push(number);
             self.live -= 1;
         }
@@ -383,6 +415,7 @@ impl Tasks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     fn executor() -> Executor {
         Executor::new().expect("an epoll instance")

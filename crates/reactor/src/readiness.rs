@@ -5,10 +5,8 @@
 //!
 //! Not for: system calls on sockets (`socket.rs`).
 
+use crate::wake::Waiter;
 use rustix::event::epoll::EventFlags;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-use std::task::Waker;
 
 const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 /// What a reader waits for.
@@ -20,34 +18,24 @@ const ROOM: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags
 #[derive(Debug, Default)]
 pub(crate) struct Direction {
     /// Something was reported and has not ended a wait yet: it may have come while the task waited for something else.
-    reported: Cell<bool>,
-    awaited: Cell<bool>,
-    /// Who waited last. It is kept after the wait: the next one to wait is mostly the same.
-    waiter: RefCell<Option<Waker>>,
+    reported: bool,
+    waiter: Option<Waiter>,
 }
 
 impl Direction {
     /// Whether anything was reported since this was last asked.
-    pub(crate) fn take(&self) -> bool {
-        self.reported.replace(false)
+    pub(crate) fn take(&mut self) -> bool {
+        std::mem::take(&mut self.reported)
     }
 
-    /// Calls `waker` at the next report, and nobody else.
-    pub(crate) fn await_report(&self, waker: &Waker) {
-        self.awaited.set(true);
-        let mut waiter = self.waiter.borrow_mut();
-        if !waiter.as_ref().is_some_and(|waiter| waiter.will_wake(waker)) {
-            *waiter = Some(waker.clone());
-        }
+    /// Calls `waiter` at the next report; gives who would have been called before.
+    pub(crate) fn await_report(&mut self, waiter: Waiter) -> Option<Waiter> {
+        self.waiter.replace(waiter)
     }
 
-    fn report(&self) {
-        self.reported.set(true);
-        if self.awaited.replace(false) {
-            if let Some(waiter) = &*self.waiter.borrow() {
-                waiter.wake_by_ref();
-            }
-        }
+    fn report(&mut self) -> Option<Waiter> {
+        self.reported = true;
+        self.waiter.take()
     }
 }
 
@@ -57,34 +45,50 @@ pub(crate) struct Readiness {
     pub(crate) reading: Direction,
     pub(crate) writing: Direction,
     /// The peer will send nothing more.
-    pub(crate) ended: Cell<bool>,
+    pub(crate) ended: bool,
 }
 
 impl Readiness {
-    pub(crate) fn report(&self, flags: EventFlags) {
-        if flags.intersects(END) {
-            self.ended.set(true);
-        }
-        if flags.intersects(ARRIVAL) {
-            self.reading.report();
-        }
-        if flags.intersects(ROOM) {
-            self.writing.report();
-        }
+    /// Keeps what was reported; gives who is to be called.
+    pub(crate) fn report(&mut self, flags: EventFlags) -> [Option<Waiter>; 2] {
+        self.ended |= flags.intersects(END);
+        let reader = flags.intersects(ARRIVAL).then(|| self.reading.report());
+        let writer = flags.intersects(ROOM).then(|| self.writing.report());
+        [reader.flatten(), writer.flatten()]
     }
 
     /// Forgets all reports: they were of a connection that is over.
-    pub(crate) fn forget(&self) {
-        self.reading.reported.set(false);
-        self.writing.reported.set(false);
-        self.ended.set(false);
+    pub(crate) fn forget(&mut self) {
+        self.reading.reported = false;
+        self.writing.reported = false;
+        self.ended = false;
     }
 }
 
-/// The sockets of a loop by the key under which the kernel reports them.
-///
-/// A key is an index and how often it was given away before. What is still reported of a socket that is gone therefore
-/// reaches nobody; while a process forks, that can be long after the close.
+/// Under which key the kernel reports a socket: its place, and how often that was given away before. What is still
+/// reported of a socket that is gone therefore reaches nobody; while a process forks, that can be long after the close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    generation: u32,
+    place: u32,
+}
+
+impl From<Key> for u64 {
+    fn from(key: Key) -> Self {
+        Self::from(key.generation) << u32::BITS | Self::from(key.place)
+    }
+}
+
+impl From<u64> for Key {
+    fn from(data: u64) -> Self {
+        Self {
+            generation: (data >> u32::BITS) as u32,
+            place: data as u32,
+        }
+    }
+}
+
+/// The sockets of a loop.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     entries: Vec<Entry>,
@@ -94,41 +98,34 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 struct Entry {
     generation: u32,
-    readiness: Option<Rc<Readiness>>,
+    readiness: Readiness,
 }
 
 impl Registry {
-    pub(crate) fn insert(&mut self, readiness: Rc<Readiness>) -> u64 {
-        let index = self.free.pop().unwrap_or_else(|| {
+    pub(crate) fn insert(&mut self) -> Key {
+        let place = self.free.pop().unwrap_or_else(|| {
             self.entries.push(Entry::default());
             u32::try_from(self.entries.len() - 1).expect("fewer sockets than there can be file descriptors")
         });
-        let entry = &mut self.entries[index as usize];
-        entry.readiness = Some(readiness);
-        u64::from(entry.generation) << u32::BITS | u64::from(index)
+        Key {
+            generation: self.entries[place as usize].generation,
+            place,
+        }
     }
 
-    pub(crate) fn remove(&mut self, key: u64) {
-        let (generation, index) = parts(key);
-        let entry = &mut self.entries[index as usize];
-        debug_assert_eq!(entry.generation, generation, "removed once");
-        entry.generation = generation.wrapping_add(1);
-        entry.readiness = None;
-        self.free.push(index);
+    /// Gives what was known of it, which is nobody's any more.
+    pub(crate) fn remove(&mut self, key: Key) -> Readiness {
+        let entry = &mut self.entries[key.place as usize];
+        debug_assert_eq!(entry.generation, key.generation, "removed once");
+        entry.generation = key.generation.wrapping_add(1);
+        self.free.push(key.place);
+        std::mem::take(&mut entry.readiness)
     }
 
-    pub(crate) fn get(&self, key: u64) -> Option<Rc<Readiness>> {
-        let (generation, index) = parts(key);
-        let entry = self.entries.get(index as usize)?;
-        (entry.generation == generation)
-            .then(|| entry.readiness.clone())
-            .flatten()
+    pub(crate) fn get(&mut self, key: Key) -> Option<&mut Readiness> {
+        let entry = self.entries.get_mut(key.place as usize)?;
+        (entry.generation == key.generation).then_some(&mut entry.readiness)
     }
-}
-
-/// Generation and index.
-fn parts(key: u64) -> (u32, u32) {
-    ((key >> u32::BITS) as u32, key as u32)
 }
 
 #[cfg(test)]
@@ -138,22 +135,32 @@ mod tests {
     #[test]
     fn what_is_reported_of_a_socket_that_is_gone_does_not_reach_the_next_with_its_place() {
         let mut registry = Registry::default();
-        let old = registry.insert(Rc::default());
+        let old = registry.insert();
         registry.remove(old);
-        let next = Rc::new(Readiness::default());
-        let key = registry.insert(next.clone());
+        let key = registry.insert();
+        assert!(key != old && key.place == old.place);
         assert!(registry.get(old).is_none());
-        registry
-            .get(key)
-            .expect("it is there")
-            .report(EventFlags::IN | EventFlags::RDHUP);
-        assert!(next.reading.take() && next.ended.get() && !next.writing.take());
+        let next = registry.get(key).expect("it is there");
+        let _ = next.report(EventFlags::IN | EventFlags::RDHUP);
+        assert!(next.reading.take() && next.ended && !next.writing.take());
+    }
+
+    #[test]
+    fn a_key_survives_the_way_through_the_kernel() {
+        let key = Key {
+            generation: 7,
+            place: u32::MAX,
+        };
+        assert_eq!(Key::from(u64::from(key)), key);
     }
 
     #[test]
     fn an_end_is_told_to_who_reads_and_to_who_writes() {
-        let readiness = Readiness::default();
-        readiness.report(EventFlags::HUP);
+        let mut readiness = Readiness::default();
+        readiness.reading.await_report(Waiter::Task(1));
+        readiness.writing.await_report(Waiter::Task(2));
+        let called = readiness.report(EventFlags::HUP);
+        assert!(matches!(called, [Some(Waiter::Task(1)), Some(Waiter::Task(2))]));
         assert!(readiness.reading.take());
         assert!(readiness.writing.take());
         assert!(!readiness.reading.take());

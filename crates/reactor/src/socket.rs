@@ -1,7 +1,7 @@
 //! TCP sockets: dial, send, receive, accept.
 
 use crate::executor::Executor;
-use crate::readiness::{Direction, Readiness};
+use crate::readiness::{Direction, Key, Readiness};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
 use rustix::event::epoll::EventFlags;
@@ -15,7 +15,6 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -44,14 +43,13 @@ pub enum Idle {
 pub struct Socket {
     fd: OwnedFd,
     executor: Executor,
-    readiness: Rc<Readiness>,
     registered: Cell<Option<Registered>>,
 }
 
 /// The key under which the kernel reports a socket, and what it is to report.
 #[derive(Debug, Clone, Copy)]
 struct Registered {
-    key: u64,
+    key: Key,
     flags: EventFlags,
 }
 
@@ -60,23 +58,22 @@ impl Socket {
         Self {
             fd,
             executor,
-            readiness: Rc::default(),
             registered: Cell::new(None),
         }
     }
 
     /// Edge-triggered, and registered once for the life of most sockets: no `epoll_ctl` between two requests.
-    fn register(&self, flags: EventFlags) -> Result<(), Errno> {
+    fn register(&self, flags: EventFlags) -> Result<Key, Errno> {
         let key = match self.registered.get() {
-            Some(registered) if registered.flags.contains(flags) => return Ok(()),
+            Some(registered) if registered.flags.contains(flags) => return Ok(registered.key),
             Some(Registered { key, .. }) => {
                 self.executor.change_registration(&self.fd, key, flags)?;
                 key
             }
-            None => self.executor.register(&self.fd, &self.readiness, flags)?,
+            None => self.executor.register(&self.fd, flags)?,
         };
         self.registered.set(Some(Registered { key, flags }));
-        Ok(())
+        Ok(key)
     }
 
     /// Waits until the kernel reports that something has arrived. What it has reported since the last wait, while the
@@ -99,8 +96,8 @@ impl Socket {
     /// # Errors
     /// As `readable`.
     pub fn poll_readable(&self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
-        self.register(READ).map_err(failure)?;
-        self.poll_report(&self.readiness.reading, context, late)
+        let key = self.register(READ).map_err(failure)?;
+        self.poll_report(key, |readiness| &mut readiness.reading, context, late)
     }
 
     /// Waits until the kernel reports that there is room to send; for futures that are written by hand, after
@@ -109,21 +106,29 @@ impl Socket {
     /// # Errors
     /// As `readable`.
     pub fn poll_writable(&self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
-        self.register(READ_WRITE).map_err(failure)?;
-        self.poll_report(&self.readiness.writing, context, late)
+        let key = self.register(READ_WRITE).map_err(failure)?;
+        self.poll_report(key, |readiness| &mut readiness.writing, context, late)
     }
 
     fn poll_report(
         &self,
-        direction: &Direction,
+        key: Key,
+        direction: fn(&mut Readiness) -> &mut Direction,
         context: &Context<'_>,
         late: Fault,
     ) -> Poll<Result<(), Failure>> {
-        if direction.take() {
+        if self
+            .executor
+            .with_readiness(key, |readiness| direction(readiness).take())
+        {
             return Poll::Ready(Ok(()));
         }
         self.in_time(late)?;
-        direction.await_report(context.waker());
+        let waiter = self.executor.waiter(context);
+        let earlier = self
+            .executor
+            .with_readiness(key, |readiness| direction(readiness).await_report(waiter));
+        drop(earlier);
         Poll::Pending
     }
 
@@ -138,7 +143,9 @@ impl Socket {
     /// reported something meanwhile.
     pub fn after_idling(&self) -> Idle {
         // Of a socket that never waited nothing is reported.
-        let reported = self.readiness.reading.take() || self.registered.get().is_none();
+        let reported = self
+            .readiness(|readiness| readiness.reading.take())
+            .unwrap_or(true);
         if self.end_reported() {
             return Idle::Ended;
         }
@@ -153,7 +160,13 @@ impl Socket {
     /// receiving before `None` or `Some(0)`, to spare a call, must ask this before waiting again.
     #[must_use]
     pub fn end_reported(&self) -> bool {
-        self.readiness.ended.get()
+        self.readiness(|readiness| readiness.ended).unwrap_or(false)
+    }
+
+    /// Looks at what was reported; None of a socket that never waited.
+    fn readiness<T>(&self, look: impl FnOnce(&mut Readiness) -> T) -> Option<T> {
+        let registered = self.registered.get()?;
+        Some(self.executor.with_readiness(registered.key, look))
     }
 
     /// Sends all of `bytes`.
@@ -334,7 +347,7 @@ impl Dialer {
     /// What became of it; `Fault::NoPorts` only when further source addresses have not helped.
     pub fn dial(&self, spare: Option<Socket>) -> Result<Socket, Failure> {
         if let Some(socket) = spare {
-            socket.readiness.forget();
+            socket.readiness(Readiness::forget);
             if connecting(net::connect(&socket.fd, &self.target)) == Ok(()) {
                 return Ok(socket);
             }

@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Wake, Waker};
+use std::task::{RawWakerVTable, Wake, Waker};
 
 const NO_LOOP: usize = 0;
 
@@ -103,7 +103,7 @@ impl Wake for TaskWaker {
 #[derive(Debug)]
 pub(crate) struct TaskWakers {
     remote: Arc<RemoteWakes>,
-    wakers: Vec<(Arc<TaskWaker>, Waker)>,
+    wakers: Vec<Arc<TaskWaker>>,
 }
 
 impl TaskWakers {
@@ -114,38 +114,90 @@ impl TaskWakers {
         }
     }
 
-    /// Makes the wakers of the numbers below `tasks`.
-    pub(crate) fn provide(&mut self, tasks: usize) {
-        for task in self.wakers.len()..tasks {
-            let waker = Arc::new(TaskWaker {
-                task,
-                woken_here: AtomicBool::new(false),
-                woken_remotely: AtomicBool::new(false),
-                remote: self.remote.clone(),
-            });
-            self.wakers.push((waker.clone(), waker.into()));
-        }
-    }
-
-    pub(crate) fn of(&self, task: usize) -> &Waker {
-        &self.wakers[task].1
+    /// The waker of the next number.
+    pub(crate) fn make_next(&mut self) -> Waker {
+        let waker = Arc::new(TaskWaker {
+            task: self.wakers.len(),
+            woken_here: AtomicBool::new(false),
+            woken_remotely: AtomicBool::new(false),
+            remote: self.remote.clone(),
+        });
+        self.wakers.push(waker.clone());
+        waker.into()
     }
 
     /// Takes over what other threads have called.
     pub(crate) fn receive_remote(&self) {
         for task in self.remote.take() {
-            let waker = &self.wakers[task].0;
+            let waker = &self.wakers[task];
             // Acquires what the caller did before, also of one who found it set already.
             waker.woken_remotely.swap(false, Ordering::AcqRel);
             waker.wake_here();
         }
     }
 
-    /// Puts the tasks that were called into `tasks`, which is empty. From here on they can be called again.
+    /// Adds the tasks that were called to `tasks`. From here on they can be called again.
     pub(crate) fn take_woken(&self, tasks: &mut Vec<usize>) {
-        WOKEN.with_borrow_mut(|woken| mem::swap(woken, tasks));
-        for task in &*tasks {
-            self.wakers[*task].0.woken_here.store(false, Ordering::Relaxed);
+        WOKEN.with_borrow_mut(|woken| {
+            for task in woken.drain(..) {
+                self.wakers[task].woken_here.store(false, Ordering::Relaxed);
+                tasks.push(task);
+            }
+        });
+    }
+}
+
+/// Whom a report or a timer calls: mostly a task as a whole, which the loop can poll without its waker.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    Task(usize),
+    /// Of a future that something within the task polls on its own account.
+    Other(Waker),
+}
+
+impl Waiter {
+    /// Adds the task to those that are polled next.
+    pub(crate) fn call(self, woken: &mut Vec<usize>) {
+        match self {
+            Self::Task(number) => woken.push(number),
+            Self::Other(waker) => waker.wake(),
+        }
+    }
+
+    /// Whether both are the same; where that is not sure, they are not.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Task(own), Self::Task(number)) => own == number,
+            (Self::Other(own), Self::Other(waker)) => own.will_wake(waker),
+            _ => false,
+        }
+    }
+}
+
+/// The task that is being polled.
+#[derive(Debug, Default)]
+pub(crate) struct Current {
+    number: Cell<usize>,
+    waker: Cell<Option<(*const (), &'static RawWakerVTable)>>,
+}
+
+impl Current {
+    pub(crate) fn set(&self, number: usize, waker: &Waker) {
+        self.number.set(number);
+        self.waker.set(Some((waker.data(), waker.vtable())));
+    }
+
+    pub(crate) fn number(&self) -> usize {
+        self.number.get()
+    }
+
+    /// Whom `waker` calls.
+    pub(crate) fn waiter(&self, waker: &Waker) -> Waiter {
+        match self.waker.get() {
+            Some((data, vtable)) if data == waker.data() && std::ptr::eq(vtable, waker.vtable()) => {
+                Waiter::Task(self.number.get())
+            }
+            _ => Waiter::Other(waker.clone()),
         }
     }
 }
