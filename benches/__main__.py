@@ -6,10 +6,10 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benches import accuracy, files, growth, peers, promises, speed
+from benches import accuracy, builds, files, growth, peers, promises, speed
 from benches.file_server import data_directory
 from benches.publish import folder_for, write
 from benches.results import Results
@@ -22,7 +22,16 @@ RUNS = Path(__file__).parent / "runs"
 
 def run_speed(results: Results, places: Cpus, effort: Effort) -> None:
     """The comparisons with the peers."""
-    for case in speed.cases():
+    _carry_out(speed.cases(), results, places, effort)
+
+
+def run_builds(results: Results, places: Cpus, effort: Effort) -> None:
+    """This build against another, where one is named."""
+    _carry_out(results.build_cases, results, places, effort)
+
+
+def _carry_out(cases: Iterable[speed.Case], results: Results, places: Cpus, effort: Effort) -> None:
+    for case in cases:
         if case.installed:
             _say(case.title)
             results.runs += case.carry_out(places, effort)
@@ -76,6 +85,7 @@ def run_promises(results: Results, _places: Cpus, _effort: Effort) -> None:
 
 PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "speed": run_speed,
+    "builds": run_builds,
     "counts": run_counts,
     "times": run_times,
     "growth": run_growth,
@@ -90,6 +100,9 @@ def main() -> None:
     attempts = Effort().attempts if options.patience else 1
     effort = Effort(options.rounds, options.seconds, options.patience, attempts)
     results = Results(effort, " ".join(["python -m benches", *sys.argv[1:]]))
+    if options.against:
+        results.build_cases = [*builds.build_cases(options.against)]
+        options.only = ["builds"]
     start = time.monotonic()
     peers.install_missing()
     failed = False
@@ -111,6 +124,12 @@ def _options() -> argparse.Namespace:
     defaults = Effort()
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
     parser.add_argument("--only", action="append", choices=PARTS, help="a part; may be given again")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="CHECKOUT",
+        help="another checkout, with its native module built in it: compare the two, and nothing else",
+    )
     parser.add_argument("--rounds", type=int, default=defaults.rounds, help="of each comparison")
     parser.add_argument("--seconds", type=float, default=defaults.seconds, help="of each run")
     parser.add_argument(

@@ -62,14 +62,15 @@ class Results:
     waits: list[Waiting] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     file_cases: list[FileCase] = field(default_factory=list)
+    build_cases: list[Case] = field(default_factory=list)
 
     def kept(self, case: str) -> list[Run]:
         """The runs of a case that count."""
         return [run for run in self.runs if run.case == case and run.kept]
 
     def cases(self) -> list[Case | FileCase]:
-        """The comparisons with peers that were carried out."""
-        every: list[Case | FileCase] = [*cases(), *self.file_cases]
+        """The comparisons with peers and other builds that were carried out."""
+        every: list[Case | FileCase] = [*cases(), *self.build_cases, *self.file_cases]
         return [case for case in every if self.kept(case.name)]
 
     def rows(self) -> list[Row]:
