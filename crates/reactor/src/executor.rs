@@ -3,6 +3,7 @@
 //! Not for: how a task is called (`wake.rs`), what is known of a socket (`readiness.rs`).
 
 use crate::readiness::{Key, Readiness, Registry};
+use crate::ready_work::{ReadyWork, ReadyWorkMeter};
 use crate::wake::{any_woken, Current, RemoteWakes, RunningLoop, TaskWakers, Waiter};
 use dyno_measure::{monotonic_ns, Histogram};
 use rustix::buffer::spare_capacity;
@@ -48,6 +49,7 @@ struct Shared {
     timers: RefCell<BinaryHeap<Timer>>,
     spawned: RefCell<Vec<Task>>,
     lag: RefCell<Option<Histogram>>,
+    ready_work: RefCell<Option<ReadyWorkMeter>>,
 }
 
 /// Who is called when. The first one due is the greatest.
@@ -107,6 +109,7 @@ impl Executor {
                 timers: RefCell::default(),
                 spawned: RefCell::default(),
                 lag: RefCell::default(),
+                ready_work: RefCell::default(),
             }),
         })
     }
@@ -125,6 +128,18 @@ impl Executor {
     #[must_use]
     pub fn take_lag(&self) -> Histogram {
         self.shared.lag.borrow_mut().take().unwrap_or_default()
+    }
+
+    /// From here on it is measured how many connections wait for this loop.
+    pub fn start_ready_work(&self) {
+        *self.shared.ready_work.borrow_mut() = Some(ReadyWorkMeter::default());
+    }
+
+    /// Ends what `start_ready_work` began, and gives its sums.
+    #[must_use]
+    pub fn take_ready_work(&self) -> ReadyWork {
+        let meter = self.shared.ready_work.borrow_mut().take();
+        meter.map_or_else(ReadyWork::default, |meter| meter.finish(monotonic_ns()))
     }
 
     /// Ends once `monotonic_ns` has reached `due_ns`. One that is dropped before keeps its place among the timers, and
@@ -233,8 +248,12 @@ impl Executor {
             if tasks.live == 0 {
                 return Ok(());
             }
-            self.wait_for_events(&mut events)?;
+            let asked_ns = monotonic_ns();
+            self.wait_for_events(&mut events, asked_ns)?;
             let woke_ns = monotonic_ns();
+            if let Some(meter) = &mut *self.shared.ready_work.borrow_mut() {
+                meter.begin_batch(asked_ns, woke_ns, events.len());
+            }
             for event in &events {
                 self.report(*event, &mut tasks);
             }
@@ -272,11 +291,11 @@ impl Executor {
         }
     }
 
-    fn wait_for_events(&self, events: &mut Vec<epoll::Event>) -> Result<(), Errno> {
+    fn wait_for_events(&self, events: &mut Vec<epoll::Event>, now_ns: u64) -> Result<(), Errno> {
         let next_timer_ns = self.shared.timers.borrow().peek().map(|timer| timer.due_ns);
         let wait_ns = match next_timer_ns {
             _ if any_woken() => 0,
-            Some(due_ns) => due_ns.saturating_sub(monotonic_ns()).min(SWEEP_NS),
+            Some(due_ns) => due_ns.saturating_sub(now_ns).min(SWEEP_NS),
             None => SWEEP_NS,
         };
         let timeout = Timespec {
@@ -315,6 +334,9 @@ impl Executor {
             let Some(timer) = first.flatten() else {
                 return;
             };
+            if let Some(meter) = &mut *self.shared.ready_work.borrow_mut() {
+                meter.add_timer(now_ns.saturating_sub(timer.due_ns));
+            }
             timer.waiter.call(&mut tasks.woken);
         }
     }

@@ -10,10 +10,12 @@
 pub mod destination;
 mod executor;
 mod readiness;
+mod ready_work;
 mod socket;
 mod thread;
 mod wake;
 
 pub use executor::Executor;
+pub use ready_work::{ReadyWork, ReadyWorkMeter};
 pub use socket::{Dialer, Idle, Listener, Socket};
-pub use thread::pin_to;
+pub use thread::{pin_to, run_delay_ns};

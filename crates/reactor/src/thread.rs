@@ -1,4 +1,4 @@
-//! On which CPU a thread runs.
+//! On which CPU a thread runs, and how long it waited for one.
 
 use rustix::io::Errno;
 use rustix::thread::{sched_setaffinity, CpuSet};
@@ -11,4 +11,42 @@ pub fn pin_to(cpu: usize) -> Result<(), Errno> {
     let mut cpus = CpuSet::new();
     cpus.set(cpu);
     sched_setaffinity(None, &cpus)
+}
+
+/// How long the calling thread has been ready to run and waited for a CPU so far, in nanoseconds: the second field of
+/// `/proc/thread-self/schedstat` (the kernel's Documentation/scheduler/sched-stats.rst). None where the kernel does not
+/// count it.
+#[must_use]
+pub fn run_delay_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_measure::monotonic_ns;
+    use rustix::thread::sched_getaffinity;
+
+    #[test]
+    fn two_busy_threads_on_one_cpu_wait_for_each_other() {
+        let cpu =
+            (0..CpuSet::MAX_CPU).find(|cpu| sched_getaffinity(None).is_ok_and(|cpus| cpus.is_set(*cpu)));
+        let cpu = cpu.expect("this thread may run somewhere");
+        let work = move || {
+            pin_to(cpu).expect("it may run there");
+            let before = run_delay_ns()?;
+            let start_ns = monotonic_ns();
+            // Long enough for the scheduler to take turns.
+            while monotonic_ns() - start_ns < 100_000_000 {}
+            Some(run_delay_ns()? - before)
+        };
+        let threads = [std::thread::spawn(work), std::thread::spawn(work)];
+        let delays = threads.map(|thread| thread.join().expect("it ends"));
+        // A kernel without these figures says so by None, and not by nought.
+        assert!(
+            delays.iter().all(|delay| delay.is_none_or(|ns| ns > 0)),
+            "{delays:?}"
+        );
+    }
 }
