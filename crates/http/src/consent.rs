@@ -19,18 +19,14 @@
 //! let target: dyno_http::Target = Default::default();
 //! ```
 
-use crate::request::{RequestStyle, Version};
-use crate::response::{Body, Limits, Progress, ResponseReader};
-use dyno_reactor::destination::{
-    consent_document, is_loopback, is_token, name_and_port, resolve, TargetError,
-};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use dyno_measure::{monotonic_ns, NS_PER_S};
+use dyno_target::{is_loopback, name_and_port, resolve, Consent, TargetError};
+use std::net::SocketAddr;
 
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// For everything together: the look-up of the name, the connection and the answer.
+const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 const HTTP_PORT: u16 = 80;
-const MAX_DOCUMENT_BYTES: u64 = 4096;
+const MAX_DOCUMENT_BYTES: usize = 4096;
 
 /// A destination that load may go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,10 +43,11 @@ impl Target {
     /// See `TargetError`.
     pub fn open(url: &str, token: Option<&str>) -> Result<Self, TargetError> {
         let (host, path) = split_url(url)?;
-        let address = resolve(&host, HTTP_PORT).map_err(TargetError::Io)?;
+        let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+        let address = resolve(&host, HTTP_PORT, deadline_ns).map_err(TargetError::Io)?;
         let target = Self { address, host, path };
         if !target.is_loopback() {
-            target.ask_consent(token)?;
+            target.ask_consent(token, deadline_ns)?;
         }
         Ok(target)
     }
@@ -79,72 +76,14 @@ impl Target {
         is_loopback(self.address.ip())
     }
 
-    fn ask_consent(&self, token: Option<&str>) -> Result<(), TargetError> {
-        let host = &self.host;
-        let token = token.filter(|token| is_token(token)).ok_or_else(|| {
-            TargetError::Consent(format!(
-                "{host} is not this machine, and there is no token to ask it for consent with"
-            ))
-        })?;
-        let wanted = consent_document(host, token);
-        let path = format!("/.well-known/serverdyno/{token}");
-        let answer = self.fetch(&path).map_err(TargetError::Io)?;
-        if answer.as_deref().map(<[u8]>::trim_ascii) == Some(wanted.as_bytes()) {
-            return Ok(());
-        }
-        Err(TargetError::Consent(format!(
-            "{host} is not this machine and has not agreed to be loaded. Whoever runs it agrees with a file \
-             {path} below its document root that contains this one line:\n{wanted}"
-        )))
-    }
-
-    /// The body at `path` where it is served with status 200 and is short; None for any other answer.
-    fn fetch(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
-        let style = RequestStyle {
-            version: Version::Http10,
-            keep_alive: false,
-            host: self.host.clone(),
-        };
-        let mut stream = TcpStream::connect_timeout(&self.address, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        stream.write_all(&style.get(path))?;
-        let limits = Limits {
-            body_bytes: MAX_DOCUMENT_BYTES,
-            ..Limits::default()
-        };
-        let mut reader = ResponseReader::new(limits);
-        let mut document = Document(Vec::new());
-        let mut buffer = [0; 4096];
-        let started = Instant::now();
-        while started.elapsed() < TIMEOUT {
-            let count = match stream.read(&mut buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                read => read?,
-            };
-            let step = if count == 0 {
-                reader.end(&mut document).map(|()| Progress::Done)
-            } else {
-                reader.feed(&buffer[..count], &mut document)
-            };
-            match step {
-                Ok(Progress::More) => {}
-                Ok(Progress::Done) => {
-                    let found = reader.head().is_some_and(|head| head.status == 200);
-                    return Ok(found.then_some(document.0));
-                }
-                Err(_) => return Ok(None),
-            }
-        }
-        Ok(None)
-    }
-}
-
-struct Document(Vec<u8>);
-
-impl Body for Document {
-    fn part(&mut self, data: &[u8], _last: bool) {
-        self.0.extend_from_slice(data);
+    fn ask_consent(&self, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
+        let consent = Consent::of(&self.host, token)?;
+        let path = format!("/.well-known/serverdyno/{}", consent.token());
+        let answer = self
+            .get(&path, deadline_ns, MAX_DOCUMENT_BYTES)
+            .map_err(TargetError::Answer)?;
+        let found = (answer.status == 200 && answer.whole).then_some(&*answer.body);
+        consent.judge(found, &format!("{path} below its document root"))
     }
 }
 
@@ -226,32 +165,6 @@ mod tests {
             "http://%31%32%37.0.0.1/",
         ] {
             check(url, None);
-        }
-    }
-
-    #[test]
-    fn only_an_address_of_this_machine_is_loopback_however_it_is_written() {
-        for (host, loopback) in [
-            ("127.0.0.1:80", true),
-            ("127.255.255.254:80", true),
-            ("[::1]:80", true),
-            ("[::ffff:127.0.0.1]:80", true),
-            ("2130706433:80", true),
-            ("127.1:80", true),
-            ("0.0.0.0:80", false),
-            ("128.0.0.1:80", false),
-            ("126.255.255.255:80", false),
-            ("[::]:80", false),
-            ("[::ffff:10.0.0.1]:80", false),
-            ("[::7f00:1]:80", false),
-            ("10.127.0.1:80", false),
-        ] {
-            let target = Target {
-                address: resolve(host, HTTP_PORT).expect(host),
-                host: host.to_owned(),
-                path: "/".to_owned(),
-            };
-            assert_eq!(target.is_loopback(), loopback, "{host}");
         }
     }
 }

@@ -6,7 +6,7 @@ use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use httparse::Status;
 use std::mem::MaybeUninit;
 
-const MAX_HEADERS: usize = 100;
+pub(crate) const MAX_HEADERS: usize = 100;
 /// A chunk's size line with its extensions, or a trailer section, may have this many bytes.
 const MAX_CHUNK_LINE_BYTES: usize = 4096;
 const MAX_INTERIM_RESPONSES: u32 = 8;
@@ -29,8 +29,11 @@ impl Default for Limits {
     }
 }
 
-/// Where the bytes of a body go.
+/// Where the bytes of a response go.
 pub trait Body {
+    /// The final head, as it came. Load has no use for it.
+    fn head(&mut self, _bytes: &[u8]) {}
+
     /// The next part. `last` is set when the part is known to end the body.
     fn part(&mut self, data: &[u8], last: bool);
 }
@@ -232,7 +235,7 @@ impl ResponseReader {
     }
 
     fn feed_head(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
-        match self.take_head(data)? {
+        match self.take_head(data, body)? {
             Taken::Whole(end) => self.feed_body(&data[end..], body),
             Taken::Partial(start) => {
                 self.partial = data[start..].to_vec();
@@ -241,7 +244,7 @@ impl ResponseReader {
         }
     }
 
-    fn take_head(&mut self, data: &[u8]) -> Result<Taken, Failure> {
+    fn take_head(&mut self, data: &[u8], body: &mut impl Body) -> Result<Taken, Failure> {
         let mut start = 0;
         loop {
             let rest = &data[start..];
@@ -255,7 +258,8 @@ impl ResponseReader {
             };
             start += head.bytes;
             if head.status >= 200 {
-                self.begin_body(head);
+                body.head(&rest[..head.bytes]);
+                self.begin_body(head)?;
                 return Ok(Taken::Whole(start));
             }
             self.interim_responses += 1;
@@ -265,13 +269,15 @@ impl ResponseReader {
         }
     }
 
-    fn begin_body(&mut self, head: Head) {
+    fn begin_body(&mut self, head: Head) -> Result<(), Failure> {
         self.head = Some(head);
         self.state = match head.framing {
+            Framing::Length(rest) if rest > self.limits.body_bytes => return Err(Fault::BodyTooLarge.into()),
             Framing::Length(rest) => State::Length { rest },
             Framing::Chunked => State::Chunked(CHUNK_START),
             Framing::UntilClose => State::UntilClose,
         };
+        Ok(())
     }
 
     fn feed_body(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
@@ -335,6 +341,9 @@ impl ResponseReader {
             let byte = data[0];
             data = &data[1..];
             match state.step(byte)? {
+                Some(ChunkState::Data { rest }) if rest > self.limits.body_bytes - self.body_bytes => {
+                    return Err(Fault::BodyTooLarge.into());
+                }
                 Some(next) => state = next,
                 None if data.is_empty() => {
                     body.part(&[], true);

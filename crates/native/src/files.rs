@@ -1,6 +1,7 @@
 //! Shares and workspaces as Python sees them, and a mix of work on files.
 
 use crate::load::poisoned;
+use crate::look::in_slices;
 use crate::mix::{nanoseconds, MixSpec, Problems, Shape};
 use crate::target::target_error;
 use dyno_engine::{FilesWork, FilesWorkload, Work};
@@ -173,10 +174,11 @@ impl SmbTarget {
             guid_seed: seed,
             ..Options::default()
         };
-        let opened = py.detach(|| {
+        let asked = url.clone();
+        let opened = in_slices(py, move || {
             let token = consent_token.as_deref();
-            dyno_smb::SmbTarget::open(&url, shares, options, network_namespace.as_deref(), token)
-        });
+            dyno_smb::SmbTarget::open(&asked, shares, options, network_namespace.as_deref(), token)
+        })?;
         Ok(Self {
             inner: opened.map_err(target_error)?,
             url,
@@ -205,7 +207,8 @@ impl SmbTarget {
 
     fn look<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let looks = PyList::empty(py);
-        for look in py.detach(|| dyno_engine::look(&self.inner)) {
+        let target = self.inner.clone();
+        for look in in_slices(py, move || dyno_engine::look(&target))? {
             let row = PyDict::new(py);
             row.set_item("share", look.share)?;
             row.set_item("free_bytes", look.free_bytes)?;

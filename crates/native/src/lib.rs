@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 mod files;
 mod histogram;
 mod load;
+mod look;
 mod mix;
 mod reference;
 mod reference_smb;
@@ -22,6 +23,8 @@ mod _native {
     use crate::histogram::Histogram;
     #[pymodule_export]
     use crate::load::{start, Load};
+    #[pymodule_export]
+    use crate::look::{http_get, names_loopback, AnswerError, Interrupt};
     #[pymodule_export]
     use crate::mix::{web_mix, MixSpec, Shape};
     #[pymodule_export]

@@ -112,7 +112,7 @@ fn result<'py>(py: Python<'py>, load: &dyno_engine::Load, tally: &MixTally) -> P
     result.set_item("by_operation", by_operation(py, load.classes(), tally)?)?;
     result.set_item("by_client", by_client(py, tally)?)?;
     result.set_item("by_second", by_second(py, tally)?)?;
-    result.set_item("errors", errors(py, tally)?)?;
+    result.set_item("errors", errors(py, mix, tally)?)?;
     let files = tally.files.as_ref();
     result.set_item("passes", files.map(|files| files.passes))?;
     result.set_item("bytes_checked", files.map(|files| files.bytes_checked))?;
@@ -258,7 +258,11 @@ fn client_cache<'py>(py: Python<'py>, mix: &Mix) -> PyResult<Option<Bound<'py, P
     Ok(Some(cache))
 }
 
-fn errors<'py>(py: Python<'py>, tally: &MixTally) -> PyResult<Bound<'py, PyList>> {
+fn errors<'py>(py: Python<'py>, mix: &Mix, tally: &MixTally) -> PyResult<Bound<'py, PyList>> {
+    let advice = match &mix.work {
+        Work::Web(_) => dyno_http::advice,
+        Work::Files(_) => dyno_smb::advice,
+    };
     let rows = PyList::empty(py);
     for fault in &tally.faults {
         let row = PyDict::new(py);
@@ -267,7 +271,7 @@ fn errors<'py>(py: Python<'py>, tally: &MixTally) -> PyResult<Bound<'py, PyList>
         row.set_item("count", fault.count)?;
         row.set_item("in_window", fault.in_window)?;
         row.set_item("example", fault.example.to_string())?;
-        row.set_item("advice", dyno_smb::advice(&fault.example))?;
+        row.set_item("advice", advice(&fault.example))?;
         rows.append(row)?;
     }
     Ok(rows)

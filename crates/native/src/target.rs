@@ -1,6 +1,7 @@
 //! Destinations: the consent that `dyno-http` demands, as Python errors.
 
-use dyno_reactor::destination::TargetError;
+use crate::look::{answer_error, in_slices};
+use dyno_target::TargetError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
@@ -17,6 +18,7 @@ pub(crate) fn target_error(error: TargetError) -> PyErr {
     match error {
         TargetError::Url(why) => PyValueError::new_err(why),
         TargetError::Io(error) => PyErr::from(error),
+        TargetError::Answer(failure) => answer_error(&failure, dyno_http::advice(&failure)),
         TargetError::Session { why, advice } => SessionError::new_err((why, advice)),
         TargetError::Consent(how) => PyPermissionError::new_err(how),
     }
@@ -34,7 +36,8 @@ impl Target {
     #[staticmethod]
     #[pyo3(signature = (url, consent_token=None))]
     fn open(py: Python<'_>, url: String, consent_token: Option<String>) -> PyResult<Self> {
-        let opened = py.detach(|| dyno_http::Target::open(&url, consent_token.as_deref()));
+        let asked = url.clone();
+        let opened = in_slices(py, move || dyno_http::Target::open(&asked, consent_token.as_deref()))?;
         let inner = opened.map_err(target_error)?;
         Ok(Self { inner, url })
     }
@@ -68,5 +71,5 @@ impl Target {
 /// What the token file on `authority` must contain.
 #[pyfunction]
 pub fn consent_document(authority: &str, token: &str) -> String {
-    dyno_reactor::destination::consent_document(authority, token)
+    dyno_target::consent_document(authority, token)
 }

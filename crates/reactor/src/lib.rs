@@ -7,7 +7,6 @@
 //!
 //! Not for: work that blocks, more than one thread, anything but Linux.
 
-pub mod destination;
 mod executor;
 mod readiness;
 mod ready_work;

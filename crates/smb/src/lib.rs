@@ -15,7 +15,7 @@ mod target;
 pub mod wire;
 
 pub use advice::advice;
-pub use dyno_reactor::destination::TargetError;
+pub use dyno_target::TargetError;
 pub use probe::{probe, Offer};
 pub use refusal::Refusal;
 pub use session::{Agreed, Encryption, Options, Session, Signing};

@@ -3,7 +3,7 @@
 //!
 //! A server on loopback is the user's own, also on the loopback of another network namespace of this machine. Any other
 //! must hold, in the root of each share, a file whose name contains the user's secret token and whose content can be
-//! made only by somebody who knows it (`dyno_reactor::destination`). The address that passed is the address that is
+//! made only by somebody who knows it (`dyno_target::consent_document`). The address that passed is the address that is
 //! used: the name is resolved once, and a namespace stays open.
 //!
 //! `SmbTarget` can be neither built nor changed elsewhere:
@@ -20,10 +20,8 @@ use crate::advice::advice;
 use crate::session::{Options, Session};
 use dyno_files::{Access, Ask, Call, Disposition, Event, FileClient, Open, Reply};
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::destination::{
-    consent_document, is_loopback, is_token, name_and_port, resolve, TargetError,
-};
 use dyno_reactor::{Dialer, Executor};
+use dyno_target::{is_loopback, name_and_port, resolve, Consent, TargetError};
 use rustix::io::Errno;
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 use std::cell::RefCell;
@@ -36,6 +34,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const SMB_PORT: u16 = 445;
+/// For everything together: the look-up of the name, and the consent of every share.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 const MAX_DOCUMENT_BYTES: u32 = 4096;
 /// Consent is asked for as the last of all clients.
@@ -117,10 +116,11 @@ impl SmbTarget {
             network_namespace,
         };
         target.enter().map_err(|error| TargetError::Io(error.into()))?;
-        target.address = resolve(&target.host, SMB_PORT).map_err(TargetError::Io)?;
+        let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+        target.address = resolve(&target.host, SMB_PORT, deadline_ns).map_err(TargetError::Io)?;
         if !target.is_loopback() {
             for share in &target.shares {
-                target.ask_consent(share, token)?;
+                target.ask_consent(share, token, deadline_ns)?;
             }
         }
         Ok(target)
@@ -174,27 +174,15 @@ impl SmbTarget {
         }
     }
 
-    fn ask_consent(&self, share: &str, token: Option<&str>) -> Result<(), TargetError> {
-        let host = &self.host;
-        let token = token.filter(|token| is_token(token)).ok_or_else(|| {
-            TargetError::Consent(format!(
-                "{host} is not this machine, and there is no token to ask it for consent with"
-            ))
-        })?;
-        let wanted = consent_document(host, token);
-        let name = format!("serverdyno-{token}.txt");
-        let found = self.fetch(share, &name)?;
-        if found.as_deref().map(<[u8]>::trim_ascii) == Some(wanted.as_bytes()) {
-            return Ok(());
-        }
-        Err(TargetError::Consent(format!(
-            "{host} is not this machine and has not agreed to be loaded. Whoever runs it agrees with a file {name} in \
-             the root of the share {share} that contains this one line:\n{wanted}"
-        )))
+    fn ask_consent(&self, share: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
+        let consent = Consent::of(&self.host, token)?;
+        let name = format!("serverdyno-{}.txt", consent.token());
+        let found = self.fetch(share, &name, deadline_ns)?;
+        consent.judge(found.as_deref(), &format!("{name} in the root of the share {share}"))
     }
 
     /// The beginning of the file `name` in the share's root; None where it is not there.
-    fn fetch(&self, share: &str, name: &str) -> Result<Option<Vec<u8>>, TargetError> {
+    fn fetch(&self, share: &str, name: &str, deadline_ns: u64) -> Result<Option<Vec<u8>>, TargetError> {
         let executor = Executor::new().map_err(|error| TargetError::Io(error.into()))?;
         let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
         let options = Options {
@@ -205,7 +193,7 @@ impl SmbTarget {
         let fetched = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
         let (slot, name, handle) = (fetched.clone(), name.to_owned(), executor.clone());
         executor.spawn(async move {
-            handle.set_deadline(monotonic_ns().saturating_add(TIMEOUT_NS));
+            handle.set_deadline(deadline_ns);
             let result = read_file(&mut session, &name).await;
             session.disconnect().await;
             *slot.borrow_mut() = result;

@@ -5,7 +5,7 @@ use crate::server::{Connection, Server, OK};
 use crate::testbed::{Namespace, Testbed, SERVER};
 use dyno_engine::Mix;
 use dyno_measure::{Fault, Side};
-use dyno_reactor::destination::consent_document;
+use dyno_target::consent_document;
 use std::net::{IpAddr, Ipv4Addr};
 
 const TOKEN: &str = "Zr4u7xKq9LmN2pWs";

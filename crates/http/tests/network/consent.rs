@@ -2,7 +2,8 @@
 
 use crate::testbed::{Testbed, SERVER};
 use dyno_http::Target;
-use dyno_reactor::destination::{consent_document, TargetError};
+use dyno_measure::Fault;
+use dyno_target::{consent_document, TargetError};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 
@@ -189,19 +190,31 @@ fn a_page_that_contains_the_document_among_other_things_is_refused() {
 }
 
 #[test]
-fn an_answer_that_is_not_whole_or_not_http_is_refused() {
-    check_refused("garbage", |_, host| consent_document(host, TOKEN), Some(TOKEN));
-    check_refused("nothing", |_, _| String::new(), Some(TOKEN));
-    check_refused(
-        "cut off",
-        |_, host| {
-            format!(
-                "HTTP/1.1 200 OK\r\nContent-Length: 65\r\n\r\n{}",
-                consent_document(host, TOKEN)
-            )
-        },
-        Some(TOKEN),
-    );
+fn an_answer_that_is_not_whole_or_not_http_is_told_as_what_it_is() {
+    let cases: [(&str, Answer, Fault); 4] = [
+        ("garbage", |_, host| consent_document(host, TOKEN), Fault::MalformedHead),
+        ("nothing", |_, _| String::new(), Fault::ClosedEarly),
+        (
+            "cut off",
+            |_, host| {
+                let document = consent_document(host, TOKEN);
+                format!("HTTP/1.1 200 OK\r\nContent-Length: 65\r\n\r\n{document}")
+            },
+            Fault::ClosedEarly,
+        ),
+        (
+            "a length that nothing has",
+            |_, _| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 1_u64 << 63),
+            Fault::BodyTooLarge,
+        ),
+    ];
+    for (what, answer, fault) in cases {
+        let Some(testbed) = Testbed::new() else { return };
+        match open(&testbed, answer, Some(TOKEN)) {
+            Err(TargetError::Answer(failure)) => assert_eq!(failure.fault, fault, "{what}"),
+            other => panic!("{what}: {other:?}"),
+        }
+    }
 }
 
 #[test]
@@ -223,5 +236,8 @@ fn a_server_that_is_not_there_is_no_target() {
     let opened = testbed
         .client
         .run(|| Target::open("http://10.77.0.1:9/", Some(TOKEN)));
-    assert!(matches!(opened, Err(TargetError::Io(_))), "{opened:?}");
+    assert!(
+        matches!(opened, Err(TargetError::Answer(failure)) if failure.fault == Fault::ConnectionRefused),
+        "{opened:?}"
+    );
 }

@@ -3,4 +3,5 @@
 
 mod connecting;
 mod consent;
+mod get;
 mod testbed;

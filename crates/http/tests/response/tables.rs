@@ -151,9 +151,13 @@ fn broken_chunks_are_malformed() {
 }
 
 #[test]
-fn the_largest_chunk_size_is_believed_and_its_bytes_are_waited_for() {
+fn a_large_chunk_size_is_believed_and_its_bytes_are_waited_for_up_to_the_bound() {
     check_failing(
         Fault::ClosedEarly,
+        &["HTTP/1.1 200 OK|Transfer-Encoding: chunked||10000000000|hello"],
+    );
+    check_failing(
+        Fault::BodyTooLarge,
         &["HTTP/1.1 200 OK|Transfer-Encoding: chunked||ffffffffffffffff|hello"],
     );
 }
@@ -192,9 +196,13 @@ fn a_length_that_is_not_one_number_is_malformed() {
 }
 
 #[test]
-fn the_largest_length_is_believed_and_its_bytes_are_waited_for() {
+fn a_large_length_is_believed_and_its_bytes_are_waited_for_up_to_the_bound() {
     check_failing(
         Fault::ClosedEarly,
+        &["HTTP/1.1 200 OK|Content-Length: 1099511627776||hello"],
+    );
+    check_failing(
+        Fault::BodyTooLarge,
         &["HTTP/1.1 200 OK|Content-Length: 18446744073709551615||hello"],
     );
 }

@@ -6,7 +6,7 @@ use crate::network::{find_program, Capture, Namespace};
 use crate::samba::Samba;
 use dyno_files::{Access, Ask, Caching, Call, FileClient, LeaseKey, Open, Reply, Stability};
 use dyno_measure::monotonic_ns;
-use dyno_reactor::destination::consent_document;
+use dyno_target::consent_document;
 use dyno_smb::wire::Command;
 use dyno_smb::{Dialect, Options, Signing, SmbTarget, TargetError};
 use std::collections::BTreeMap;

@@ -1,0 +1,137 @@
+//! One GET outside of a mix: the question of consent, the first look at a server, the proof of who answers.
+//!
+//! It has the bounds of load: the same sockets and the same parser, one deadline for everything. Of the body it keeps a
+//! beginning. Not for load: nothing here is counted.
+
+use crate::consent::Target;
+use crate::request::{RequestStyle, Version};
+use crate::response::{Body, Limits, Progress, ResponseReader};
+use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
+use dyno_reactor::{Dialer, Executor};
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// What a server answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The `Server` header, where there is one that is text.
+    pub server: Option<String>,
+    /// The body, or its beginning.
+    pub body: Vec<u8>,
+    /// Whether the body is all of it.
+    pub whole: bool,
+}
+
+impl Target {
+    /// Sends `GET path` on a connection of its own, and reads the answer until `deadline_ns` of the monotonic clock. Of
+    /// the body it keeps the first `most_bytes`, and reads no further.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub fn get(&self, path: &str, deadline_ns: u64, most_bytes: usize) -> Result<Answer, Failure> {
+        let style = RequestStyle {
+            version: Version::Http11,
+            keep_alive: false,
+            host: self.host().to_owned(),
+        };
+        let executor = Executor::new().map_err(system_failure)?;
+        let answered = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
+        let (slot, handle) = (answered.clone(), executor.clone());
+        let (address, request) = (self.address(), style.get(path));
+        executor.spawn(async move {
+            handle.set_deadline(deadline_ns);
+            let asked = ask(&handle, address, &request, deadline_ns, most_bytes).await;
+            *slot.borrow_mut() = asked;
+        });
+        executor.run(|| false).map_err(system_failure)?;
+        answered.replace(Err(Fault::ResponseTimeout.into()))
+    }
+}
+
+async fn ask(
+    executor: &Executor,
+    address: SocketAddr,
+    request: &[u8],
+    deadline_ns: u64,
+    most_bytes: usize,
+) -> Result<Answer, Failure> {
+    let socket = Dialer::new(executor.clone(), address, 0).dial(None)?;
+    socket.send_first(request).await?;
+    let mut reader = ResponseReader::new(Limits::default());
+    let mut beginning = Beginning {
+        most_bytes,
+        ..Beginning::default()
+    };
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let progress = match socket.try_receive(&mut buffer)? {
+            None => {
+                socket.readable(Fault::ResponseTimeout).await?;
+                Progress::More
+            }
+            Some(0) => {
+                reader.end(&mut beginning)?;
+                Progress::Done
+            }
+            Some(count) => reader.feed(&buffer[..count], &mut beginning)?,
+        };
+        if let Some(head) = reader.head().filter(|_| progress == Progress::Done || beginning.is_cut) {
+            return Ok(Answer {
+                status: head.status,
+                server: beginning.server,
+                body: beginning.body,
+                whole: !beginning.is_cut,
+            });
+        }
+        // A server that sends as fast as it is read never lets the loop see that the time is up.
+        if monotonic_ns() >= deadline_ns {
+            return Err(Fault::ResponseTimeout.into());
+        }
+    }
+}
+
+/// What is kept of an answer.
+#[derive(Default)]
+struct Beginning {
+    most_bytes: usize,
+    server: Option<String>,
+    body: Vec<u8>,
+    is_cut: bool,
+}
+
+impl Body for Beginning {
+    fn head(&mut self, bytes: &[u8]) {
+        self.server = server_header(bytes);
+    }
+
+    fn part(&mut self, data: &[u8], _last: bool) {
+        let room = self.most_bytes - self.body.len();
+        self.is_cut |= data.len() > room;
+        self.body.extend_from_slice(&data[..data.len().min(room)]);
+    }
+}
+
+/// The `Server` header of a head that the reader has accepted.
+fn server_header(head: &[u8]) -> Option<String> {
+    let mut headers = [httparse::EMPTY_HEADER; crate::response::MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut headers);
+    response.parse(head).ok()?;
+    let named = response
+        .headers
+        .iter()
+        .find(|header| header.name.eq_ignore_ascii_case("server"))?;
+    std::str::from_utf8(named.value).ok().map(str::to_owned)
+}
+
+fn system_failure(error: Errno) -> Failure {
+    Failure {
+        fault: Fault::OtherIo,
+        detail: Detail::Errno(error.raw_os_error()),
+    }
+}

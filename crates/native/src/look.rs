@@ -1,0 +1,125 @@
+//! Questions outside of load, asked on threads of their own while Python waits without its lock, in slices: a signal ends
+//! the wait at once, and what was asked ends by its own deadline.
+
+use crate::target::Target;
+use dyno_measure::{monotonic_ns, Failure};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{sync_channel, RecvTimeoutError};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a signal waits at most until Python hears of it.
+const SLICE: Duration = Duration::from_millis(50);
+const MOST_S: f64 = 86_400.0;
+
+create_exception!(
+    serverdyno._native,
+    AnswerError,
+    PyException,
+    "A server gave no answer that can be read: the fault's name, its side, words, and what to try."
+);
+
+thread_local! {
+    /// What this thread obeys while it waits.
+    static INTERRUPT: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Ends the waits of threads that no signal reaches: Python runs the handlers of signals in its main thread alone.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct Interrupt {
+    set: Arc<AtomicBool>,
+}
+
+#[pymethods]
+impl Interrupt {
+    #[new]
+    fn new() -> Self {
+        Self {
+            set: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    fn obey(&self) {
+        INTERRUPT.set(Some(self.set.clone()));
+    }
+
+    fn set(&self) {
+        self.set.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does `work` on a thread of its own, and waits for it until a signal or the thread's interrupt says otherwise.
+pub(crate) fn in_slices<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    let (done, mut waited) = sync_channel(1);
+    std::thread::Builder::new().spawn(move || {
+        // Nobody waits any more where a signal has come.
+        let _ = done.send(work());
+    })?;
+    let interrupt = INTERRUPT.with_borrow(Clone::clone);
+    loop {
+        let outcome;
+        (waited, outcome) = py.detach(move || {
+            let outcome = waited.recv_timeout(SLICE);
+            (waited, outcome)
+        });
+        match outcome {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Disconnected) => return Err(PyRuntimeError::new_err("the question panicked")),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        py.check_signals()?;
+        if interrupt.as_ref().is_some_and(|set| set.load(Ordering::Relaxed)) {
+            return Err(PyKeyboardInterrupt::new_err(()));
+        }
+    }
+}
+
+/// Why there is no answer, as Python says it.
+pub(crate) fn answer_error(failure: &Failure, advice: Option<&'static str>) -> PyErr {
+    let fault = failure.fault;
+    AnswerError::new_err((fault.name(), fault.side().name(), failure.to_string(), advice))
+}
+
+/// One plain GET to the target's address, outside of load.
+#[pyfunction]
+#[pyo3(signature = (target, path, *, timeout_s, most_bytes))]
+pub fn http_get<'py>(
+    py: Python<'py>,
+    target: &Target,
+    path: String,
+    timeout_s: f64,
+    most_bytes: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(PyValueError::new_err("a path begins with / and is plain ASCII without blanks"));
+    }
+    if !(0.0..=MOST_S).contains(&timeout_s) {
+        return Err(PyValueError::new_err("timeout_s lies between 0 and 86,400"));
+    }
+    let target = target.inner.clone();
+    let asked = in_slices(py, move || {
+        let deadline_ns = monotonic_ns().saturating_add(crate::mix::nanoseconds(timeout_s));
+        target.get(&path, deadline_ns, most_bytes)
+    })?;
+    let answer = asked.map_err(|failure| answer_error(&failure, dyno_http::advice(&failure)))?;
+    let row = PyDict::new(py);
+    row.set_item("status", answer.status)?;
+    row.set_item("server", answer.server)?;
+    row.set_item("body", PyBytes::new(py, &answer.body))?;
+    row.set_item("whole", answer.whole)?;
+    Ok(row)
+}
+
+/// Whether a host is loopback by how it is written, without a look-up.
+#[pyfunction]
+pub fn names_loopback(host: &str) -> bool {
+    dyno_target::names_loopback(host)
+}

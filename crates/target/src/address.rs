@@ -1,0 +1,134 @@
+//! Names and addresses: how a host is written, what loopback is, and the one look-up of a name.
+
+use dyno_measure::monotonic_ns;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{sync_channel, RecvTimeoutError};
+use std::time::Duration;
+
+/// Whether an address is of this machine, however it is written.
+#[must_use]
+pub fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+/// Whether a host is loopback by how it is written, without a look-up: an address, or `localhost`. Any other name counts
+/// as elsewhere. For checks before anything is asked; what counts in the end is the address.
+#[must_use]
+pub fn names_loopback(host: &str) -> bool {
+    name_and_port(host, 1).is_some_and(|(name, _)| match name.parse() {
+        Ok(address) => is_loopback(address),
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    })
+}
+
+/// The address of `host[:port]`, looked up once. Of several the first that accepts a connection: `localhost` is often
+/// `::1` first, and few servers listen there.
+///
+/// # Errors
+/// Where there is no such host, none of its addresses accepts a connection, or it takes until `deadline_ns` of the monotonic clock.
+pub fn resolve(host: &str, default_port: u16, deadline_ns: u64) -> io::Result<SocketAddr> {
+    let (name, port) = name_and_port(host, default_port).ok_or(io::ErrorKind::InvalidInput)?;
+    let addresses = match name.parse::<IpAddr>() {
+        Ok(address) => vec![SocketAddr::new(address, port)],
+        Err(_) => look_up(name, port, deadline_ns)?,
+    };
+    if let [address] = addresses[..] {
+        return Ok(address);
+    }
+    let mut last_error = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
+    for address in addresses {
+        let left = until(deadline_ns);
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(_) => return Ok(address),
+            Err(error) => last_error = error,
+        }
+    }
+    Err(last_error)
+}
+
+/// The system's look-up, which knows no deadline, on a thread of its own: one that is late is left behind, and ends by
+/// the resolver's own limits. The thread is in the network namespace of its maker.
+fn look_up(name: &str, port: u16, deadline_ns: u64) -> io::Result<Vec<SocketAddr>> {
+    let (answer, answered) = sync_channel(1);
+    let asked = name.to_owned();
+    std::thread::Builder::new().spawn(move || {
+        let found = (&*asked, port).to_socket_addrs();
+        // Nobody waits any more for an answer that is late.
+        let _ = answer.send(found.map(Iterator::collect));
+    })?;
+    match answered.recv_timeout(until(deadline_ns)) {
+        Ok(found) => found,
+        Err(RecvTimeoutError::Timeout) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("the look-up of {name} did not end in time"),
+        )),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the look-up ended without an answer")),
+    }
+}
+
+fn until(deadline_ns: u64) -> Duration {
+    Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()))
+}
+
+/// Splits `name`, `name:port`, `[v6]` or `[v6]:port`; None where it is none of them.
+#[must_use]
+pub fn name_and_port(host: &str, default_port: u16) -> Option<(&str, u16)> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(literal) => literal.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let port = match rest.strip_prefix(':') {
+        Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => port.parse().ok()?,
+        None if rest.is_empty() => default_port,
+        _ => return None,
+    };
+    (!name.is_empty() && !name.contains(['[', ']']) && port > 0).then_some((name, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_measure::NS_PER_S;
+
+    #[test]
+    fn only_an_address_of_this_machine_is_loopback_however_it_is_written() {
+        for (host, loopback) in [
+            ("127.0.0.1:80", true),
+            ("127.255.255.254:80", true),
+            ("[::1]:80", true),
+            ("[::ffff:127.0.0.1]:80", true),
+            ("2130706433:80", true),
+            ("127.1:80", true),
+            ("0.0.0.0:80", false),
+            ("128.0.0.1:80", false),
+            ("126.255.255.255:80", false),
+            ("[::]:80", false),
+            ("[::ffff:10.0.0.1]:80", false),
+            ("[::7f00:1]:80", false),
+            ("10.127.0.1:80", false),
+        ] {
+            let address = resolve(host, 80, monotonic_ns() + NS_PER_S).expect(host);
+            assert_eq!(is_loopback(address.ip()), loopback, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_loopback_by_its_writing_only_as_an_address_or_as_localhost() {
+        for host in ["127.0.0.1", "127.8.9.10:80", "[::1]:80", "[::ffff:127.0.0.1]", "localhost", "LocalHost:80"] {
+            assert!(names_loopback(host), "{host}");
+        }
+        for host in ["", "10.0.0.1", "[::]", "localhost.example", "files", "127.1", "::1", "127.0.0.1:"] {
+            assert!(!names_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_look_up_that_is_late_is_left_behind() {
+        let late = resolve("a-name-that-must-be-looked-up.invalid", 80, monotonic_ns());
+        assert_eq!(late.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
+    }
+}

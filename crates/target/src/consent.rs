@@ -1,0 +1,125 @@
+//! The question of consent: what a host that is not loopback must show, and the answer to what it shows.
+
+use crate::TargetError;
+use sha2::{Digest, Sha256};
+
+const MIN_TOKEN_CHARACTERS: usize = 16;
+
+/// The question to one host, for one user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consent<'a> {
+    host: &'a str,
+    token: &'a str,
+    document: String,
+}
+
+impl<'a> Consent<'a> {
+    /// The question to `host`, which can only be asked with a token.
+    ///
+    /// # Errors
+    /// `TargetError::Consent` without a token, or with one that could be guessed or does not fit into a path.
+    pub fn of(host: &'a str, token: Option<&'a str>) -> Result<Self, TargetError> {
+        let token = token.filter(|token| is_token(token)).ok_or_else(|| {
+            TargetError::Consent(format!(
+                "{host} is not this machine, and there is no token to ask it for consent with"
+            ))
+        })?;
+        Ok(Self {
+            host,
+            token,
+            document: consent_document(host, token),
+        })
+    }
+
+    /// The token, which names the document.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        self.token
+    }
+
+    /// Judges what the host had in its place for the document. `place` says to its operator where that is: "a file ...".
+    ///
+    /// # Errors
+    /// `TargetError::Consent`, which says how to agree, for anything but the document.
+    pub fn judge(&self, found: Option<&[u8]>, place: &str) -> Result<(), TargetError> {
+        if found.map(<[u8]>::trim_ascii) == Some(self.document.as_bytes()) {
+            return Ok(());
+        }
+        let (host, document) = (self.host, &self.document);
+        Err(TargetError::Consent(format!(
+            "{host} is not this machine and has not agreed to be loaded. Whoever runs it agrees with a file {place} \
+             that contains this one line:\n{document}"
+        )))
+    }
+}
+
+/// What the token file on `host` must contain: it can't be made without the token, and serves for this host alone.
+#[must_use]
+pub fn consent_document(host: &str, token: &str) -> String {
+    let digest = Sha256::digest(format!("serverdyno consent\n{host}\n{token}\n"));
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a token is long enough to be secret, and can stand in a path.
+fn is_token(token: &str) -> bool {
+    token.len() >= MIN_TOKEN_CHARACTERS && token.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    #[test]
+    fn the_consent_document_differs_by_host_port_and_token() {
+        let documents = [
+            consent_document("a:80", TOKEN),
+            consent_document("a:81", TOKEN),
+            consent_document("b:80", TOKEN),
+            consent_document("a:80", "0123456789abcdeF"),
+        ];
+        let different: std::collections::BTreeSet<_> = documents.iter().collect();
+        assert_eq!(different.len(), documents.len());
+        assert!(documents.iter().all(|document| document.len() == 64));
+    }
+
+    #[test]
+    fn a_token_is_long_and_can_stand_in_a_path() {
+        assert!(Consent::of("a", Some(TOKEN)).is_ok());
+        assert!(matches!(Consent::of("a", None), Err(TargetError::Consent(_))));
+        for token in [
+            "",
+            "short",
+            "0123456789abcde",
+            "0123456789abcde/",
+            "../../../../../index",
+            "0123456789abcd\r\n",
+        ] {
+            let refused = Consent::of("a", Some(token));
+            assert!(matches!(refused, Err(TargetError::Consent(_))), "{token:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_document_itself_is_consent_and_a_refusal_says_how_to_agree() {
+        let consent = Consent::of("a:80", Some(TOKEN)).expect("a token");
+        let document = consent_document("a:80", TOKEN);
+        assert!(consent
+            .judge(Some(format!(" {document}\r\n").as_bytes()), "x")
+            .is_ok());
+        for found in [
+            None,
+            Some(""),
+            Some(TOKEN),
+            Some(&document[1..]),
+            Some(&*document.to_uppercase()),
+        ] {
+            let Err(TargetError::Consent(told)) = consent.judge(found.map(str::as_bytes), "FILE in PLACE")
+            else {
+                panic!("{found:?} was taken for consent");
+            };
+            assert!(told.contains("a file FILE in PLACE that contains") && told.ends_with(&document));
+        }
+    }
+}
