@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from file_server import samba, smbclient
+from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers.proof import free_port
 from serverdyno.servers.registry import create
@@ -19,6 +20,10 @@ from serverdyno.servers.registry import create
 
 def external(url: str | None, **settings: object) -> Any:
     return create("external-smb", settings, documents=Path(os.devnull), url=url)
+
+
+def target(url: str) -> _native.SmbTarget:
+    return _native.SmbTarget.open(url, shares=["a"])
 
 
 def test_a_file_server_of_the_user_is_looked_at_once_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,6 +34,7 @@ def test_a_file_server_of_the_user_is_looked_at_once_and_left_alone(monkeypatch:
         users.prepare()
         users.start()
         users.ready()
+        users.ask(target(inside.url))
         assert users.access() == inside
         described = users.describe()
         assert described.version == "SMB 3.0.2"
@@ -57,8 +63,9 @@ def test_the_users_mistakes_about_a_file_server_are_named(
 
 
 def test_a_file_server_that_does_not_answer_or_speaks_something_else_is_an_error_with_advice() -> None:
+    nobody = f"smb://127.0.0.1:{free_port()}/"
     with pytest.raises(ServerError, match="nothing answers SMB") as raised:
-        external(f"smb://127.0.0.1:{free_port()}/", shares=["a"]).ready()
+        external(nobody, shares=["a"]).ask(target(nobody))
     assert raised.value.hint
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -67,9 +74,11 @@ def test_a_file_server_that_does_not_answer_or_speaks_something_else_is_an_error
             subprocess.Popen(
                 [sys.executable, "-c", HTTP_ANSWER, str(other.fileno())], pass_fds=[other.fileno()]
             ),
-            pytest.raises(ServerError, match="nothing answers SMB"),
+            pytest.raises(ServerError, match="no usable answer") as raised,
         ):
-            external(f"smb://127.0.0.1:{other.getsockname()[1]}/", shares=["a"]).ready()
+            somebody = f"smb://127.0.0.1:{other.getsockname()[1]}/"
+            external(somebody, shares=["a"]).ask(target(somebody))
+    assert "another kind of server" in (raised.value.hint or "")
 
 
 HTTP_ANSWER = """

@@ -131,14 +131,14 @@ def what(record: MixRecord) -> tuple[object, ...]:
     )
 
 
-def test_sigterm_ends_a_run_with_130_and_advice_and_leaves_nothing(home: Home, tmp_path: Path) -> None:
+def test_sigterm_ends_a_run_with_143_and_advice_and_leaves_nothing(home: Home, tmp_path: Path) -> None:
     folder = experiment(tmp_path / "with space", [ServerPlan(server=SERVER)], clients=range(1, 41))
     with home.started("resume", folder) as dyno:
         wait_for_line(dyno, "2 clients")
         ports = home.ports()
         dyno.terminate()
         _, told = dyno.communicate(timeout=PATIENCE_S)
-    assert dyno.returncode == 130, told
+    assert dyno.returncode == 128 + signal.SIGTERM, told
     assert ports
     home.assert_nothing_is_left(ports)
     assert f"dyno resume '{folder}'" in told

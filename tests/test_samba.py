@@ -35,12 +35,11 @@ from file_server import (
 from serverdyno.errors import ServerError, UserError
 from serverdyno.protocols.smb import DIALECTS
 from serverdyno.servers import write_back
-from serverdyno.servers.proof import listeners
+from serverdyno.servers.proof import listeners, offer
 from serverdyno.servers.registry import create
 from serverdyno.servers.samba import PROTOCOLS, Samba
 from serverdyno.servers.samba_defaults import departures
 from serverdyno.servers.samba_settings import SambaSettings
-from serverdyno.servers.smb_negotiate import negotiate
 
 EVERYTHING: dict[str, Any] = {
     "file_system": "ext4",
@@ -216,9 +215,9 @@ PER_SHARE = {
 def test_it_speaks_no_other_dialect_than_it_was_set_to(dialect: str) -> None:
     other = "2.0.2" if dialect != "2.0.2" else "3.1.1"
     with samba({"min_dialect": dialect, "max_dialect": dialect}) as server:
-        said = negotiate("127.0.0.1", server.port, server.access().network_namespace)
-        assert said.dialect == dialect
-        assert not said.signing_required
+        said = offer(server.port, server.access().network_namespace)
+        assert said["dialect"] == dialect
+        assert not said["signing_required"]
         only = [f"--option=client {end} protocol={PROTOCOLS[other]}" for end in ("min", "max")]
         assert client(server, "smbclient", "//127.0.0.1/volume1", "-c", "ls", *only).returncode != 0
 
@@ -234,7 +233,7 @@ def test_a_higher_log_level_logs_more() -> None:
 
 def test_signing_that_is_required_is_said_to_every_client() -> None:
     with samba({"signing": "required"}) as server:
-        assert negotiate("127.0.0.1", server.port, server.access().network_namespace).signing_required
+        assert offer(server.port, server.access().network_namespace)["signing_required"]
 
 
 def test_encryption_that_is_required_shuts_out_who_does_not_encrypt() -> None:

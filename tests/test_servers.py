@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import psutil
 import pytest
 
+from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers import documents as documents_module
 from serverdyno.servers.apache import Apache, ApacheSettings
@@ -152,7 +153,7 @@ def test_a_server_sends_the_documents_whole_and_honours_keep_alive(
             assert response.getheader("Content-Type") == kind
             assert response.will_close != settings.get("keep_alive", True)
             connection.close()
-        assert get("127.0.0.1", port_of(server), "/wbtree/missing.htm").status == http.HTTPStatus.NOT_FOUND
+        assert get(port_of(server), "/wbtree/missing.htm")["status"] == http.HTTPStatus.NOT_FOUND
 
 
 @pytest.mark.parametrize("case", CONFIGURATIONS, ids=named)
@@ -183,7 +184,7 @@ def test_apache_maps_every_document_with_mmap_file_cache_and_none_without(docume
             worker = processes_of(server)[-1]
             paths = {region.path for region in worker.memory_maps()}
             assert {str(path) in paths for path in documents.rglob("*.*")} == {mapped}
-            body = get("127.0.0.1", port_of(server), "/wbtree/735.gif").body
+            body = get(port_of(server), "/wbtree/735.gif")["body"]
             assert body == (documents / "wbtree/735.gif").read_bytes()
 
 
@@ -195,7 +196,7 @@ def test_the_server_counts_the_requests_that_it_served(name: str, documents: Pat
         before = server.requests_served()
         assert before is not None
         for _ in range(5):
-            get("127.0.0.1", port_of(server), path)
+            get(port_of(server), path)
         after = server.requests_served()
         assert after == before + 5
 
@@ -465,17 +466,18 @@ def test_an_external_server_is_asked_once_and_believed_nothing_more(documents: P
         server.prepare()
         server.start()
         server.ready()
+        server.ask(_native.Target.open(nginx.url))
         assert server.url == nginx.url
         assert server.describe().version.startswith("nginx/")
         assert (server.cpu_s(), server.rss_bytes(), server.requests_served()) == (None, None, None)
         server.stop()
-        assert get("127.0.0.1", port_of(nginx), "/wbtree/735.gif").status == http.HTTPStatus.OK
+        assert get(port_of(nginx), "/wbtree/735.gif")["status"] == http.HTTPStatus.OK
 
 
 def test_an_external_server_that_does_not_answer_is_an_error_with_advice(documents: Path) -> None:
     server = create("external", {}, documents=documents, url=f"http://127.0.0.1:{free_port()}/")
     with pytest.raises(ServerError, match="nothing answers") as raised:
-        server.ready()
+        server.ask(_native.Target.open(server.url))
     assert raised.value.hint
 
 

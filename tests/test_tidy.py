@@ -27,7 +27,7 @@ LONG_FUNCTIONS = {"crates/native/src/mix.rs:new"}
 ARROWS = {
     "analysis": set(),
     "protocols": {"_native"},
-    "plan": {"protocols", "suites"},
+    "plan": {"protocols", "suites", "_native"},
     "suites": {"plan"},
     "store": {"plan", "protocols"},
     "probes": {"plan", "_native"},
@@ -63,12 +63,13 @@ CRATE_ARROWS = {
     "measure": set(),
     "workload": set(),
     "reactor": {"measure"},
-    "http": {"measure", "reactor"},
+    "target": {"measure"},
+    "http": {"measure", "reactor", "target"},
     "files": {"measure"},
-    "smb": {"measure", "reactor", "files"},
+    "smb": {"measure", "reactor", "files", "target"},
     "engine": {"measure", "reactor", "http", "files", "smb", "workload"},
     "reference": {"measure", "reactor", "smb", "workload"},
-    "native": {"measure", "reactor", "http", "files", "smb", "workload", "engine", "reference"},
+    "native": {"measure", "reactor", "target", "http", "files", "smb", "workload", "engine", "reference"},
 }
 
 

@@ -84,7 +84,7 @@ def test_an_interrupted_run_takes_its_workspaces_away(
         wait_until_made(dyno, server.at / "data", "0")
         dyno.send_signal(number)
         _, told = dyno.communicate(timeout=PATIENCE_S)
-    assert dyno.returncode == 130, told
+    assert dyno.returncode == 128 + number, told
     assert "taking the clients' workspaces away" in told and "60 s at most" in told
     assert "are left" not in told and "Traceback" not in told
     assert left_on(server, "data", "more") == []

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 
 from file_server import PATIENCE_S, skip_unless_installed
-from serverdyno.servers.proof import free_port
-from serverdyno.servers.smb_negotiate import negotiate
+from serverdyno import _native
+from serverdyno.servers.proof import free_port, offer
 
 USER, PASSWORD = "nobody", "correct horse"
 SHARES = {
@@ -89,9 +89,9 @@ class UsersSmbd:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                negotiate("127.0.0.1", self.port)
+                offer(self.port)
                 return
-            except OSError:
+            except _native.AnswerError:
                 assert time.monotonic() < deadline, "smbd does not answer"
                 time.sleep(0.02)
 

@@ -33,8 +33,8 @@ class Target:
     def open(url: str, consent_token: str | None = None) -> Target:
         """Resolves `url` once and proves consent where it is not loopback.
 
-        Raises ValueError (not a usable URL), OSError (does not resolve or connect),
-        PermissionError (no consent; the message says how to give it).
+        Raises ValueError (not a usable URL), OSError (does not resolve or connect), AnswerError (was asked for
+        its consent and did not answer), PermissionError (no consent; the message says how to give it).
         """
     url: str
     address: str  # "127.0.0.1:8080", the one that was checked and is used
@@ -355,6 +355,46 @@ class Histogram:
     deviation: float  # about the mean, divided by the count
     max: int
     min: int
+
+class AnswerError(Exception):
+    """A server gave no answer that can be read. `args`: the fault's name, its side, words, and what to try or None."""
+
+class Answer(TypedDict):
+    status: int
+    server: str | None  # the header
+    body: bytes  # or its beginning
+    whole: bool  # whether it is all of the body
+
+def http_get(target: Target, path: str, *, timeout_s: float, most_bytes: int) -> Answer:
+    """One plain GET to the target's address, outside of load; reads no further than `most_bytes` of the body.
+
+    Releases the GIL; a signal ends it. Raises AnswerError.
+    """
+
+class Offer(TypedDict):
+    dialect: str
+    signing_required: bool
+    server_guid: bytes
+    max_read_bytes: int
+    max_write_bytes: int
+
+def smb_probe(address: str, *, timeout_s: float, network_namespace: str | None = None) -> Offer:
+    """What the SMB server at "127.0.0.1:445" offers, by one NEGOTIATE from inside the namespace of that file.
+
+    Releases the GIL; a signal ends it. Raises AnswerError.
+    """
+
+@final
+class Interrupt:
+    """Ends the questions of threads that no signal reaches: Python runs handlers in its main thread alone."""
+
+    def obey(self) -> None:
+        """From now on the calling thread's questions end with KeyboardInterrupt once the interrupt is set."""
+
+    def set(self) -> None: ...
+
+def names_loopback(host: str) -> bool:
+    """Whether a host, with or without a port, is loopback by how it is written: an address, or `localhost`."""
 
 def consent_document(authority: str, token: str) -> str:
     """What `/.well-known/serverdyno/<token>` must contain on `authority` ("host:port")."""

@@ -37,5 +37,18 @@ class ServerError(DynoError):
     """A server under test could not be prepared, started, proven to be ours, or stopped."""
 
 
+NOBODY_THERE = ("connection_refused", "connect_timeout", "unreachable")
+
+
+def no_answer(url: str, protocol: str, error: Exception) -> ServerError:
+    """The error of a server that gave no answer; `error` is the data plane's `AnswerError`."""
+    fault, side, words, advice = error.args
+    if side == "client":
+        return ServerError(f"{url} can't be asked from here: {words}", hint=advice)
+    if fault in NOBODY_THERE:
+        return ServerError(f"nothing answers {protocol} at {url}: {words}", hint=advice)
+    return ServerError(f"{url} gives no usable answer: {words}", hint=advice)
+
+
 class ConsentError(UserError):
     """A target outside loopback that has not shown that load is welcome."""

@@ -81,7 +81,10 @@ async fn ask(
             }
             Some(count) => reader.feed(&buffer[..count], &mut beginning)?,
         };
-        if let Some(head) = reader.head().filter(|_| progress == Progress::Done || beginning.is_cut) {
+        if let Some(head) = reader
+            .head()
+            .filter(|_| progress == Progress::Done || beginning.is_cut)
+        {
             return Ok(Answer {
                 status: head.status,
                 server: beginning.server,

@@ -24,7 +24,7 @@ mod _native {
     #[pymodule_export]
     use crate::load::{start, Load};
     #[pymodule_export]
-    use crate::look::{http_get, names_loopback, AnswerError, Interrupt};
+    use crate::look::{http_get, names_loopback, smb_probe, AnswerError, Interrupt};
     #[pymodule_export]
     use crate::mix::{web_mix, MixSpec, Shape};
     #[pymodule_export]

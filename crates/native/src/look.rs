@@ -8,6 +8,8 @@ use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyRuntimeError, PyValue
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, RecvTimeoutError};
 use std::sync::Arc;
@@ -72,7 +74,9 @@ pub(crate) fn in_slices<T: Send + 'static>(
         });
         match outcome {
             Ok(result) => return Ok(result),
-            Err(RecvTimeoutError::Disconnected) => return Err(PyRuntimeError::new_err("the question panicked")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err("the question panicked"))
+            }
             Err(RecvTimeoutError::Timeout) => {}
         }
         py.check_signals()?;
@@ -99,15 +103,15 @@ pub fn http_get<'py>(
     most_bytes: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(PyValueError::new_err("a path begins with / and is plain ASCII without blanks"));
+        return Err(PyValueError::new_err(
+            "a path begins with / and is plain ASCII without blanks",
+        ));
     }
-    if !(0.0..=MOST_S).contains(&timeout_s) {
-        return Err(PyValueError::new_err("timeout_s lies between 0 and 86,400"));
-    }
+    let timeout = checked_timeout(timeout_s)?;
     let target = target.inner.clone();
     let asked = in_slices(py, move || {
-        let deadline_ns = monotonic_ns().saturating_add(crate::mix::nanoseconds(timeout_s));
-        target.get(&path, deadline_ns, most_bytes)
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        target.get(&path, monotonic_ns().saturating_add(timeout_ns), most_bytes)
     })?;
     let answer = asked.map_err(|failure| answer_error(&failure, dyno_http::advice(&failure)))?;
     let row = PyDict::new(py);
@@ -116,6 +120,39 @@ pub fn http_get<'py>(
     row.set_item("body", PyBytes::new(py, &answer.body))?;
     row.set_item("whole", answer.whole)?;
     Ok(row)
+}
+
+/// What the SMB server at an address offers, before anybody logs on.
+#[pyfunction]
+#[pyo3(signature = (address, *, timeout_s, network_namespace=None))]
+pub fn smb_probe<'py>(
+    py: Python<'py>,
+    address: &str,
+    timeout_s: f64,
+    network_namespace: Option<PathBuf>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let address: SocketAddr = address
+        .parse()
+        .map_err(|_| PyValueError::new_err(format!("{address:?} is no address with a port")))?;
+    let timeout = checked_timeout(timeout_s)?;
+    let asked = in_slices(py, move || {
+        dyno_smb::probe(address, network_namespace.as_deref(), timeout)
+    })?;
+    let offer = asked.map_err(|failure| answer_error(&failure, dyno_smb::advice(&failure)))?;
+    let row = PyDict::new(py);
+    row.set_item("dialect", offer.dialect.name())?;
+    row.set_item("signing_required", offer.signing_required)?;
+    row.set_item("server_guid", PyBytes::new(py, &offer.server_guid))?;
+    row.set_item("max_read_bytes", offer.max_read_bytes)?;
+    row.set_item("max_write_bytes", offer.max_write_bytes)?;
+    Ok(row)
+}
+
+fn checked_timeout(timeout_s: f64) -> PyResult<Duration> {
+    Some(timeout_s)
+        .filter(|timeout_s| (0.0..=MOST_S).contains(timeout_s))
+        .and_then(|timeout_s| Duration::try_from_secs_f64(timeout_s).ok())
+        .ok_or_else(|| PyValueError::new_err("timeout_s lies between 0 and 86,400"))
 }
 
 /// Whether a host is loopback by how it is written, without a look-up.

@@ -37,7 +37,9 @@ impl Target {
     #[pyo3(signature = (url, consent_token=None))]
     fn open(py: Python<'_>, url: String, consent_token: Option<String>) -> PyResult<Self> {
         let asked = url.clone();
-        let opened = in_slices(py, move || dyno_http::Target::open(&asked, consent_token.as_deref()))?;
+        let opened = in_slices(py, move || {
+            dyno_http::Target::open(&asked, consent_token.as_deref())
+        })?;
         let inner = opened.map_err(target_error)?;
         Ok(Self { inner, url })
     }

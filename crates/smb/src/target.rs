@@ -178,7 +178,10 @@ impl SmbTarget {
         let consent = Consent::of(&self.host, token)?;
         let name = format!("serverdyno-{}.txt", consent.token());
         let found = self.fetch(share, &name, deadline_ns)?;
-        consent.judge(found.as_deref(), &format!("{name} in the root of the share {share}"))
+        consent.judge(
+            found.as_deref(),
+            &format!("{name} in the root of the share {share}"),
+        )
     }
 
     /// The beginning of the file `name` in the share's root; None where it is not there.

@@ -118,10 +118,26 @@ mod tests {
 
     #[test]
     fn a_host_is_loopback_by_its_writing_only_as_an_address_or_as_localhost() {
-        for host in ["127.0.0.1", "127.8.9.10:80", "[::1]:80", "[::ffff:127.0.0.1]", "localhost", "LocalHost:80"] {
+        for host in [
+            "127.0.0.1",
+            "127.8.9.10:80",
+            "[::1]:80",
+            "[::ffff:127.0.0.1]",
+            "localhost",
+            "LocalHost:80",
+        ] {
             assert!(names_loopback(host), "{host}");
         }
-        for host in ["", "10.0.0.1", "[::]", "localhost.example", "files", "127.1", "::1", "127.0.0.1:"] {
+        for host in [
+            "",
+            "10.0.0.1",
+            "[::]",
+            "localhost.example",
+            "files",
+            "127.1",
+            "::1",
+            "127.0.0.1:",
+        ] {
             assert!(!names_loopback(host), "{host}");
         }
     }

@@ -28,6 +28,10 @@ from serverdyno.cli import (
     workload,
 )
 
+INTERRUPTED = 130  # what typer ends with after KeyboardInterrupt
+_signals: list[int] = []
+"""Other signals than Ctrl-C that have come."""
+
 app = typer.Typer(
     name="dyno",
     help="A dynamometer for servers: more and more clients, the peak, the behaviour past it, and how far to trust it.",
@@ -74,13 +78,19 @@ def _options(
 
 
 def main() -> None:
-    """Runs the command line. Exit status: 0 done, 1 failed runs, 2 the user's mistake, 130 interrupted."""
-    signal.signal(signal.SIGTERM, _terminate)
-    # Whoever ignores it has asked for that: nohup does.
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
-        signal.signal(signal.SIGHUP, _terminate)
+    """Runs the command line. Exit status: 0 done, 1 failed runs, 2 the user's mistake, 128 and its number for a signal:
+    129 a closed terminal, 130 Ctrl-C, 131 Ctrl-\\, 143 SIGTERM.
+    """
+    for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
+        # Whoever ignores one has asked for that: nohup does.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminate)
     try:
         app(prog_name="dyno")
+    except SystemExit as end:
+        if end.code == INTERRUPTED and _signals:
+            sys.exit(128 + _signals[0])
+        raise
     except Exception as error:
         from serverdyno.errors import DynoError  # noqa: PLC0415
 
@@ -94,6 +104,7 @@ def main() -> None:
         sys.exit(error.exit_status)
 
 
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
+def _terminate(number: int, _frame: FrameType | None) -> None:
     """A polite end: as Ctrl-C, so that servers are stopped and finished mixes kept."""
+    _signals.append(number)
     raise KeyboardInterrupt

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from serverdyno._native import SessionError, SmbTarget, Target
-from serverdyno.errors import ConsentError, ServerError, UserError
+from serverdyno._native import AnswerError, SessionError, SmbTarget, Target
+from serverdyno.errors import ConsentError, ServerError, UserError, no_answer
 from serverdyno.plan.model import Bounds, Mix
 from serverdyno.plan.validate import is_loopback
 from serverdyno.protocols.smb import SmbSettings
@@ -98,6 +98,8 @@ def _consenting(url: str, opened: Callable[[str | None], TargetT]) -> TargetT:
     except ValueError as error:
         example = "smb://127.0.0.1:1445/" if url.startswith("smb:") else "http://127.0.0.1:8080/"
         raise UserError(f"{url}: {error}", hint=f"A URL is, for example, {example}") from error
+    except AnswerError as error:
+        raise no_answer(url, "the question of consent", error) from error
     except SessionError as error:
         why, advice = error.args
         raise ServerError(f"{url} gives no session to ask it for consent: {why}", hint=advice) from error

@@ -10,13 +10,13 @@ import math
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
 from serverdyno import protocols, suites
+from serverdyno._native import names_loopback
 from serverdyno.plan.check_suite import scale_problems
 from serverdyno.plan.document import Problem, check_model, explain, unknown_name
 from serverdyno.plan.expand import combinations, configuration_name, mixes
@@ -100,11 +100,7 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
 
 def is_loopback(url: str) -> bool:
     """Whether a URL names loopback by address, or as `localhost`. Any other name counts as elsewhere."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return names_loopback(urlsplit(url).netloc)
 
 
 def _frame(data: Mapping[str, Any], unsound: Collection[str | int]) -> Plan:

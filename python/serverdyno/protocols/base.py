@@ -28,8 +28,6 @@ class Protocol(HasSettings[SettingsT]):
     """Whether settings of a server decide what its clients have to do, so that the reference server must share them."""
     has_sessions: ClassVar[bool] = False
     """Whether each client has a session, about which it agrees with the server: see `Session` in a run's note."""
-    look_is_an_operation: ClassVar[bool] = False
-    """Whether seeing that a server answers takes an operation, for which it must have consented."""
     clients_directory: ClassVar[str | None] = None
     """How directories begin in which clients keep their files on a server; None: they keep none."""
 

@@ -31,7 +31,6 @@ class Http(Protocol[HttpSettings]):
     section = "http"
     settings_type = HttpSettings
     reference_server = "reference"
-    look_is_an_operation = True
 
     def client_section(self, settings: HttpSettings) -> dict[str, Any]:
         """Return all settings."""

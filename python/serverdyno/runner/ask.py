@@ -37,8 +37,13 @@ def ask_users_servers(
     if not configurations:
         return
     progress.stage("asking your servers")
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        asked = list(pool.map(lambda configuration: _asked(head, configuration), configurations))
+    interrupt = _native.Interrupt()
+    with ThreadPoolExecutor(AT_ONCE, initializer=interrupt.obey) as pool:
+        try:
+            asked = list(pool.map(lambda configuration: _asked(head, configuration), configurations))
+        except BaseException:
+            interrupt.set()  # a signal, which the threads of the pool don't see
+            raise
     problems = [
         (configuration.name, error)
         for configuration, (error, _) in zip(configurations, asked, strict=True)

@@ -28,17 +28,17 @@ def under_test(
     """
     suite, bounds = head.suite, configuration.bounds
     protocol = protocol_of(configuration, suite)
-    if configuration.url is not None and protocol.look_is_an_operation:
-        # Consent comes before the first request, and the readiness check is one.
-        open_target(configuration.url, bounds, mixes)
     with running(
         configuration.server, configuration.settings, cpus=configuration.cpus, url=configuration.url
     ) as server:
+        # Consent comes before the first request, and every request goes to the address that has consented.
+        target = opened(protocol, server.access(), suite, bounds, mixes)
+        server.ask(target)
         yield (
             server,
             local.Task(
                 suite=suite,
-                target=opened(protocol, server.access(), suite, bounds, mixes),
+                target=target,
                 generator=head.plan.generator,
                 cpus=tuple(head.plan.generator.cpus),
                 bounds=bounds,

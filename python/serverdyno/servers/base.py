@@ -87,6 +87,11 @@ class ServerDriver(Protocol):
     def ready(self) -> None:
         """Returns once it answers, and is proven to be the process that `start` made. Raises ServerError."""
 
+    def ask(self, target: Any) -> None:
+        """Asks a server that the user runs for the first time, at the address that has consented; nothing of one that
+        `start` made. Raises ServerError.
+        """
+
     def check(self) -> None:
         """Raises ServerError where it has ended since `ready`. A server that the user runs is not known to end."""
 

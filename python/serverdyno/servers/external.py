@@ -6,19 +6,19 @@ Whether load may go there is not decided here: see the consent check of the data
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from serverdyno.errors import ServerError, UserError
+from serverdyno import _native
+from serverdyno.errors import UserError, no_answer
 from serverdyno.protocols.http import HTTP
 from serverdyno.servers.base import Access, Description, Installed, Settings
-from serverdyno.servers.proof import get
 from serverdyno.servers.web import WebSettings
 
-HTTP_PORT = 80
+LOOK_S = 10.0  # for the first answer: connection, head and what is read of the body
+LOOK_BYTES = 65536
 
 
 class ExternalSettings(WebSettings):
@@ -55,11 +55,12 @@ class External:
         self._url = url
         try:
             parts = urlsplit(url)
-            self._host, self._port = parts.hostname, parts.port or HTTP_PORT
-            self._path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+            usable = (
+                parts.scheme in HTTP.schemes and parts.hostname and parts.port != 0 and not parts.fragment
+            )
         except ValueError as error:
             raise UserError(f"{url}: {error}") from None
-        if parts.scheme not in HTTP.schemes or not self._host or parts.fragment:
+        if not usable:
             raise UserError(
                 f"{url}: not a URL that can be loaded", hint="For example: http://127.0.0.1:8080/"
             )
@@ -81,17 +82,16 @@ class External:
         """Nothing."""
 
     def ready(self) -> None:
+        """Nothing: it is asked when the target is open."""
+
+    def ask(self, target: _native.Target) -> None:
         """One plain GET: something answers there. Raises ServerError."""
-        assert self._host is not None
         try:
-            answer = get(self._host, self._port, self._path)
-        except (OSError, http.client.HTTPException) as error:
-            raise ServerError(
-                f"nothing answers HTTP at {self._url}: {error or type(error).__name__}",
-                hint="Start your server first, or check the address.",
-            ) from error
-        self._server_header = answer.server
-        self._answer = f"GET {self._path} was answered with status {answer.status} before the load."
+            answer = _native.http_get(target, target.path, timeout_s=LOOK_S, most_bytes=LOOK_BYTES)
+        except _native.AnswerError as error:
+            raise no_answer(self._url, "HTTP", error) from error
+        self._server_header = answer["server"]
+        self._answer = f"GET {target.path} was answered with status {answer['status']} before the load."
 
     def check(self) -> None:
         """Nothing: its end shows as errors of the mix."""

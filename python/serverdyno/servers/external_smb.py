@@ -8,17 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from serverdyno.errors import ServerError, UserError
+from serverdyno import _native
+from serverdyno.errors import ServerError, UserError, no_answer
 from serverdyno.protocols.smb import SMB
 from serverdyno.servers.base import Access, Description, Installed, Settings
-from serverdyno.servers.smb_negotiate import Negotiated, negotiate
 
 SMB_PORT = 445
+LOOK_S = 10.0  # for the first answer
 EXAMPLE = "For example: smb://files.example/"
 
 
@@ -78,13 +79,19 @@ class ExternalSmb:
         self._url = url
         try:
             parts = urlsplit(url)
-            host, self._port = parts.hostname, parts.port or SMB_PORT
+            host, wrong_port = parts.hostname, parts.port == 0
         except ValueError as error:
             raise UserError(f"{url}: {error}") from None
-        if parts.scheme not in SMB.schemes or not host or parts.query or parts.fragment or parts.username:
+        if (
+            parts.scheme not in SMB.schemes
+            or not host
+            or wrong_port
+            or parts.query
+            or parts.fragment
+            or parts.username
+        ):
             raise UserError(f"{url}: not a URL of a file server", hint=EXAMPLE)
-        self._host = host
-        self._negotiated: Negotiated | None = None
+        self._offer: _native.Offer | None = None
 
     @staticmethod
     def installed() -> Installed | None:
@@ -101,19 +108,19 @@ class ExternalSmb:
         """Nothing."""
 
     def ready(self) -> None:
-        """One NEGOTIATE, without a user: something speaks SMB2 there. Raises ServerError."""
+        """The password is known. Raises ServerError."""
         if self.settings.user is not None and self.settings.password_variable not in os.environ:
             raise ServerError(
                 f"the password of {self.settings.user} is not known: there is no {self.settings.password_variable}",
                 hint=f"export {self.settings.password_variable}=...",
             )
+
+    def ask(self, target: Any) -> None:
+        """One NEGOTIATE, without a user: something speaks SMB2 there. Raises ServerError."""
         try:
-            self._negotiated = negotiate(self._host, self._port)
-        except OSError as error:
-            raise ServerError(
-                f"nothing answers SMB at {self._url}: {error or type(error).__name__}",
-                hint="Start your server first, or check the address.",
-            ) from error
+            self._offer = _native.smb_probe(target.address, timeout_s=LOOK_S)
+        except _native.AnswerError as error:
+            raise no_answer(self._url, "SMB", error) from error
 
     def check(self) -> None:
         """Nothing: its end shows as errors of the mix."""
@@ -123,16 +130,16 @@ class ExternalSmb:
         notes = [
             "Run by the user: its configuration, CPU time and memory are not known to us, nor what FLUSH does."
         ]
-        if (said := self._negotiated) is not None:
+        if (said := self._offer) is not None:
             notes.insert(
                 0,
-                f"At the first look it chose SMB {said.dialect}, signing "
-                f"{'required' if said.signing_required else 'not required'}, reads of up to {said.max_read_bytes} and "
-                f"writes of up to {said.max_write_bytes} bytes.",
+                f"At the first look it chose SMB {said['dialect']}, signing "
+                f"{'required' if said['signing_required'] else 'not required'}, reads of up to "
+                f"{said['max_read_bytes']} and writes of up to {said['max_write_bytes']} bytes.",
             )
         return Description(
             server=self.name,
-            version=f"SMB {self._negotiated.dialect}" if self._negotiated else "unknown",
+            version=f"SMB {self._offer['dialect']}" if self._offer else "unknown",
             command=[],
             settings={"url": self._url, **self.settings.model_dump()},
             notes=notes,

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
+from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.process import LOG_NAME, ServerProcess
@@ -152,7 +153,7 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @abstractmethod
     def answers_as_ours(self) -> bool:
-        """Whether what answers on the port is this server. Raises OSError."""
+        """Whether what answers on the port is this server. Raises AnswerError."""
 
     @abstractmethod
     def access(self) -> Access:
@@ -268,8 +269,11 @@ class LocalServer(ABC, Generic[SettingsT]):
         """Whether it does, and as ours; what can't be asked does not."""
         try:
             return self.answers_as_ours()
-        except OSError:
+        except _native.AnswerError:
             return False
+
+    def ask(self, target: object) -> None:
+        """Nothing: `ready` has asked it."""
 
     def check(self) -> None:
         """Raises ServerError, with the server's own message, where its first process has ended."""

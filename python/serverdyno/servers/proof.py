@@ -8,13 +8,14 @@ contains a secret that only the server's private directory holds.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from serverdyno import _native
 
 LOOPBACK = "127.0.0.1"
 # Addresses whose listeners take connections to 127.0.0.1. "::" may be IPv6 only; it is counted all the same.
@@ -109,23 +110,14 @@ def free_port() -> int:
         return port
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One HTTP answer."""
-
-    status: int
-    server: str | None
-    body: bytes
+def get(port: int, path: str) -> _native.Answer:
+    """One plain GET to 127.0.0.1; at most the first 64 KiB of the body. Raises AnswerError."""
+    target = _native.Target.open(f"http://{LOOPBACK}:{port}/")
+    return _native.http_get(target, path, timeout_s=REQUEST_TIMEOUT_S, most_bytes=BODY_LIMIT_BYTES)
 
 
-def get(host: str, port: int, path: str) -> Answer:
-    """One plain GET on a connection of its own; at most the first 64 KiB of the body. Raises OSError or
-    HTTPException.
-    """
-    connection = http.client.HTTPConnection(host, port, timeout=REQUEST_TIMEOUT_S)
-    try:
-        connection.request("GET", path, headers={"Connection": "close"})
-        response = connection.getresponse()
-        return Answer(response.status, response.getheader("Server"), response.read(BODY_LIMIT_BYTES))
-    finally:
-        connection.close()
+def offer(port: int, network_namespace: str | None = None) -> _native.Offer:
+    """What the SMB server on 127.0.0.1 offers, in the network namespace of that file. Raises AnswerError."""
+    return _native.smb_probe(
+        f"{LOOPBACK}:{port}", timeout_s=REQUEST_TIMEOUT_S, network_namespace=network_namespace
+    )

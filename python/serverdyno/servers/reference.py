@@ -6,16 +6,17 @@ is its own.
 
 from __future__ import annotations
 
-import http.client
 import sys
+from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
 
 import serverdyno
+from serverdyno import _native
 from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.proof import LOOPBACK, get
+from serverdyno.servers.proof import get
 from serverdyno.servers.web import WebServer, WebSettings
 
 REQUESTS_PATH = "/.serverdyno/requests"
@@ -75,12 +76,12 @@ class Reference(WebServer[ReferenceSettings]):
         """It has no private file to show: the proof is that only our process listens, and that it counts
         requests.
         """
-        answer = get(LOOPBACK, self.port, REQUESTS_PATH)
-        return answer.status == http.HTTPStatus.OK and answer.body.strip().isdigit()
+        answer = get(self.port, REQUESTS_PATH)
+        return answer["status"] == HTTPStatus.OK and answer["body"].strip().isdigit()
 
     def requests_served(self) -> int | None:
         """Its own counter, the readiness check's requests and the asking included; None when it has ended."""
         try:
-            return int(get(LOOPBACK, self.port, REQUESTS_PATH).body)
-        except (OSError, http.client.HTTPException):
+            return int(get(self.port, REQUESTS_PATH)["body"])
+        except _native.AnswerError:
             return None

@@ -22,10 +22,9 @@ from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
 from serverdyno.servers.base import Access, Installed, Settings
 from serverdyno.servers.external_smb import SMB_PORT
 from serverdyno.servers.local import LocalServer
-from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.proof import LOOPBACK, offer
 from serverdyno.servers.samba import SOCKET_PATH_BYTES, may_unshare
 from serverdyno.servers.samba_settings import MAX_VOLUMES
-from serverdyno.servers.smb_negotiate import negotiate
 from serverdyno.servers.surroundings import Surroundings
 
 USER = "bench"
@@ -197,7 +196,7 @@ class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
         password, too.
         """
         assert self.process is not None
-        negotiate(LOOPBACK, self.port, self.process.network_namespace)
+        offer(self.port, self.process.network_namespace)
         return True
 
     def operations_served(self) -> dict[str, int] | None:

@@ -22,10 +22,9 @@ from typing import ClassVar
 from serverdyno.errors import ServerError
 from serverdyno.servers.base import Access, Installed, Settings
 from serverdyno.servers.local import LocalServer, check_path, find_program, worker_user
-from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.proof import LOOPBACK, offer
 from serverdyno.servers.samba_defaults import departures
 from serverdyno.servers.samba_settings import SambaSettings
-from serverdyno.servers.smb_negotiate import negotiate
 from serverdyno.servers.surroundings import Surroundings
 from serverdyno.servers.volumes import Volumes
 
@@ -202,7 +201,7 @@ class Samba(LocalServer[SambaSettings]):
         password, too.
         """
         assert self.process is not None
-        negotiate(LOOPBACK, self.port, self.process.network_namespace)
+        offer(self.port, self.process.network_namespace)
         return True
 
     def configuration(self) -> dict[str, str]:

@@ -5,8 +5,8 @@ Not for web servers that the user runs: see `external.py`.
 
 from __future__ import annotations
 
-import http.client
 import time
+from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar
 
@@ -78,16 +78,9 @@ class WebServer(LocalServer[SettingsT]):
             path.chmod(0o755 if path.is_dir() else 0o644)
 
     def answers_as_ours(self) -> bool:
-        """Whether it hands out the secret of its private directory. Raises OSError or HTTPException."""
-        answer = get(LOOPBACK, self.port, PROOF_PATH)
-        return answer.status == http.HTTPStatus.OK and answer.body.decode(errors="replace") == self.secret
-
-    def answers(self) -> bool:
-        """An answer that isn't HTTP is none."""
-        try:
-            return super().answers()
-        except http.client.HTTPException:
-            return False
+        """Whether it hands out the secret of its private directory. Raises AnswerError."""
+        answer = get(self.port, PROOF_PATH)
+        return answer["status"] == HTTPStatus.OK and answer["body"] == self.secret.encode()
 
     @property
     def url(self) -> str:

@@ -192,7 +192,11 @@ fn a_page_that_contains_the_document_among_other_things_is_refused() {
 #[test]
 fn an_answer_that_is_not_whole_or_not_http_is_told_as_what_it_is() {
     let cases: [(&str, Answer, Fault); 4] = [
-        ("garbage", |_, host| consent_document(host, TOKEN), Fault::MalformedHead),
+        (
+            "garbage",
+            |_, host| consent_document(host, TOKEN),
+            Fault::MalformedHead,
+        ),
         ("nothing", |_, _| String::new(), Fault::ClosedEarly),
         (
             "cut off",

@@ -42,7 +42,11 @@ fn check_without_end(start: &'static str, part: &'static str, fault: Fault) {
         let _ = stream.write_all(start.as_bytes());
         while stream.write_all(part.as_bytes()).is_ok() {}
     });
-    assert_eq!(flooded.map_err(|failure| failure.fault), Err(fault), "{start:?} {part:?}");
+    assert_eq!(
+        flooded.map_err(|failure| failure.fault),
+        Err(fault),
+        "{start:?} {part:?}"
+    );
     let dripped = asked(200 * MS, move |mut stream| {
         let _ = stream.write_all(start.as_bytes());
         for byte in part.as_bytes().iter().cycle() {
@@ -52,7 +56,11 @@ fn check_without_end(start: &'static str, part: &'static str, fault: Fault) {
             }
         }
     });
-    assert_eq!(dripped.map_err(|failure| failure.fault), Err(Fault::ResponseTimeout), "{start:?} {part:?}");
+    assert_eq!(
+        dripped.map_err(|failure| failure.fault),
+        Err(Fault::ResponseTimeout),
+        "{start:?} {part:?}"
+    );
 }
 
 #[test]
@@ -61,7 +69,10 @@ fn an_answer_is_told_with_its_status_its_server_and_its_body() {
         "HTTP/1.1 404 No\r\nserver: nginx/1.2 (x)\r\nContent-Length: 3\r\n\r\nabc",
         Ok((404, Some("nginx/1.2 (x)"), "abc", true)),
     );
-    check("HTTP/1.0 200 OK\r\n\r\nuntil the end", Ok((200, None, "until the end", true)));
+    check(
+        "HTTP/1.0 200 OK\r\n\r\nuntil the end",
+        Ok((200, None, "until the end", true)),
+    );
     check(
         "HTTP/1.1 100 Continue\r\nServer: a\r\n\r\nHTTP/1.1 200 OK\r\nServer: b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         Ok((200, Some("b"), "", true)),
@@ -72,10 +83,17 @@ fn an_answer_is_told_with_its_status_its_server_and_its_body() {
 fn what_is_not_an_answer_is_told_as_what_it_is() {
     check("", Err(Fault::ClosedEarly));
     check("SSH-2.0-OpenSSH_9.2\r\n", Err(Fault::MalformedHead));
-    check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", Err(Fault::ClosedEarly));
-    check("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabc", Err(Fault::ExcessData));
+    check(
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
+        Err(Fault::ClosedEarly),
+    );
+    check(
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabc",
+        Err(Fault::ExcessData),
+    );
     for size in ["-1", "-5", "", "0x5", "fffffffffffffffff"] {
-        let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\nabcde\r\n0\r\n\r\n");
+        let answer =
+            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\nabcde\r\n0\r\n\r\n");
         check(answer.leak(), Err(Fault::MalformedChunk));
     }
     check(
@@ -109,7 +127,11 @@ fn nothing_that_goes_on_without_end_outlasts_the_deadline() {
         "A: b\r\n",
         Fault::MalformedChunk,
     );
-    check_without_end("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "0", Fault::MalformedChunk);
+    check_without_end(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "0",
+        Fault::MalformedChunk,
+    );
 }
 
 #[test]
@@ -117,11 +139,17 @@ fn a_server_that_is_silent_or_gone_is_told() {
     let silent = asked(100 * MS, |mut stream| {
         let _ = stream.read(&mut [0]);
     });
-    assert_eq!(silent.map_err(|failure| failure.fault), Err(Fault::ResponseTimeout));
+    assert_eq!(
+        silent.map_err(|failure| failure.fault),
+        Err(Fault::ResponseTimeout)
+    );
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}/", listener.local_addr().expect("it listens"));
     drop(listener);
     let target = Target::open(&url, None).expect("loopback");
     let gone = target.get("/", monotonic_ns() + PATIENCE_NS, 1000);
-    assert_eq!(gone.map_err(|failure| failure.fault), Err(Fault::ConnectionRefused));
+    assert_eq!(
+        gone.map_err(|failure| failure.fault),
+        Err(Fault::ConnectionRefused)
+    );
 }

@@ -94,7 +94,8 @@ fn a_body_without_end_is_refused_however_it_is_framed() {
 fn a_body_that_declares_more_than_its_limit_is_refused_before_it_comes() {
     for declared in [1001, 1 << 63, u64::MAX] {
         let length = format!("HTTP/1.1 200 OK\r\nContent-Length: {declared}\r\n\r\n");
-        let chunk = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n{declared:x}\r\n");
+        let chunk =
+            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n{declared:x}\r\n");
         for start in [length, chunk] {
             assert_eq!(
                 read([start.as_bytes()], LIMITS),
