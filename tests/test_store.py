@@ -36,11 +36,13 @@ from serverdyno.store.records import (
     SecondRow,
 )
 from serverdyno.suites import load
+from synthetic_experiment import histogram
 
 PLAN_TEXT = '# the plan, with its comments\nname = "p"\n'
 CONFIGURATIONS = [
     Configuration(name, "nginx", {"workers": 2, "access_log": False}, (1,), None, None) for name in ("a", "b")
 ]
+TIMES = histogram([1_000_000, 2_000_000, 3_000_000])
 NOTE = RunNote.model_validate({"state": "done", "requests_answered": 12, "of_a_later_version": None})
 MIXES = [Mix(index, f"{index}_client", index, 1, 6.0, 0.6, 0.6, 0.0, 0.0) for index in (1, 2, 3)]
 
@@ -81,12 +83,12 @@ def make_record(run: RunKey, mix: int, *, stopped: bool = False, **changes: Any)
         bytes_written=2**49,
         bytes_in=2**50 + 1,
         bytes_out=5,
-        response_time_hdr=b"\x00\x1c\x84\x93" * 300,
+        response_time_hdr=TIMES,
         connect_time_hdr=b"",
         generator_threads=1,
         generator_cpu_user_s=0.1,
         generator_cpu_system_s=0.2,
-        loop_lag_hdr=b"\xff",
+        loop_lag_hdr=TIMES,
         connections=9,
         reconnects=0,
         source_addresses=1,
@@ -96,7 +98,7 @@ def make_record(run: RunKey, mix: int, *, stopped: bool = False, **changes: Any)
         steal_cpu_s=None,
         ceiling_operations_s=20_000.5,
         by_operation=[
-            OperationRow("GET 223.gif", 3, 669, 0, 0, b"\x01"),
+            OperationRow("GET 223.gif", 3, 669, 0, 0, TIMES),
             OperationRow("GET 404.htm", 0, 0, 0, 1, b""),
         ],
         by_client=[ClientRow(0, 3, 700, 669, 0, 0, None), ClientRow(1, 0, 0, 0, 0, 1, 0.25)],
@@ -536,7 +538,7 @@ def test_an_experiment_of_format_1_is_read(tmp_path: Path) -> None:
     assert record == make_record(
         found.head.order[0],
         1,
-        response_time_hdr=b"\x01\x02",
+        response_time_hdr=TIMES,
         bytes_written=0,
         by_client=[ClientRow(0, 3, 700, None, 0, 0, None), ClientRow(1, 0, 0, None, 0, 1, 0.25)],
     )

@@ -29,7 +29,7 @@ ARROWS = {
     "protocols": {"_native"},
     "plan": {"protocols", "suites", "_native"},
     "suites": {"plan"},
-    "store": {"plan", "protocols"},
+    "store": {"plan", "protocols", "_native"},
     "probes": {"plan", "_native"},
     "servers": {"protocols", "_native"},
     "fleet": {"protocols", "_native", "plan"},

@@ -26,7 +26,9 @@ from pydantic import TypeAdapter, ValidationError
 from serverdyno.errors import DynoError, UserError
 from serverdyno.plan.model import RunKey
 from serverdyno.store import table
+from serverdyno.store.check import check_ceiling, check_mix
 from serverdyno.store.damage import DamagedError, damaged
+from serverdyno.store.disclosed import Description
 from serverdyno.store.file_format import CURRENT, FileFormat
 from serverdyno.store.folder import MIB, Folder
 from serverdyno.store.head import ExperimentHead
@@ -159,13 +161,27 @@ class Experiment:
             except DynoError as error:
                 problems.append(error)
         found = []
-        for (key, mix), record in zip(tables, table.records(list(tables.values())), strict=True):
-            if (RunKey(record.run, record.configuration, record.repetition), record.mix) == (key, mix):
-                found.append(record)
+        for place, record in zip(tables, table.records(list(tables.values())), strict=True):
+            try:
+                self._check(place, names[place], record)
+            except DamagedError as error:
+                problems.append(error)
             else:
-                of = f"of another mix: of run {record.run}, mix {record.mix}"
-                problems.append(DamagedError(self.folder / names[key, mix], of))
+                found.append(record)
         return found, problems
+
+    def _check(self, place: tuple[RunKey, int], name: str, record: MixRecord) -> None:
+        """Raises DamagedError where a record can't be the one of that place."""
+        path = self.folder / name
+        if (RunKey(record.run, record.configuration, record.repetition), record.mix) != place:
+            raise DamagedError(path, f"of another mix: of run {record.run}, mix {record.mix}")
+        mix = next((mix for mix in self.head.mixes if mix.index == record.mix), None)
+        if mix is None:
+            raise DamagedError(path, "of a mix that the experiment doesn't have")
+        try:
+            check_mix(record, mix)
+        except ValueError as error:
+            raise damaged(path, error) from error
 
     def _mix_names(self) -> tuple[dict[tuple[RunKey, int], str], list[DynoError]]:
         """The files of mixes by run and mix, and what is wrong with folders of runs that can't be read."""
@@ -218,9 +234,12 @@ class Experiment:
         if not self._files.exists(CEILINGS):
             return []
         try:
-            return TypeAdapter(list[CeilingRecord]).validate_python(read_json(self._files, CEILINGS))
-        except ValidationError as error:
+            found = TypeAdapter(list[CeilingRecord]).validate_python(read_json(self._files, CEILINGS))
+            for ceiling in found:
+                check_ceiling(ceiling)
+        except ValueError as error:  # pydantic's are among them
             raise damaged(self.folder / CEILINGS, error) from error
+        return found
 
     def set_aside_damaged(self) -> list[str]:
         """Renames each damaged mix, run's note and file of ceilings, so that its place is free; a sentence for each.
@@ -281,28 +300,31 @@ class Experiment:
 
     def _description(self, folder: str) -> dict[str, Any]:
         name = f"{folder}/description.json"
-        description = read_object(self._files, name)
-        names = description.get("files")
-        if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
-            raise damaged(self.folder / name, "it lists no files")
+        description = read_model(self._files, name, Description)
         files, left = {}, MOST_DISCLOSED_BYTES
-        for each in names:
-            place = f"{folder}/files/{_file_name(each)}"
+        for each in description.files:
+            try:
+                place = f"{folder}/files/{_file_name(each)}"
+            except ValueError as error:
+                raise damaged(self.folder / name, error) from error
             content = self._files.read(place, left, may_be_empty=True)
             left -= len(content)
             try:
                 files[each] = content.decode()
             except ValueError as error:
                 raise damaged(self.folder / place, error) from error
-        return {**description, "files": files}
+        return {**description.as_json(), "files": files}
 
     def _mix_table(self, name: str) -> pa.Table:
         path = self.folder / name
         content = self._files.read(name, MOST_MIX_BYTES)
         try:
             found = self._format.upgrade_mix(table.decode(content), self._found_version)
+            found.validate(full=True)  # texts that are none, lists that end beyond their values
             is_mix = found.num_rows == 1 and found.schema.equals(table.SCHEMA)
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except KeyError as error:
+            raise damaged(path, f"it has no {error.args[0]}") from error
+        except (pa.ArrowException, OSError, ValueError, TypeError) as error:
             raise damaged(path, error) from error
         if not is_mix:
             raise damaged(path, "it is not one mix, or its columns are not those of a mix")

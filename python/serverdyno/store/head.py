@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from typing import Self
+from urllib.parse import urlsplit
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from serverdyno.plan.model import Configuration, Mix, Plan, RunKey, Suite
+from serverdyno.plan.model import MAX_CLIENTS, MAX_LENGTH_S, Configuration, Mix, Plan, RunKey, Suite
 from serverdyno.protocols.model import Model
 
 FORMAT_VERSION = 3
@@ -18,28 +19,81 @@ FORMAT_VERSION = 3
 _FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
+MOST_NAME = 100
+MAX_THREADS = 1000
+MOST_URL = 2000
+MOST_CPUS = 1 << 14
+MOST_RUNS, MOST_MIXES = 10_000, 100_000
+"""Of an experiment: runs, and mixes of all of them together."""
+
+
 class ExperimentHead(Model):
-    """An experiment as decided. `scale`, `seed` and `suite` are those in force, whatever the plan says."""
+    """An experiment as decided. `scale`, `seed` and `suite` are those in force, whatever the plan says.
+
+    Experiments come from strangers, and so does everything in this one.
+    """
 
     format_version: int = FORMAT_VERSION
     tool_version: str
     created: AwareDatetime
-    seed: int
+    seed: int = Field(ge=0, lt=2**63)
     scale: float = Field(gt=0, le=1)
     plan: Plan
     suite: Suite
-    configurations: list[Configuration] = Field(min_length=1)
-    mixes: list[Mix] = Field(min_length=1)
-    order: list[RunKey] = Field(min_length=1)
+    configurations: list[Configuration] = Field(min_length=1, max_length=MOST_RUNS)
+    mixes: list[Mix] = Field(min_length=1, max_length=MOST_MIXES)
+    order: list[RunKey] = Field(min_length=1, max_length=MOST_RUNS)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        """Names become folders, and experiments come from strangers: no name may lead out of the folder."""
+        """Names become folders: none may lead out of the experiment's."""
         names = [configuration.name for configuration in self.configurations]
-        if bad := [name for name in names if not _FOLDER_NAME.fullmatch(name)]:
-            raise ValueError(f"not a configuration name: {bad[0]!r}")
+        if bad := [name for name in names if not _FOLDER_NAME.fullmatch(name) or len(name) > MOST_NAME]:
+            raise ValueError(f"not a configuration name: {bad[0][:MOST_NAME]!r}")
         if strange := {key.configuration for key in self.order} - set(names):
-            raise ValueError(f"runs of an unknown configuration: {', '.join(sorted(strange))}")
+            raise ValueError(f"runs of an unknown configuration: {', '.join(sorted(strange))[:MOST_NAME]}")
+        if len(set(names)) < len(names):
+            raise ValueError("two configurations with the same name")
         if len({key.number for key in self.order}) < len(self.order):
             raise ValueError("two runs with the same number")
+        if len({(key.configuration, key.repetition) for key in self.order}) < len(self.order):
+            raise ValueError("two runs of one repetition of a configuration")
+        if len({mix.index for mix in self.mixes}) < len(self.mixes):
+            raise ValueError("two mixes with the same place in the suite")
+        if len(self.order) * len(self.mixes) > MOST_MIXES:
+            raise ValueError(f"more than {MOST_MIXES:,} mixes in all runs together")
         return self
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Self:
+        """Figures that a plan can't have come to."""
+        for key in self.order:
+            if not (1 <= key.number <= MOST_RUNS and 1 <= key.repetition <= MOST_RUNS):
+                raise ValueError(f"run {key.number}, repetition {key.repetition}")
+        for mix in self.mixes:
+            _check_mix(mix)
+        for configuration in self.configurations:
+            if any(not 0 <= cpu < MOST_CPUS for cpu in configuration.cpus):
+                raise ValueError(f"{configuration.name}: no number of a CPU")
+            if configuration.url is not None:
+                _check_url(configuration.url)
+        return self
+
+
+def _check_mix(mix: Mix) -> None:
+    """Raises ValueError for a load that no suite has."""
+    times = (mix.ramp_up_s, mix.ramp_down_s, mix.delay_s, mix.think_time_s)
+    if not 1 <= mix.index <= MOST_MIXES:
+        raise ValueError(f"mix {mix.index}")
+    if not (1 <= mix.clients <= MAX_CLIENTS and 1 <= mix.threads <= MAX_THREADS):
+        raise ValueError(f"mix {mix.index}: {mix.clients} clients x {mix.threads} threads")
+    if not (0 < mix.length_s <= MAX_LENGTH_S and all(0 <= time <= MAX_LENGTH_S for time in times)):
+        raise ValueError(f"mix {mix.index}: {mix.length_s} s long, with {times}")
+    if not mix.window_s > 0:
+        raise ValueError(f"mix {mix.index}: nothing between its ramps")
+
+
+def _check_url(url: str) -> None:
+    """Raises ValueError for what is none; `urlsplit` does for some."""
+    if len(url) > MOST_URL or not urlsplit(url).hostname or urlsplit(url).port == 0:
+        raise ValueError(f"not a URL with a host: {url[:MOST_NAME]!r}")

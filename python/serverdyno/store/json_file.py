@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,13 +18,15 @@ MOST_BYTES = 16 * MIB
 DEEPEST = 32
 """Objects and lists inside one another; ours are at most eight deep."""
 
+LIMIT = 2**63
+
 
 def read_json(folder: Folder, name: str) -> Any:
     """The value in a file. Raises DamagedError, and DynoError where it can't be read."""
     path = folder.path / name
     content = folder.read(name, MOST_BYTES)
     try:
-        value = json.loads(content, parse_constant=_refuse)
+        value = json.loads(content, parse_constant=_refuse, parse_int=_whole, parse_float=_finite)
     except RecursionError as error:
         raise damaged(path, _too_deep()) from error
     except ValueError as error:
@@ -55,6 +58,20 @@ def as_bytes(value: Any) -> bytes:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no number of JSON")
+
+
+def _whole(digits: str) -> int:
+    value = int(digits)
+    if abs(value) >= LIMIT:
+        raise ValueError(f"a number of {len(digits):,} digits")
+    return value
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits[:20]} is beyond all numbers")
+    return value
 
 
 def _check(path: Path, value: Any) -> None:

@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 
 from serverdyno.store.records import MixRecord
 
+MOST_VALUES = 1_000_000
+MOST_UNPACKED_BYTES = 1 << 28
 _PLAIN_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(), bool: pa.bool_()}
 
 
@@ -37,9 +39,21 @@ def encode(record: MixRecord) -> bytes:
 
 
 def decode(content: bytes) -> pa.Table:
-    """The table of a Parquet file, whatever its columns. Raises ArrowException or OSError if damaged."""
+    """The table of a Parquet file, whatever its columns. Raises ArrowException, OSError or ValueError if damaged."""
     file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+    _check_size(file.metadata)
     return file.read(use_threads=False)
+
+
+def _check_size(found: pq.FileMetaData) -> None:
+    """Raises ValueError for what would be no mix, before it is unpacked."""
+    if (found.num_rows, found.num_row_groups) != (1, 1):
+        raise ValueError(f"{found.num_rows:,} rows, where one mix is one")
+    columns = [found.row_group(0).column(index) for index in range(found.num_columns)]
+    if any(column.num_values > MOST_VALUES for column in columns):
+        raise ValueError(f"a column of more than {MOST_VALUES:,} values")
+    if sum(column.total_uncompressed_size for column in columns) > MOST_UNPACKED_BYTES:
+        raise ValueError(f"more than {MOST_UNPACKED_BYTES >> 20} MiB unpacked")
 
 
 def records(tables: Sequence[pa.Table]) -> list[MixRecord]:

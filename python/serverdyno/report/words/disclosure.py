@@ -70,8 +70,8 @@ def _is_document(item: Any) -> bool:
 
 
 def _said(path: str, item: Any) -> str:
-    if path == "command":
-        return shlex.join(item)
+    if path == "command" and isinstance(item, list):
+        return shlex.join(f"{word}" for word in item)
     if item is None and path.startswith("settings"):
         return "not set"  # a setting that was left alone is known to be so
     return _fact(item)

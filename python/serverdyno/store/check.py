@@ -1,0 +1,73 @@
+"""Whether a record can be one that was measured. What can't is damage, and becomes no figure.
+
+Not for whether figures agree with each other: a report names those that contradict themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from serverdyno._native import Histogram
+from serverdyno.plan.model import MAX_LENGTH_S, Mix
+from serverdyno.store.records import CeilingRecord, MixRecord
+
+MIN_WINDOW_S = 1e-3
+LATEST_UNIX_S = 1e11
+"""The year 5138."""
+_MAY_BE_NEGATIVE = {"others_cpu_s"}
+"""A difference of two clocks that tick apart, in experiments of earlier versions."""
+
+
+def check_mix(record: MixRecord, mix: Mix) -> None:
+    """Raises ValueError where a record can't be one of that mix."""
+    _check_values("", record)
+    if (record.clients, record.threads) != (mix.clients, mix.threads):
+        raise ValueError(
+            f"it has {record.clients} x {record.threads} connections, its mix {mix.clients} x {mix.threads}"
+        )
+    _check_times(record.started_unix_s, record.window_s)
+    if not record.window_s <= record.length_s <= MAX_LENGTH_S:
+        raise ValueError(f"length_s is {record.length_s}, with a window of {record.window_s} s")
+    if any(row.second > MAX_LENGTH_S for row in record.by_second):
+        raise ValueError("by_second: a second beyond the longest mix")
+
+
+def check_ceiling(ceiling: CeilingRecord) -> None:
+    """Raises ValueError where a ceiling can't have been measured."""
+    _check_values("", ceiling)
+    _check_times(ceiling.started_unix_s, ceiling.window_s)
+    if not (ceiling.mix and ceiling.clients and ceiling.threads):
+        raise ValueError("it is of no load")
+
+
+def _check_times(started_unix_s: float, window_s: float) -> None:
+    if not MIN_WINDOW_S <= window_s <= MAX_LENGTH_S:
+        raise ValueError(f"window_s is {window_s}")
+    if started_unix_s > LATEST_UNIX_S:
+        raise ValueError(f"started_unix_s is {started_unix_s}")
+
+
+def _check_values(place: str, row: Any) -> None:
+    """Counts and times are neither negative nor infinite, histograms can be read."""
+    for field in dataclasses.fields(row):
+        name, value = f"{place}{field.name}", getattr(row, field.name)
+        if isinstance(value, bytes):
+            _check_histogram(name, value)
+        elif isinstance(value, list):
+            for inner in value:
+                if dataclasses.is_dataclass(inner):
+                    _check_values(f"{name}.", inner)
+        elif isinstance(value, int | float):
+            least = -math.inf if field.name in _MAY_BE_NEGATIVE else 0
+            if not (math.isfinite(value) and value >= least):
+                raise ValueError(f"{name} is {value}")
+
+
+def _check_histogram(name: str, content: bytes) -> None:
+    try:
+        if content:
+            Histogram.from_bytes(content)
+    except ValueError as error:
+        raise ValueError(f"{name} is no histogram: {error}") from error

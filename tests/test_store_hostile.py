@@ -1,0 +1,113 @@
+"""Damaged and foreign folders: reading one and resuming it end in words, whatever is in it, and end in time."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from rich.console import Console
+
+from dyno_process import Home
+from hostile_folders import Damage, cases
+from serverdyno import report
+from serverdyno.errors import DynoError
+from serverdyno.report.views import document, html, markdown, text
+from serverdyno.runner import disclose
+from serverdyno.runner.experiment import carry_out
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.note import RunNote
+from synthetic_experiment import Shape, experiment
+from test_runner import Listener
+
+CASES = dict(cases())
+LIMIT_S = 60
+AS_PROCESSES = [
+    "experiment.json is objects 100,000 deep",
+    "description: command is 7",
+    "mix: an operation has no histogram",
+]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small experiment that is finished."""
+    folder = tmp_path_factory.mktemp("hostile") / "whole"
+    shapes = {"apache": Shape(300), "nginx": Shape(400)}
+    source = experiment(shapes, clients=(1, 8), repetitions=1)
+    with Experiment.create(folder, "name = 'x'\n", source.head) as kept:
+        for record in source.records:
+            kept.write_mix(record)
+        for run in source.head.order:
+            kept.write_run_note(run, RunNote(state="done"))
+        kept.write_ceilings([])
+        kept.write_host({"system": {"kernel": "of another machine"}})
+        for name in shapes:
+            files = {"httpd.conf": "Listen 1\nListen 2\n"}
+            described = {"server": name, "version": "2.4", "command": ["x"], "settings": {}, "notes": []}
+            kept.write_description(name, described | {"files": files})
+    return folder
+
+
+@contextmanager
+def in_time() -> Iterator[None]:
+    def late(_signal: int, _frame: FrameType | None) -> None:
+        raise AssertionError(f"not over after {LIMIT_S} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("damage", CASES.values(), ids=CASES)
+def test_a_folder_is_reported_and_resumed_or_refused_in_words(
+    whole: Path, tmp_path: Path, damage: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A resume ends where the machine is another one, and need not make documents before.
+    monkeypatch.setattr(disclose, "document_root", lambda: tmp_path)
+    folder = tmp_path / "e"
+    shutil.copytree(whole, folder)
+    damage(folder)
+    with in_time():
+        with suppress(DynoError):
+            built = report.build(Experiment.open(folder))
+            text.render(built, Console(file=io.StringIO(), width=120))
+            html.page(built, {figure.key: "" for figure in built.figures})
+            markdown.text(built).encode()
+            document.as_json(built)
+        with suppress(DynoError), Experiment.open(folder, writable=True) as opened:
+            opened.set_aside_damaged()
+            carry_out(opened, Listener())
+
+
+@pytest.mark.parametrize("name", AS_PROCESSES)
+def test_the_command_ends_in_words(home: Home, whole: Path, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "e"
+    shutil.copytree(whole, folder)
+    CASES[name](folder)
+    done = home.dyno("resume", folder)
+    assert done.returncode in (0, 1, 2)  # 0: all mixes are there, and the report names the rest
+    assert "Traceback" not in done.stderr
+    done = home.dyno("report", folder)
+    assert done.returncode in (0, 1)
+    assert "Traceback" not in done.stderr
+    assert "damaged" in (done.stdout + done.stderr).lower()
+
+
+def test_mixes_that_no_measurement_has_made_are_measured_again(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "e"
+    shutil.copytree(whole, folder)
+    CASES["mix: an operation has no histogram"](folder)
+    with Experiment.open(folder, writable=True) as opened:
+        [said] = opened.set_aside_damaged()
+        assert "by_operation.response_time_hdr is no histogram" in said
+        assert (1, 1) not in opened.finished()
