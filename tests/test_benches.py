@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches import accuracy, growth, promises, publish, speed
+from benches import accuracy, builds, growth, promises, publish, speed
 from benches.ratios import Bound, Verdict, spread
 from benches.results import GROWTH_FIGURES, Results
 from benches.rounds import BenchError, Effort, Run, Stand, cpus, rounds, run_tool
@@ -216,6 +216,31 @@ def test_every_comparison_runs_and_no_request_of_any_tool_fails(case: speed.Case
     runs = case.carry_out(cpus(), replace(TINY, rounds=1))
     assert {run.tool for run in runs} == {tool.name for tool in case.tools if tool.installed}
     assert [run.errors for run in runs] == [0] * len(runs)
+
+
+@two_cpus
+def test_another_checkout_is_called_as_it_stands_and_compared_round_by_round(tmp_path: Path) -> None:
+    case = next(builds.build_cases(_checkout_that_tells_where_it_runs(tmp_path)))
+    runs = case.carry_out(cpus(), replace(TINY, rounds=1))
+    assert [run.tool for run in runs] == ["dyno", builds.BEFORE]
+    assert [run.errors for run in runs] == [0, 0]
+    assert [run.details.get("ran_in") for run in runs] == [None, str(tmp_path)]
+    assert case.goals[0].ratios(runs, case.figures)
+
+
+def _checkout_that_tells_where_it_runs(folder: Path) -> Path:
+    (folder / "python").symlink_to(ROOT / "python")
+    (folder / "benches").mkdir()
+    (folder / "benches" / "generator.py").write_text(
+        f"""
+import json, os, sys
+sys.path.insert(0, {str(ROOT)!r})
+del sys.modules["benches"]
+from benches import generator
+print(json.dumps(generator.run(json.loads(sys.argv[1])) | {{"ran_in": os.getcwd()}}))
+"""
+    )
+    return folder
 
 
 @two_cpus

@@ -9,7 +9,7 @@ import ast
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import pytest
@@ -57,6 +57,11 @@ ROOMS = ("figures", "words", "sections", "views")
 OUT_OF_ORDER = {"caveats", "findings"}
 # Modules that import each other in a circle, by package; only gets shorter.
 CIRCLES: dict[str, set[str]] = {}
+# The same of the modules of a crate.
+CRATE_CIRCLES = {
+    "engine": {"client", "files", "load", "mix", "removal", "web"},
+    "native": {"look", "target"},
+}
 COMMON = {"clean", "errors", "units", "wording", "__init__"}
 
 CRATE_ARROWS = {
@@ -118,6 +123,51 @@ def test_modules_of_a_package_import_each_other_in_no_circle() -> None:
                 del arrows[name]
         assert arrows.keys() <= CIRCLES.get(part, set()), part
         assert arrows.keys() == CIRCLES.get(part, set()), f"tighten the ratchet of {part}"
+
+
+def test_modules_of_a_crate_use_each_other_in_no_circle() -> None:
+    for crate in sorted(CRATE_ARROWS):
+        source = CRATES / crate / "src"
+        files = {rust_module(path.relative_to(source)): path for path in source.rglob("*.rs")}
+        arrows = {name: rust_uses(name, path, files.keys()) for name, path in files.items()}
+        while leaves := [name for name, found in arrows.items() if not found & arrows.keys()]:
+            for name in leaves:
+                del arrows[name]
+        # What is left leads to a circle; whoever nobody left uses is not of it.
+        while roots := arrows.keys() - set().union(*arrows.values()):
+            for name in roots:
+                del arrows[name]
+        circle = {"::".join(name) for name in arrows}
+        assert circle <= CRATE_CIRCLES.get(crate, set()), crate
+
+
+def rust_module(path: Path) -> tuple[str, ...]:
+    """The names of a module of a crate, from the crate's root on, which has none."""
+    names = path.with_suffix("").parts
+    return names[:-1] if names[-1] in {"mod", "lib"} else names
+
+
+def rust_uses(module: tuple[str, ...], path: Path, known: Set[tuple[str, ...]]) -> set[tuple[str, ...]]:
+    """The modules of the same crate that a file's `use` lines and paths name; its tests and its ancestors left out.
+
+    A module's parts may use what stands in the module itself: that is what it is for.
+    """
+    code = re.sub(r"//.*", "", path.read_text(encoding="utf-8").partition("#[cfg(test)]\nmod ")[0])
+    paths = re.findall(r"\b(crate|super|self)((?:::\w+)+)(?:::\{([^{}]*)\})?", code)
+    # `use part::Name` and `pub use part::Name` of a module's own parts begin with their names.
+    paths += [("self", f"::{name}", "") for name in re.findall(r"\buse (\w+)::", code)]
+    found = set()
+    for head, middle, group in paths:
+        for last in group.split(",") if group else [""]:
+            names = [*middle.split("::")[1:], *re.findall(r"^\s*(\w+)", last)]
+            at = {"crate": (), "super": module[:-1], "self": module}[head]
+            while names and names[0] == "super":
+                at, names = at[:-1], names[1:]
+            while names and (*at, names[0]) in known:
+                at, names = (*at, names[0]), names[1:]
+            if at != module[: len(at)]:
+                found.add(at)
+    return found
 
 
 def module_name(path: Path) -> str:
