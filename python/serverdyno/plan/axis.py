@@ -35,7 +35,8 @@ class Axis:
         return f"{level}_{self.noun}"
 
 
-_AXES = {"clients": Axis("clients", "client", "clients", "Clients", lambda mix: mix.clients)}
+CLIENTS = Axis("clients", "client", "clients", "Clients", lambda mix: mix.clients)
+_AXES: dict[AxisName, Axis] = {CLIENTS.name: CLIENTS}
 assert set(_AXES) == set(get_args(AxisName))
 
 

@@ -17,6 +17,7 @@ from serverdyno import units
 from serverdyno.analysis import curve, stalls, trust
 from serverdyno.analysis.fairness import jain
 from serverdyno.analysis.improvement import Runs
+from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.shape import Shape, shape_of
@@ -65,20 +66,20 @@ class Connections:
 class MixResult:
     """One mix of one configuration over its repetitions.
 
-    `throughput` and `second` are in the units of the experiment's `Terms`. `network_share`: bytes on the network over
-    bytes that applications read and wrote; `below_cache_mbit_s`: the former in Mbit/s, both ways, of all clients;
-    `passes_a_client`: passes of the workload in the window, in the mean of the clients, in the repetition with the
-    fewest. All None of web
-    servers. `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`,
-    `errors` (by side, from start to end) and `connections`: summed over the repetitions. `clients_starved`: most of any
-    repetition that stayed and completed nothing in the window; `stalls`: seconds of the window without any success, by
-    repetition; `fairness`: Jain's index over the clients that stayed, of what throughput counts. `response`: of the
-    merged repetitions; `response_of_runs`: of each
-    that had a success. `under_way_*`: operations that the window closed upon, summed, and how long the slowest of
-    them took in the end.
+    `level`: where it is on the axis of the suite. `throughput` and `second` are in the units of the experiment's
+    `Terms`. `network_share`: bytes on the network over bytes that applications read and wrote;
+    `below_cache_mbit_s`: the former in Mbit/s, both ways, of all clients; `passes_a_client`: passes of the workload
+    in the window, in the mean of the clients, in the repetition with the fewest. All None of web servers.
+    `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`, `errors`
+    (by side, from start to end) and `connections`: summed over the repetitions. `clients_starved`: most of any
+    repetition that stayed and completed nothing in the window; `stalls`: seconds of the window without any success,
+    by repetition; `fairness`: Jain's index over the clients that stayed, of what throughput counts. `response`: of
+    the merged repetitions; `response_of_runs`: of each that had a success. `under_way_*`: operations that the
+    window closed upon, summed, and how long the slowest of them took in the end.
     """
 
     mix: int
+    level: int
     clients: int
     threads: int
     repetitions: int
@@ -189,6 +190,7 @@ class Results:
     """All configurations, in the order of the plan; the records used, and those left out with the reason."""
 
     work: Work[Any]
+    axis: Axis
     configurations: tuple[ConfigurationResult, ...]
     used: tuple[MixRecord, ...]
     left_out: tuple[tuple[MixRecord, str], ...]
@@ -216,6 +218,7 @@ def compute(source: Source) -> Results:
             left_out.append((record, reason))
     return Results(
         work=source.head.suite.work,
+        axis=axis_of(source.head.suite.axis),
         configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
         used=tuple(used),
         left_out=tuple(left_out),
@@ -274,7 +277,11 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
     indices = [mix.index for mix in source.head.mixes]
     cpus = next(found.cpus for found in source.head.configurations if found.name == name)
     given = _Given(
-        len(repetitions), source.max_rate_per_s.get(name), len(cpus) or None, source.head.suite.work.terms
+        len(repetitions),
+        source.max_rate_per_s.get(name),
+        len(cpus) or None,
+        source.head.suite.work.terms,
+        axis_of(source.head.suite.axis),
     )
     mixes = tuple(_mix(by_mix[index], given) if by_mix[index] else None for index in indices)
     terms = given.terms
@@ -335,6 +342,7 @@ class _Given:
     max_rate_per_s: float | None
     server_cpus: int | None
     terms: Terms
+    axis: Axis
 
 
 def _mix(records: list[MixRecord], given: _Given) -> MixResult:
@@ -349,6 +357,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
     passes = _passes_a_client(records)
     return MixResult(
         mix=first.mix,
+        level=given.axis.level(first),
         clients=first.clients,
         threads=first.threads,
         repetitions=len(records),

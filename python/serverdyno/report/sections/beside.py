@@ -7,6 +7,7 @@ can't say which server is faster. So no line of one stands in the axes of the ot
 from __future__ import annotations
 
 from serverdyno.errors import UserError
+from serverdyno.plan.axis import CLIENTS
 from serverdyno.published import PublishedReport
 from serverdyno.published.model import Meta
 from serverdyno.published.pictures import Line, Picture, pictures
@@ -60,7 +61,13 @@ def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -
     servers = "; ".join(meta.hardware.servers)
     basis = f"{NOT_COMPARABLE} {meta.citation.year}: {meta.method.tool_words} on {servers}. {now}"
     return Figure(
-        f"beside-{place + 1}", 0, title, basis, "lines", "Clients", (own, other) if own.series else (other,)
+        f"beside-{place + 1}",
+        0,
+        title,
+        basis,
+        "lines",
+        CLIENTS.title,
+        (own, other) if own.series else (other,),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.trust import GENERATOR_LIMITED_SHARE, LIMITS, limits
+from serverdyno.plan.axis import Axis
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import ConfigurationResult, MixResult, Results
@@ -17,7 +18,6 @@ from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.source import Source
 
 SERIES_PER_FIGURE = 6
-CLIENTS_AXIS = "Clients"
 
 
 def _key_to_marks(panels: Sequence[Panel]) -> str:
@@ -55,17 +55,18 @@ def peaks(results: Results, basis: str) -> list[Figure]:
 
 
 def throughput(source: Source, results: Results, basis: str) -> list[Figure]:
-    """Lines: throughput against clients with the range, and the levels from which a mix is limited."""
+    """Lines: throughput against the load level with the range, and the levels from which a mix is limited."""
     found = []
     for suffix, group in groups(results):
         panel = _throughput_panel(source, results.terms, group)
         if panel.series:
-            found.append(_lines(f"throughput{suffix}", "Throughput against clients", basis, (panel,)))
+            found.append(_lines(results.axis, f"throughput{suffix}", "Throughput", basis, (panel,)))
     return found
 
 
-def _lines(key: str, title: str, basis: str, panels: tuple[Panel, ...]) -> Figure:
-    return Figure(key, 0, title, basis + _key_to_marks(panels), "lines", CLIENTS_AXIS, panels)
+def _lines(axis: Axis, key: str, figure: str, basis: str, panels: tuple[Panel, ...]) -> Figure:
+    title = f"{figure} against {axis.column}"
+    return Figure(key, 0, title, basis + _key_to_marks(panels), "lines", axis.title, panels)
 
 
 def _capital(unit: str) -> str:
@@ -73,7 +74,7 @@ def _capital(unit: str) -> str:
 
 
 def _throughput_panel(source: Source, terms: Terms, group: Sequence[ConfigurationResult]) -> Panel:
-    series = _series(group, lambda mix: _spread_point(mix.clients, mix.throughput, mix))
+    series = _series(group, lambda mix: _spread_point(mix.level, mix.throughput, mix))
     if not terms.throughput_counts_operations:
         # The ceiling and the bounds are of operations: they are no level of a figure in bits.
         return Panel("", terms.unit, series)
@@ -93,7 +94,7 @@ def _throughput_panel(source: Source, terms: Terms, group: Sequence[Configuratio
 
 
 def response_times(results: Results, basis: str) -> list[Figure]:
-    """Four panels of lines: the percentiles against clients."""
+    """Four panels of lines: the percentiles against the load level."""
     found = []
     for suffix, group in groups(results):
         panels = tuple(
@@ -102,7 +103,7 @@ def response_times(results: Results, basis: str) -> list[Figure]:
         )
         drawn = tuple(panel for panel in panels if panel.series)
         if drawn:
-            found.append(_lines(f"response{suffix}", "Response time against clients", basis, drawn))
+            found.append(_lines(results.axis, f"response{suffix}", "Response time", basis, drawn))
     return found
 
 
@@ -116,7 +117,7 @@ def costs(results: Results, basis: str) -> list[Figure]:
         )
         drawn = tuple(panel for panel in panels if panel.series)
         if drawn:
-            found.append(_lines(f"cpu{suffix}", f"CPU per {operation} against clients", basis, drawn))
+            found.append(_lines(results.axis, f"cpu{suffix}", f"CPU per {operation}", basis, drawn))
     return found
 
 
@@ -146,8 +147,8 @@ def _percentile_point(place: int) -> Callable[[MixResult], Point | None]:
         runs = [times.percentiles_ms[place] for times in mix.response_of_runs]
         known = [run for run in runs if run]
         if len(known) < 2 or len(known) < len(runs):
-            return Point(mix.clients, value)
-        return Point(mix.clients, value, min(known), max(known))
+            return Point(mix.level, value)
+        return Point(mix.level, value, min(known), max(known))
 
     return point
 
@@ -155,6 +156,6 @@ def _percentile_point(place: int) -> Callable[[MixResult], Point | None]:
 def _cost_point(*, server: bool) -> Callable[[MixResult], Point | None]:
     def point(mix: MixResult) -> Point | None:
         spread = mix.cost.server_cpu_us if server else mix.cost.generator_cpu_us
-        return None if spread is None else _spread_point(mix.clients, spread, mix)
+        return None if spread is None else _spread_point(mix.level, spread, mix)
 
     return point
