@@ -245,6 +245,30 @@ def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp
     assert listener.left_s == pytest.approx([2.4, 1.8, 1.2, 0.6])
 
 
+def test_a_server_of_the_users_that_dies_in_its_last_mix_fails_its_run(tmp_path: Path) -> None:
+    server = _native.ReferenceServer.start()
+    folder = experiment(
+        tmp_path / "e", [ServerPlan(server="external", name="users", url=f"http://127.0.0.1:{server.port}/")]
+    )
+
+    class Killer(Listener):
+        """Ends the server when its last mix has begun to be answered."""
+
+        def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+            super().mix_started(run, mix, left_s)
+            self.last = mix.last
+
+        def mix_tick(self, snapshot: _native.Snapshot) -> None:
+            if self.last and snapshot["operations"]:
+                server.stop()
+
+    listener = Killer()
+    assert not carried_out(folder, listener)
+    [failure] = listener.failures
+    assert "nothing answers HTTP" in failure and "any more" in failure
+    assert Experiment.open(folder).finished() == {(1, 1)}
+
+
 def test_a_server_that_cannot_start_fails_its_run_with_the_reason(tmp_path: Path) -> None:
     nowhere = ServerPlan(
         server=SERVER, name="nowhere", cpus=[1023]

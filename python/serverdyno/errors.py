@@ -56,5 +56,16 @@ def no_answer(url: str, protocol: str, error: Exception) -> ServerError:
     return ServerError(f"{url} gives no usable answer: {words}", hint=advice)
 
 
+def gone(url: str, protocol: str, error: Exception) -> ServerError | None:
+    """The error of a server that is not there any more after a mix; None where it may only be slow or overloaded."""
+    fault, _, words, _ = error.args
+    if fault not in ("connection_refused", "unreachable"):
+        return None
+    return ServerError(
+        f"nothing answers {protocol} at {url} any more: {words}",
+        hint="Look at the server's log; `dyno resume` tries the run again.",
+    )
+
+
 class ConsentError(UserError):
     """A target outside loopback that has not shown that load is welcome."""

@@ -188,6 +188,16 @@ def _checked(result: int) -> int:
     return result
 
 
+def remove_abandoned() -> None:
+    """Removes what counters of killed processes have left in the kernel, where this user may."""
+    with contextlib.suppress(OSError, Unavailable):
+        mount = _mount_tracefs()
+        try:
+            remove_stale(Path(f"/proc/self/fd/{mount}/instances"))
+        finally:
+            os.close(mount)
+
+
 def remove_stale(instances: Path) -> None:
     """Removes instances of counters whose process has gone without removing them."""
     for instance in instances.iterdir():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from serverdyno.errors import DynoError
 from serverdyno.fleet.placement import place
 from serverdyno.plan.model import Mix, RunKey
+from serverdyno.probes.durability import remove_abandoned
 from serverdyno.runner.ask import ask_users_servers
 from serverdyno.runner.calibrate import Calibration, calibration_servers
 from serverdyno.runner.disclose import disclose_host
@@ -83,6 +84,7 @@ def calibrate(experiment: Experiment, progress: Progress) -> None:
 
 def run_all(experiment: Experiment, progress: Progress) -> None:
     """Carries out every run that isn't whole."""
+    remove_abandoned()
     rest = missing(experiment)
     left_s = sum(mix.length_s for mixes in rest.values() for mix in mixes)
     for key, mixes in rest.items():

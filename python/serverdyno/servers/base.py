@@ -93,7 +93,7 @@ class ServerDriver(Protocol):
         """
 
     def check(self) -> None:
-        """Raises ServerError where it has ended since `ready`. A server that the user runs is not known to end."""
+        """Raises ServerError where it has ended since `ready`; one that the user runs is asked whether it is there."""
 
     def crashes(self) -> list[str]:
         """What its own log says of processes of it that crashed since its start, a line each; none where there is

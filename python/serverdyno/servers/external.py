@@ -12,7 +12,7 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from serverdyno import _native
-from serverdyno.errors import UserError, no_answer
+from serverdyno.errors import UserError, gone, no_answer
 from serverdyno.protocols.http import HTTP
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.web import WebSettings
@@ -64,6 +64,7 @@ class External:
             raise UserError(
                 f"{url}: not a URL that can be loaded", hint="For example: http://127.0.0.1:8080/"
             )
+        self._target: _native.Target | None = None
         self._answer: str | None = None
         self._server_header: str | None = None
 
@@ -90,11 +91,19 @@ class External:
             answer = _native.http_get(target, target.path, timeout_s=LOOK_S, most_bytes=LOOK_BYTES)
         except _native.AnswerError as error:
             raise no_answer(self._url, "HTTP", error) from error
+        self._target = target
         self._server_header = answer["server"]
         self._answer = f"GET {target.path} was answered with status {answer['status']} before the load."
 
     def check(self) -> None:
-        """Nothing: its end shows as errors of the mix."""
+        """One more GET. Raises ServerError where nothing takes the connection any more; who is slow is still there."""
+        if self._target is None:
+            return
+        try:
+            _native.http_get(self._target, self._target.path, timeout_s=LOOK_S, most_bytes=LOOK_BYTES)
+        except _native.AnswerError as error:
+            if (ended := gone(self._url, "HTTP", error)) is not None:
+                raise ended from error
 
     def describe(self) -> Description:
         """The `Server` header is all that is known of the version, and it is a claim."""

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from serverdyno import _native
-from serverdyno.errors import ServerError, UserError, no_answer
+from serverdyno.errors import ServerError, UserError, gone, no_answer
 from serverdyno.protocols.smb import SMB
 from serverdyno.servers.base import Access, Description, Installed, Settings
 
@@ -91,6 +91,7 @@ class ExternalSmb:
             or parts.username
         ):
             raise UserError(f"{url}: not a URL of a file server", hint=EXAMPLE)
+        self._address: str | None = None
         self._offer: _native.Offer | None = None
 
     @staticmethod
@@ -119,11 +120,19 @@ class ExternalSmb:
         """One NEGOTIATE, without a user: something speaks SMB2 there. Raises ServerError."""
         try:
             self._offer = _native.smb_probe(target.address, timeout_s=LOOK_S)
+            self._address = target.address
         except _native.AnswerError as error:
             raise no_answer(self._url, "SMB", error) from error
 
     def check(self) -> None:
-        """Nothing: its end shows as errors of the mix."""
+        """One more NEGOTIATE. Raises ServerError where nothing takes the connection any more."""
+        if self._address is None:
+            return
+        try:
+            _native.smb_probe(self._address, timeout_s=LOOK_S)
+        except _native.AnswerError as error:
+            if (ended := gone(self._url, "SMB", error)) is not None:
+                raise ended from error
 
     def describe(self) -> Description:
         """What it said at the first look; SMB has no version of the program."""

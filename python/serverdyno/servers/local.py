@@ -23,6 +23,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
+from serverdyno.servers import abandoned
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.process import LOG_NAME, ServerProcess
 from serverdyno.servers.proof import free_port
@@ -197,6 +198,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         self._files = self.configuration()
         self._prepared = True
         make_private(self.directory)
+        abandoned.mark(self.directory)
         for name, text in self._files.items():
             (self.directory / name).write_text(text)
         self.furnish()

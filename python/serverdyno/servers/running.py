@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from serverdyno.servers import registry
+from serverdyno.servers import abandoned, registry
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.documents import document_root
 
@@ -20,6 +20,7 @@ def running(
     """The server called `name`, ready for load. Raises UserError or ServerError, with nothing left running."""
     settings_type = registry.driver_type(name).settings_type
     documents = document_root() if settings_type.needs_documents else Path(os.devnull)
+    abandoned.sweep_once()
     server = registry.create(name, settings, documents=documents, cpus=cpus, url=url)
     try:
         server.prepare()

@@ -1,0 +1,83 @@
+"""Private directories that nobody removed: of runs whose tool and keeper were both killed. Swept when the next starts.
+
+A directory goes only if all of this holds: its name and its owner's mark are ours, it belongs to this user, the tool
+that made it has ended, no process works in it or names it, and nothing in it has changed for a while. Not for what a
+keeper does: see `keeper.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import shutil
+import stat
+import tempfile
+import time
+from os import geteuid, getpid
+from pathlib import Path
+
+import psutil
+
+OWNER = ".owner"  # in a private directory: number and start of the tool's process
+NAME = re.compile(r"serverdyno-[a-z][a-z-]*-[0-9a-f]{16}")
+MOST_MARK_BYTES = 100
+AGE_S = 60.0  # a keeper takes fifteen seconds at most to end its server
+STAT_STARTED = 19  # proc(5): field 22 of /proc/PID/stat, counted after the name
+
+
+def mark(directory: Path) -> None:
+    """Notes that `directory` belongs to this process."""
+    (directory / OWNER).write_text(f"{getpid()} {_started(getpid())}\n")
+
+
+@functools.cache
+def sweep_once() -> None:
+    """Sweeps, at the first start of a server in this process."""
+    sweep(Path(tempfile.gettempdir()))
+
+
+def sweep(temporary: Path, age_s: float = AGE_S) -> list[Path]:
+    """Removes every abandoned directory in `temporary`, and returns them. What can't be looked at or removed stays."""
+    swept = []
+    with contextlib.suppress(OSError):
+        for directory in temporary.iterdir():
+            if NAME.fullmatch(directory.name) and _is_abandoned(directory, age_s):
+                shutil.rmtree(directory, ignore_errors=True)
+                swept.append(directory)
+    return swept
+
+
+def _is_abandoned(directory: Path, age_s: float) -> bool:
+    try:
+        status = directory.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != geteuid():
+            return False
+        owner = directory / OWNER
+        if owner.is_symlink() or owner.stat().st_size > MOST_MARK_BYTES:
+            return False
+        pid, started = map(int, owner.read_text().split())
+        changed_s = max(path.lstat().st_mtime for path in (directory, *directory.iterdir()))
+    except (OSError, ValueError):
+        return False  # without a mark it may be anybody's
+    return time.time() - changed_s > age_s and _started(pid) != started and not _is_used(directory)
+
+
+def _is_used(directory: Path) -> bool:
+    """Whether a process works in it, or was told of it: a server, a keeper."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if any(str(directory) in word for word in process.cmdline()):
+                return True
+            if Path(process.cwd()).is_relative_to(directory):
+                return True
+    return False
+
+
+def _started(pid: int) -> int | None:
+    """When a process started, in ticks since boot: with its number, its name for ever."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return int(text.rpartition(")")[2].split()[STAT_STARTED])
