@@ -60,7 +60,6 @@ CIRCLES: dict[str, set[str]] = {}
 # The same of the modules of a crate.
 CRATE_CIRCLES = {
     "engine": {"client", "files", "load", "mix", "removal", "web"},
-    "native": {"look", "target"},
 }
 COMMON = {"clean", "errors", "units", "wording", "__init__"}
 

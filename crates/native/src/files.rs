@@ -1,8 +1,8 @@
 //! Shares and workspaces as Python sees them, and a mix of work on files.
 
 use crate::load::poisoned;
-use crate::look::in_slices;
 use crate::mix::{nanoseconds, MixSpec, Problems, Shape};
+use crate::question::in_slices;
 use crate::target::target_error;
 use dyno_engine::{FilesWork, FilesWorkload, Work};
 use dyno_files::{CacheOptions, Caching, Policy, Redirector};

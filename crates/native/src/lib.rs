@@ -10,6 +10,7 @@ mod histogram;
 mod load;
 mod look;
 mod mix;
+mod question;
 mod reference;
 mod reference_smb;
 mod target;
@@ -24,9 +25,11 @@ mod _native {
     #[pymodule_export]
     use crate::load::{start, Load};
     #[pymodule_export]
-    use crate::look::{http_get, names_loopback, smb_probe, AnswerError, Interrupt};
+    use crate::look::{http_get, names_loopback, smb_probe};
     #[pymodule_export]
     use crate::mix::{web_mix, MixSpec, Shape};
+    #[pymodule_export]
+    use crate::question::{AnswerError, Interrupt};
     #[pymodule_export]
     use crate::reference::{reference_faults, ReferenceServer};
     #[pymodule_export]

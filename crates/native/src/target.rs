@@ -1,6 +1,6 @@
 //! Destinations: the consent that `dyno-http` demands, as Python errors.
 
-use crate::look::{answer_error, in_slices};
+use crate::question::{answer_error, in_slices};
 use dyno_target::TargetError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyPermissionError, PyValueError};
