@@ -60,20 +60,23 @@ def test_throughput_is_successes_in_the_window_over_the_window() -> None:
 def test_a_faster_server_is_called_faster_with_its_interval_and_its_evidence() -> None:
     report = report_of(experiment(TWO))
     finding = next(finding for finding in report.findings if "faster" in finding.claim)
-    assert finding.claim.startswith("nginx is faster than apache in peak: +")
+    assert finding.claim.startswith("nginx is faster than apache in overall average: +")
     assert "95 % interval" in finding.claim
-    assert "3 repetitions in pairs; over 5 mixes; Table" in finding.evidence
+    assert (
+        "3 repetitions in pairs; over 5 mixes; verdicts corrected for 2 comparisons together"
+        in finding.evidence
+    )
     assert sum(finding.topic == "Comparison" for finding in report.findings) == 1
 
 
 def test_no_difference_shown_is_a_finding() -> None:
     report = report_of(experiment({"a": Shape(2000, noise=0.05), "b": Shape(2005, noise=0.05)}))
-    assert "No difference shown between b and a in peak" in claims(report)
+    assert "No difference shown between b and a in overall average" in claims(report)
 
 
-def test_two_repetitions_are_said_to_be_too_few() -> None:
-    report = report_of(experiment(TWO, repetitions=2))
-    assert "2 repetitions can't tell whether that would repeat" in claims(report)
+def test_one_repetition_is_said_to_be_too_few() -> None:
+    report = report_of(experiment(TWO, repetitions=1))
+    assert "1 repetition can't tell whether that would repeat" in claims(report)
     assert "no interval can be given" in " ".join(report.summary.text)
 
 
@@ -146,7 +149,7 @@ def test_a_server_on_which_every_client_failed_has_no_peak_to_boast_of() -> None
     source = experiment(TWO)
     report = report_of(source, lambda row: without_success(row) if row.configuration == "nginx" else row)
     assert "nginx completed no request in any window." in claims(report)
-    assert "nginx and apache can't be compared in peak" in claims(report)
+    assert "nginx and apache can't be compared in overall average" in claims(report)
     assert "apache peaked at" in claims(report)
 
 
@@ -343,7 +346,7 @@ def test_of_many_configurations_the_findings_name_few_and_count_the_rest() -> No
     text = claims(report)
     for name in ("nginx-workers-0 peaked", "nginx-workers-11 peaked", "nginx-workers-11 is faster than"):
         assert name in text
-    assert "11 comparisons with nginx-workers-0 in peak: 11 faster." in text
+    assert "11 comparisons with nginx-workers-0 in overall average: 11 faster." in text
     assert all(len(paragraph) < 500 for paragraph in report.summary.text)
 
 

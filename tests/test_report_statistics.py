@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from serverdyno.analysis.improvement import Verdict, improvement
+from serverdyno.analysis.improvement import Verdict
 from serverdyno.errors import UserError
 from serverdyno.report.build import build, build_from
 from serverdyno.report.model import Report, Table
@@ -104,40 +104,42 @@ def test_every_pair_is_compared_up_to_eight_configurations_and_verdicts_are_corr
     shapes = {name: Shape(2000 + 300 * place) for place, name in enumerate("abc")}
     report = report_of(experiment(shapes))
     assert [(row.base, row.other) for row in report.comparisons] == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert {row.corrected_for for row in report.comparisons} == {(3, 3)}
-    assert any("corrected for 3 comparisons" in note for note in table(report, "improvements").notes)
-    assert any(
-        "corrected for 3 comparisons of each figure (Holm)" in found.evidence for found in report.findings
-    )
-    assert any("corrected for 3 comparisons" in fact.text for fact in report.methodology)
+    assert among(report) == {6}
+    corrected = "corrected for 6 comparisons together, averages and peaks"
+    assert any(corrected in note for note in table(report, "improvements").notes)
+    assert any(corrected in found.evidence for found in report.findings)
+    assert any("orrected for 6 comparisons" in fact.text for fact in report.methodology)
     nine = report_of(experiment({f"n{place}": Shape(2000) for place in range(9)}))
     assert [row.base for row in nine.comparisons] == ["n0"] * 8
-    two = report_of(experiment({"a": Shape(2000), "b": Shape(2500)}))
-    assert not any("corrected" in note for note in table(two, "improvements").notes)
+    assert among(report_of(experiment({"a": Shape(2000), "b": Shape(2500)}))) == {2}
+
+
+def among(report: Report) -> set[int | None]:
+    return {found.among for row in report.comparisons for found in row.improvements}
 
 
 def test_a_difference_that_chance_explains_among_many_is_not_claimed() -> None:
-    shapes = {f"s{place}": Shape(2000 + (70 if place == 5 else 0), noise=0.02) for place in range(6)}
-    source = experiment(shapes, repetitions=4)
-    report = report_of(source)
-    by_name = {result.name: result.runs for result in report.results.configurations}
-    lost = 0
-    for row in report.comparisons:
-        for found in row.improvements:
-            alone = improvement(by_name[row.base], by_name[row.other], found.figure, paired=True)
-            assert (alone.low_percent, alone.high_percent) == (found.low_percent, found.high_percent)
-            assert found.verdict in (alone.verdict, Verdict.NO_DIFFERENCE_SHOWN)
-            lost += found.verdict is not alone.verdict
-    assert lost
-    assert "among 15 comparisons it may be chance" in " ".join(claims(report))
+    shapes = {f"s{place}": Shape(2000 + (40 if place == 5 else 0), noise=0.02) for place in range(6)}
+    report = report_of(experiment(shapes, repetitions=4))
+    found = [found for row in report.comparisons for found in row.improvements]
+    by_chance = [
+        each
+        for each in found
+        if each.low_percent is not None
+        and each.high_percent is not None
+        and not each.low_percent < 0 < each.high_percent
+        and each.verdict is Verdict.NO_DIFFERENCE_SHOWN
+    ]
+    assert by_chance
+    assert "among 30 comparisons it may be chance" in " ".join(claims(report))
 
 
 @pytest.mark.parametrize(
     ("percent", "said"),
     [
-        (0.0, "b is faster than a in peak"),
-        (5.0, "b is faster than a by more than 5\u00a0% in peak"),
-        (20.0, "b and a are equivalent within 20\u00a0% in peak"),
+        (0.0, "b is faster than a in overall average"),
+        (5.0, "b is faster than a by more than 5\u00a0% in overall average"),
+        (20.0, "b and a are equivalent within 20\u00a0% in overall average"),
         (9.0, "No difference beyond 9\u00a0% shown between b and a in peak"),
     ],
 )
@@ -167,14 +169,16 @@ def test_the_shares_and_intervals_of_the_table_are_those_of_the_analysis() -> No
     )
 
 
-@pytest.mark.parametrize("repetitions", [1, 2, 3])
-def test_how_peaks_are_compared_is_said_as_it_is_done(repetitions: int) -> None:
-    source = experiment({"a": Shape(2000), "b": Shape(3000)}, repetitions=repetitions)
-    notes = " ".join(table(report_of(source), "improvements").notes)
-    assert ("by leave-one-out" in notes) == (repetitions >= 3)
-    assert ("Below three repetitions the highest means are compared, which noise lifts." in notes) == (
-        repetitions < 3
-    )
+def test_a_comparison_says_what_it_could_have_found_and_what_5_percent_would_take() -> None:
+    report = report_of(experiment({"a": Shape(2000, noise=0.05), "b": Shape(2000, noise=0.05)}))
+    [found] = [found for found in report.findings if found.topic == "Comparison"]
+    [average, _] = report.comparisons[0].improvements
+    assert average.found_percent is not None and average.repetitions_needed is not None
+    assert f"and 5\N{NO-BREAK SPACE}% with {average.repetitions_needed} repetitions" in found.evidence
+    row = table(report, "improvements").rows[0]
+    assert row[6].text.startswith("+") and row[7].text == f"{average.repetitions_needed}"
+    once = report_of(experiment({"a": Shape(2000), "b": Shape(3000)}, repetitions=1))
+    assert [cell.text for cell in table(once, "improvements").rows[0][6:8]] == ["–"] * 2  # noqa: RUF001
 
 
 def test_points_whose_repetitions_disagree_are_named_at_the_head_the_farthest_first() -> None:
@@ -205,9 +209,9 @@ def said_everywhere(report: Report) -> str:
 
 def test_a_correction_is_said_only_where_a_verdict_was_corrected_and_for_so_many() -> None:
     three = {name: Shape(2000) for name in "abc"}
-    few = build_from(experiment(three, repetitions=2))
+    few = build_from(experiment(three, repetitions=1))
     assert "orrected" not in said_everywhere(few)
-    assert {row.corrected_for for row in few.comparisons} == {(None, None)}
+    assert among(few) == {None}
     [raw] = [table for table in few.raw if table.name == "improvements"]
     place = raw.columns.index("corrected_for_comparisons")
     assert {row[place] for row in raw.rows} == {None}
@@ -218,12 +222,14 @@ def test_a_correction_is_said_only_where_a_verdict_was_corrected_and_for_so_many
     report = build_from(
         replace(four, records=[row for row in four.records if row.configuration != "d" or row.run == first])
     )
-    assert [row.corrected_for for row in report.comparisons if "d" in (row.base, row.other)] == [
-        (None, None)
-    ] * 3
-    assert [row.corrected_for for row in report.comparisons if row.other != "d"] == [(3, 3)] * 3
-    assert "corrected for 3 comparisons of each figure" in " ".join(table(report, "improvements").notes)
-    assert "6 comparisons" not in said_everywhere(report)
+    assert among(
+        replace(report, comparisons=tuple(row for row in report.comparisons if row.other == "d"))
+    ) == {None}
+    assert among(
+        replace(report, comparisons=tuple(row for row in report.comparisons if row.other != "d"))
+    ) == {6}
+    assert "corrected for 6 comparisons" in " ".join(table(report, "improvements").notes)
+    assert "12 comparisons" not in said_everywhere(report)
 
 
 def test_what_the_reference_server_reached_stands_beside_the_ceiling() -> None:

@@ -1,15 +1,11 @@
 """Two configurations: how much faster is one, how sure are we, and what may be said.
 
-The estimate is the percent improvement, other / base - 1, of the peak or the overall average (VeriTest 2003,
-figures 2 and 14).
+The estimate is the percent improvement, other / base - 1, of the overall average or of the peak (VeriTest 2003,
+figures 2 and 14). The overall average is the primary figure: none of its mixes was chosen. The highest of several
+noisy means is biased upward, and the more so the noisier it is: of two equal servers, the one whose runs scatter would
+win. So peaks are compared by leave-one-out: see `peak`, also for the sources.
 
-The highest of several noisy means is biased upward, and the more so the noisier it is: of two equal servers,
-the one whose runs scatter would win. So peaks are compared by leave-one-out: see `peak`, also for the sources.
-
-The interval is the t interval of `contrast`, with a bootstrap standard error. Choosing the mixes of the peaks
-anew in each resample matters: the leave-one-out values of one configuration are not independent, and their own
-standard error is too small on a plateau. There the bootstrap's is too large, which errs on the side of "no
-difference shown". Below three repetitions no interval is given.
+The interval is the t interval of `contrast`, from two repetitions on; a peak's has a bootstrap variance.
 
 A **minimum effect** may be stated: the least difference that would matter, as the percentage by which the
 quicker is faster than the slower. Faster and slower then mean: by more than that, the whole interval being
@@ -21,7 +17,7 @@ Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987, doi:10.1007/BF0106
 takes the 90 % interval; here it is the 95 % interval that the reader sees, so that "equivalent" is wrong in 2.5 %
 at most. The bounds are alike on the scale of ratios: within 25 % is from -20 % to +25 %.
 
-This module doesn't adjust for the number of comparisons made: see `holm`.
+This module judges one comparison of one figure by itself. What holds for all of an experiment is in `comparisons`.
 """
 
 from __future__ import annotations
@@ -34,29 +30,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serverdyno.analysis import peak
-from serverdyno.analysis.contrast import (
-    CONFIDENCE,
-    FEWEST_REPETITIONS,
-    RESAMPLES,
-    SEED,
-    Contrast,
-    Sample,
-    log_contrast,
-)
+from serverdyno.analysis.contrast import CONFIDENCE, FEWEST_REPETITIONS, Contrast, of_two
 from serverdyno.analysis.curve import Throughput
 
 __all__ = [
     "CONFIDENCE",
     "FEWEST_REPETITIONS",
-    "RESAMPLES",
-    "SEED",
     "Figure",
     "Improvement",
     "Runs",
     "Verdict",
     "improvement",
+    "judged",
+    "margin_of",
     "percent_improvement",
-    "sample_of",
+    "unjudged",
 ]
 
 
@@ -72,10 +60,10 @@ class Verdict(StrEnum):
 
 
 class Figure(StrEnum):
-    """Which figure is compared."""
+    """Which figure is compared, the primary one first."""
 
-    PEAK = "peak"
     OVERALL_AVERAGE = "overall average"
+    PEAK = "peak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +72,16 @@ class Improvement:
 
     `percent`: other / base - 1, in %. None: can't be computed (a side without operations).
 
-    `low_percent`, `high_percent`: the interval, None below three repetitions. `observed_*`: smallest and
+    `low_percent`, `high_percent`: the interval, None of one repetition. `observed_*`: smallest and
     largest improvement seen between single runs (of the same repetition where `paired`), a peak being read at
-    the mix that the other runs chose. `repetitions`: of the side with fewer; below three the others are too few to
-    choose a mix, and both peaks are the highest means. `mixes`: indices of the mixes that both sides finished and
-    that were compared; `base_read_at`, `other_read_at`: those at which the figure of a side was read, none where no
-    whole run was there to be read. `minimum_percent`: the minimum effect that the verdict is about. `p_value`: of the
-    strongest claim, that there is a difference beyond the minimum effect or none beyond it; below 5 % exactly where the
-    verdict claims something. None where there is no interval.
+    the mix that the other runs chose. `repetitions`: of the side with fewer. `mixes`: indices of the mixes that both
+    sides finished and that were compared; `base_read_at`, `other_read_at`: those at which the figure of a side was
+    read, none where no whole run was there to be read. `minimum_percent`: the minimum effect that the verdict is about.
+    `p_value`: of the strongest claim, that there is a difference beyond the minimum effect or none beyond it; below 5 %
+    exactly where the verdict of this comparison by itself claims something. None where there is no interval.
+    `among`: of how many claims of the experiment its verdict is one, and corrected for.
+    `found_percent`: the least improvement that the design finds in four of five experiments, through noise like this;
+    `repetitions_needed`: how many would find one of 5 % as often. None: no interval, or not in reach.
     """
 
     figure: Figure
@@ -108,6 +98,9 @@ class Improvement:
     verdict: Verdict
     minimum_percent: float = 0.0
     p_value: float | None = None
+    among: int | None = None
+    found_percent: float | None = None
+    repetitions_needed: int | None = None
     base_read_at: tuple[int, ...] = ()
     other_read_at: tuple[int, ...] = ()
 
@@ -128,10 +121,18 @@ def percent_improvement(base: float, other: float) -> float:
 def improvement(
     base: Runs, other: Runs, figure: Figure, *, paired: bool, minimum_percent: float = 0.0
 ) -> Improvement:
-    """Compares `other` with `base` over the mixes and repetitions that both finished.
+    """Compares `other` with `base` over the mixes and repetitions that both finished, as the only comparison.
 
     `minimum_percent`: the least difference that would matter, 0 or more. Raises ValueError below 0.
     """
+    found, contrast = unjudged(base, other, figure, paired=paired, minimum_percent=minimum_percent)
+    return found if contrast is None else judged(found, contrast)
+
+
+def unjudged(
+    base: Runs, other: Runs, figure: Figure, *, paired: bool, minimum_percent: float = 0.0
+) -> tuple[Improvement, Contrast | None]:
+    """What was seen, and the contrast that it is to be judged by: None of one repetition, or not comparable."""
     if not minimum_percent >= 0:
         raise ValueError(f"a minimum effect of {minimum_percent} %")
     mixes = _finished(base.throughput) & _finished(other.throughput)
@@ -155,15 +156,12 @@ def improvement(
         minimum_percent=minimum_percent,
     )
     if not nothing.mixes or nothing.repetitions == 0:
-        return nothing
-    # One other run, or none, chooses a mix by its noise alone; then neither side's peak is chosen so.
-    enough = nothing.repetitions >= FEWEST_REPETITIONS
+        return nothing, None
     base_at, other_at = (
-        tuple(nothing.mixes[mix] for mix in _read_at(side.throughput, figure, leave_one_out=enough))
-        for side in kept
+        tuple(nothing.mixes[mix] for mix in _read_at(side.throughput, figure)) for side in kept
     )
     placed = replace(nothing, base_read_at=base_at, other_read_at=other_at)
-    return _estimate(placed, kept[0].throughput, kept[1].throughput, leave_one_out=enough)
+    return _estimate(placed, kept[0].throughput, kept[1].throughput)
 
 
 def _finished(throughput: Throughput) -> NDArray[np.bool_]:
@@ -182,56 +180,45 @@ def _only(runs: Runs, repetitions: Sequence[int]) -> Runs:
     return Runs(tuple(repetitions), runs.throughput[rows])
 
 
-def sample_of(runs: Throughput, figure: Figure) -> Sample:
-    """Whole runs and their figure, for a contrast."""
-    if figure is Figure.PEAK:
-        return peak.sample(runs)
-    return Sample(len(runs), lambda copies: np.asarray((copies * runs.mean(axis=1)).mean(axis=-1)))
+def _of_runs(runs: Throughput, figure: Figure) -> NDArray[np.float64]:
+    """The figure of each single run."""
+    return np.asarray(runs.mean(axis=1)) if figure is Figure.OVERALL_AVERAGE else peak.of_runs(runs)
 
 
-def _of_runs(runs: Throughput, figure: Figure, *, leave_one_out: bool) -> NDArray[np.float64]:
-    """The figure of each single run. Without `leave_one_out`, a peak is read where the mean curve has it."""
-    if figure is Figure.OVERALL_AVERAGE:
-        return np.asarray(runs.mean(axis=1))
-    if leave_one_out:
-        return peak.leave_one_out(runs, np.ones(len(runs)))
-    return np.asarray(runs[:, runs.mean(axis=0).argmax()])
-
-
-def _read_at(runs: Throughput, figure: Figure, *, leave_one_out: bool) -> list[int]:
-    """Columns of `runs`: all for the average, for the peak where `_of_runs` reads it."""
+def _read_at(runs: Throughput, figure: Figure) -> list[int]:
+    """Columns of `runs` from which `_of_runs` reads."""
     if figure is Figure.OVERALL_AVERAGE:
         return list(range(runs.shape[1]))
-    if leave_one_out:
-        return sorted({int(mix) for mix in peak.chosen(runs)})
-    return [int(runs.mean(axis=0).argmax())]
+    return sorted({int(mix) for mix in peak.chosen(runs)})
 
 
 def _estimate(
-    nothing: Improvement, base: Throughput, other: Throughput, *, leave_one_out: bool
-) -> Improvement:
-    base_runs, other_runs = (
-        _of_runs(runs, nothing.figure, leave_one_out=leave_one_out) for runs in (base, other)
-    )
+    nothing: Improvement, base: Throughput, other: Throughput
+) -> tuple[Improvement, Contrast | None]:
+    base_runs, other_runs = (_of_runs(runs, nothing.figure) for runs in (base, other))
     base_figure, other_figure = float(base_runs.mean()), float(other_runs.mean())
+    seen = replace(nothing, base=base_figure, other=other_figure)
     if min(base_runs.min(), other_runs.min()) <= 0:
-        return replace(nothing, base=base_figure, other=other_figure)
-    samples = [sample_of(runs, nothing.figure) for runs in (base, other)]
-    contrast = log_contrast(samples, (-1.0, 1.0), paired=nothing.paired)
-    if contrast is not None and np.isnan(contrast.standard_error):
-        # Runs without operations where other runs have their peak.
-        return replace(nothing, base=base_figure, other=other_figure)
+        return seen, None
+    contrast = None
+    if nothing.repetitions >= FEWEST_REPETITIONS:
+        contrast = (
+            peak.contrast(base, other, paired=nothing.paired)
+            if nothing.figure is Figure.PEAK
+            else of_two(np.log(base_runs), np.log(other_runs), paired=nothing.paired)
+        )
+        if np.isnan(contrast.variance):
+            # Runs without operations where other runs have their peak.
+            return seen, None
     observed = _observed_percent(base_runs, other_runs, nothing.paired)
     found = replace(
-        nothing,
-        base=base_figure,
-        other=other_figure,
+        seen,
         percent=percent_improvement(base_figure, other_figure),
         observed_low_percent=float(observed.min()),
         observed_high_percent=float(observed.max()),
         verdict=Verdict.TOO_FEW_REPETITIONS,
     )
-    return found if contrast is None else _judged(found, contrast)
+    return found, contrast
 
 
 def _observed_percent(
@@ -241,9 +228,10 @@ def _observed_percent(
     return np.asarray((ratios - 1) * 100)
 
 
-def _judged(found: Improvement, contrast: Contrast) -> Improvement:
+def judged(found: Improvement, contrast: Contrast) -> Improvement:
+    """With the interval of a contrast, and what that interval by itself says."""
     low, high = contrast.interval()
-    margin = float(np.log1p(found.minimum_percent / 100))
+    margin = margin_of(found.minimum_percent)
     return replace(
         found,
         low_percent=float(np.expm1(low) * 100),
@@ -251,6 +239,11 @@ def _judged(found: Improvement, contrast: Contrast) -> Improvement:
         p_value=min(contrast.p_value_beyond(margin), contrast.p_value_within(margin)),
         verdict=_verdict(low, high, margin),
     )
+
+
+def margin_of(minimum_percent: float) -> float:
+    """A minimum effect as a log ratio."""
+    return float(np.log1p(minimum_percent / 100))
 
 
 def _verdict(low: float, high: float, margin: float) -> Verdict:

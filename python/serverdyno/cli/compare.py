@@ -25,7 +25,7 @@ def compare(
         typer.Option(
             "--fail-if-slower",
             help="Say the verdict over all comparisons with the base, and exit with 1 where any is slower, corrected "
-            "for their number, or where something is missing. Below three repetitions no interval is given.",
+            "for their number, or where something is missing. With one repetition no interval is given.",
         ),
     ] = False,
 ) -> None:

@@ -72,16 +72,15 @@ def _across(base: Report, other: Report) -> Compared:
             hint=f"First: {wording.listing(list(base_results))}. "
             f"Second: {wording.listing(other.source.configuration_names)}.",
         )
+    both = [
+        (
+            replace(base_results[result.name], name=f"{result.name} (first)"),
+            replace(result, name=f"{result.name} (second)"),
+        )
+        for result in common
+    ]
     comparisons = pairs.compared(
-        [
-            (
-                replace(base_results[result.name], name=f"{result.name} (first)"),
-                replace(result, name=f"{result.name} (second)"),
-            )
-            for result in common
-        ],
-        paired=False,
-        minimum_percent=other.source.head.plan.minimum_effect_percent,
+        both, paired=False, minimum_percent=other.source.head.plan.minimum_effect_percent
     )
     basis = f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
     warnings = tuple(

@@ -192,8 +192,7 @@ class Disclosure:
 class Comparison:
     """`other` against `base`: two configurations, or one configuration in two experiments.
 
-    The verdict of each improvement is final. `corrected_for`, for each improvement: of how many comparisons of its
-    figure its verdict is one, and corrected for; None: there is no interval and so nothing to correct. `limits`: the
+    The verdict of each improvement is final. `limits`: the
     marks that limit any mix of either, with its name: what else than the server set its figures. `unlike`: in what
     else the two differ than in speed, as a sentence. `differs_in_durability`: whether that is in what became of a
     flush; None: not known. `parts_of_a_pass`: the figures for which clients of either side made, in the mean, less
@@ -204,7 +203,6 @@ class Comparison:
     other: str
     improvements: tuple[Improvement, ...]
     limits: tuple[tuple[str, Mark], ...] = ()
-    corrected_for: tuple[int | None, ...] = ()
     unlike: str = ""
     differs_in_durability: bool | None = False
     parts_of_a_pass: frozenset[Compared] = frozenset()

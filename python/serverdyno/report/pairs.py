@@ -1,18 +1,16 @@
 """Which configurations are set against which, and verdicts that hold for all comparisons together.
 
-Every pair while they are few; else each with the first, which the plan puts there as the base. Among many comparisons
-some would claim a difference by chance, so with more than one the verdicts of each figure are corrected by Holm's
-procedure (`analysis.holm`); the intervals stay those of single comparisons.
+Every pair while they are few; else each with the first, which the plan puts there as the base. Verdicts hold for all of
+them together (`analysis.comparisons`); the intervals stay those of single comparisons.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from itertools import combinations
 
-from serverdyno.analysis.holm import adjusted_verdicts, counted
-from serverdyno.analysis.improvement import Figure, improvement
+from serverdyno.analysis.comparisons import compare
+from serverdyno.analysis.improvement import Improvement
 from serverdyno.analysis.trust import Mark, limits
 from serverdyno.report.figures.results import ConfigurationResult
 from serverdyno.report.model import Comparison
@@ -32,16 +30,20 @@ def pairs(configurations: Sequence[ConfigurationResult]) -> list[Pair]:
 
 
 def compared(found: Sequence[Pair], *, paired: bool, minimum_percent: float) -> tuple[Comparison, ...]:
-    """Peak and overall average of the second of each pair against the first."""
-    return _corrected([_single(pair, paired, minimum_percent) for pair in found])
-
-
-def _single(pair: Pair, paired: bool, minimum_percent: float) -> Comparison:
-    base, other = pair
-    improvements = tuple(
-        improvement(base.runs, other.runs, figure, paired=paired, minimum_percent=minimum_percent)
-        for figure in Figure
+    """Overall average and peak of the second of each pair against the first, with verdicts for all together."""
+    sides = {result.name: result.runs for pair in found for result in pair}
+    places = {name: place for place, name in enumerate(sides)}
+    improvements = compare(
+        list(sides.values()),
+        [(places[base.name], places[other.name]) for base, other in found],
+        paired=paired,
+        minimum_percent=minimum_percent,
     )
+    return tuple(_comparison(pair, of_it) for pair, of_it in zip(found, improvements, strict=True))
+
+
+def _comparison(pair: Pair, improvements: tuple[Improvement, ...]) -> Comparison:
+    base, other = pair
     return Comparison(
         base=base.name,
         other=other.name,
@@ -59,22 +61,3 @@ def _part_of_a_pass(result: ConfigurationResult, read_at: Collection[int]) -> bo
     """Whether one of the mixes at which a figure was read is marked so."""
     mixes = [result.mixes[place] for place in read_at]
     return any(mix is not None and Mark.PART_OF_A_PASS in mix.marks for mix in mixes)
-
-
-def _corrected(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Each figure by itself: two configurations alone are one comparison, whatever the number of figures."""
-    columns = [
-        [
-            (replace(each, verdict=verdict), None if each.p_value is None else counted(column))
-            for each, verdict in zip(column, adjusted_verdicts(column), strict=True)
-        ]
-        for column in zip(*(comparison.improvements for comparison in comparisons), strict=True)
-    ]
-    return tuple(
-        replace(
-            comparison,
-            improvements=tuple(each for each, _ in row),
-            corrected_for=tuple(count for _, count in row),
-        )
-        for comparison, row in zip(comparisons, zip(*columns, strict=True), strict=True)
-    )

@@ -256,6 +256,8 @@ def _improvements(comparisons: Sequence[Comparison], work: Work[Any]) -> RawTabl
         "minimum_effect_percent",
         "verdict",
         "corrected_for_comparisons",
+        "found_percent",
+        "repetitions_needed_for_5_percent",
         "limits",
         *(("part_of_a_pass", "differs_in_durability") if work.has_durability else ()),
     )
@@ -276,12 +278,14 @@ def _improvements(comparisons: Sequence[Comparison], work: Work[Any]) -> RawTabl
             len(found.mixes),
             found.minimum_percent,
             found.verdict.value,
-            corrected_for,
+            found.among,
+            found.found_percent,
+            found.repetitions_needed,
             "; ".join(f"{name}: {mark.name.lower()}" for name, mark in comparison.limits),
             *(_of_two_file_servers(comparison, found.figure) if work.has_durability else ()),
         )
         for comparison in comparisons
-        for found, corrected_for in zip(comparison.improvements, comparison.corrected_for, strict=True)
+        for found in comparison.improvements
     )
     return RawTable("improvements", "One row a comparison and figure", columns, rows)
 

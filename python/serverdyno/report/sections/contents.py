@@ -111,14 +111,13 @@ def _tuning(source: Source, results: Results, line: str) -> list[Section]:
     found = tuning.design(source)
     if found is None:
         return []
-    ablations = tuning.effects(source, results, found)
+    effects = tuning.effects(source, results, found)
     return [
         Section(
             key="tuning",
             title="Tunings one by one and together",
-            text=tuning.text(ablations),
-            figures=tuple(tuning.figure(ablations, line)),
-            tables=(tuning.table(found, ablations, line),),
+            figures=tuple(tuning.figure(effects, line)),
+            tables=(tuning.table(found, effects, line),),
         )
     ]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from serverdyno import wording
 from serverdyno.analysis.curve import Spread
-from serverdyno.analysis.improvement import CONFIDENCE, FEWEST_REPETITIONS, Improvement
+from serverdyno.analysis.improvement import CONFIDENCE, Improvement
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, QUANTILES, Times
@@ -180,14 +180,16 @@ def improvements(comparisons: Sequence[Comparison], terms: Terms, basis: str) ->
         Column("Improvement"),
         Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
         Column("Verdict", numeric=False),
-        Column("Seen", "between runs"),
+        Column("Finds", "in 4 of 5 cases"),
+        Column("5 % takes", "runs"),
         Column("n", "runs"),
     )
     notes: tuple[str, ...] = (
-        "Improvement: configuration / base - 1. Interval: t interval on the log ratio with a bootstrap "
-        "standard error over whole runs; none below three repetitions.",
+        "Improvement: configuration / base - 1. Interval: t interval on the log ratio, from two repetitions on. Finds: "
+        "the least difference that such an experiment claims in 4 of 5 cases; and the repetitions that 5 % would take.",
         *_verdict_notes(comparisons),
-        *_peak_notes(comparisons),
+        "A peak is compared by leave-one-out: each run is read at the mix that the other runs chose, so the figure "
+        "may lie below the highest mean, which noise lifts.",
     )
     notes += mark_notes(
         frozenset().union(
@@ -203,20 +205,6 @@ def improvements(comparisons: Sequence[Comparison], terms: Terms, basis: str) ->
     return Table("improvements", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
 
 
-def _peak_notes(comparisons: Sequence[Comparison]) -> list[str]:
-    """How peaks are compared: by their repetitions, which need not be the same in all comparisons."""
-    counts = {comparison.improvements[0].repetitions for comparison in comparisons}
-    notes = []
-    if max(counts) >= FEWEST_REPETITIONS:
-        notes.append(
-            "A peak is compared by leave-one-out: each run is read at the mix that the other runs chose, so the figure "
-            "may lie below the highest mean, which noise lifts."
-        )
-    if min(counts) < FEWEST_REPETITIONS:
-        notes.append("Below three repetitions the highest means are compared, which noise lifts.")
-    return notes
-
-
 def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
     """What the verdicts are about, and how many of them there are."""
     notes = []
@@ -225,14 +213,13 @@ def _verdict_notes(comparisons: Sequence[Comparison]) -> list[str]:
             f"Faster and slower: by more than the plan's minimum effect of {least:g}{wording.NO_BREAK}%, with the "
             "whole interval; equivalent: the whole interval lies within it, on both sides."
         )
-    correction = verdicts.corrections(
-        [found for comparison in comparisons for found in comparison.improvements],
-        [count for comparison in comparisons for count in comparison.corrected_for],
+    correction = verdicts.correction(
+        [found for comparison in comparisons for found in comparison.improvements]
     )
     if correction:
         notes.append(
-            f"Verdicts that rest on an interval are corrected for {correction} (Holm 1979); intervals stand alone, so "
-            "one that leaves out 0 % may belong to no difference shown."
+            f"Verdicts are corrected for {correction} (Holm 1979); intervals stand alone, so one that leaves out 0 % "
+            "may belong to no difference shown."
         )
     return notes
 
@@ -256,7 +243,12 @@ def _improvement_row(
         ),
         Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
         Cell(improvement.verdict.value),
-        Cell(wording.change_span(improvement.observed_low_percent, improvement.observed_high_percent)),
+        Cell(wording.change(improvement.found_percent)),
+        Cell(
+            wording.NOTHING
+            if improvement.repetitions_needed is None
+            else f"{improvement.repetitions_needed:,}"
+        ),
         Cell(f"{improvement.repetitions}"),
     )
 

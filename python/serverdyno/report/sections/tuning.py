@@ -2,7 +2,7 @@
 
 The design is read from the settings. The first configuration is the baseline; another of the same server that differs
 from it in one setting is a single change; one that differs in all of them is all together; those between that each
-add one more are piled up. Effects, corrected verdicts and the interaction are `analysis.ablation`'s.
+add one more are piled up. Effects and their verdicts are `analysis.ablation`'s.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from serverdyno import wording
-from serverdyno.analysis.ablation import Ablation, Effect, Interplay, Role, Tunings, ablation
-from serverdyno.analysis.holm import counted
-from serverdyno.analysis.improvement import Figure as Compared
+from serverdyno.analysis.ablation import Effect, Role, Tunings, ablation
+from serverdyno.analysis.improvement import Improvement
 from serverdyno.analysis.trust import limits
 from serverdyno.plan.model import Configuration
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Panel, Point, Series, Table
 from serverdyno.report.source import Source
+from serverdyno.report.words import verdicts
 
 FEWEST_CHANGES = 2
 Changes = frozenset[tuple[str, str]]
@@ -86,8 +86,8 @@ def _chain(between: dict[str, Changes], whole: Changes) -> tuple[str, ...]:
     return tuple(ordered) if grows else ()
 
 
-def effects(source: Source, results: Results, found: Design) -> list[Ablation]:
-    """Of the peak and of the overall average."""
+def effects(source: Source, results: Results, found: Design) -> tuple[Effect, ...]:
+    """Of the overall average and of the peak."""
     runs = {result.name: result.runs for result in results.configurations}
     tunings = Tunings(
         baseline=runs[found.baseline],
@@ -96,13 +96,10 @@ def effects(source: Source, results: Results, found: Design) -> list[Ablation]:
         together=runs[found.together],
     )
     least = source.head.plan.minimum_effect_percent
-    return [
-        ablation(tunings, figure, paired=source.paired, minimum_percent=least, together=found.together)
-        for figure in Compared
-    ]
+    return ablation(tunings, paired=source.paired, minimum_percent=least, together=found.together)
 
 
-def table(found: Design, ablations: Sequence[Ablation], basis: str) -> Table:
+def table(design: Design, effects: Sequence[Effect], basis: str) -> Table:
     """One row an effect and figure."""
     columns = (
         Column("Configuration", numeric=False),
@@ -113,94 +110,66 @@ def table(found: Design, ablations: Sequence[Ablation], basis: str) -> Table:
         Column("Verdict", numeric=False),
         Column("n", "runs"),
     )
-    rows = tuple(
-        _row(found, each, effect)
-        for effects_of in zip(*(each.effects for each in ablations), strict=True)
-        for each, effect in zip(ablations, effects_of, strict=True)
-    )
-    corrected = any(counted([each.found for each in ablated.effects]) > 1 for ablated in ablations)
-    holm = (
-        " Verdicts that rest on an interval are corrected for all such rows of a figure (Holm 1979); intervals stand "
-        "alone."
-    )
-    notes = (f"Baseline: {found.baseline}.{holm if corrected else ''}",)
+    rows = tuple(_row(design, effect, found) for effect in effects for found in effect.found)
+    correction = _correction(effects)
+    corrected = f" Verdicts are corrected for {correction}; intervals stand alone." if correction else ""
+    notes = (f"Baseline: {design.baseline}.{corrected}",)
     return Table("tuning", 0, "Tunings one by one and together", basis, columns, rows, notes, key_columns=2)
 
 
-def _row(found: Design, ablated: Ablation, effect: Effect) -> tuple[Cell, ...]:
-    of_it = effect.found
+def _correction(effects: Sequence[Effect]) -> str:
+    return verdicts.correction([found for effect in effects for found in effect.found])
+
+
+def _row(design: Design, effect: Effect, found: Improvement) -> tuple[Cell, ...]:
     return (
-        Cell(effect.name, found.changes[effect.name]),
+        Cell(effect.name, design.changes[effect.name]),
         Cell(effect.role.value),
-        Cell(ablated.figure.value),
-        Cell(wording.change(of_it.percent), strong=True),
-        Cell(wording.change_span(of_it.low_percent, of_it.high_percent)),
-        Cell(effect.verdict.value),
-        Cell(f"{of_it.repetitions}"),
+        Cell(found.figure.value),
+        Cell(wording.change(found.percent), strong=True),
+        Cell(wording.change_span(found.low_percent, found.high_percent)),
+        Cell(found.verdict.value),
+        Cell(f"{found.repetitions}"),
     )
 
 
-def figure(ablations: Sequence[Ablation], basis: str) -> list[Figure]:
-    """Each effect on the peak with its interval; nothing where no effect could be computed."""
-    ablated = ablations[0]
+def figure(effects: Sequence[Effect], basis: str) -> list[Figure]:
+    """Each effect on the overall average with its interval; nothing where no effect could be computed."""
     points = tuple(
         Series(
             f"{effect.name}: step" if effect.role is Role.STEP else effect.name,
             0,
             (Point(0, of_it.percent, of_it.low_percent, of_it.high_percent),),
         )
-        for effect in ablated.effects
-        if (of_it := effect.found).percent is not None
+        for effect in effects
+        if (of_it := effect.found[0]).percent is not None
     )
     if not points:
         return []
-    title = "What each change and all together do to the peak"
-    line = f"{basis} Bars: 95 % intervals, where there are three repetitions."
-    return [
-        Figure("tuning", 0, title, line, "effects", "Improvement of the peak, %", (Panel("", "", points),))
-    ]
-
-
-def text(ablations: Sequence[Ablation]) -> tuple[str, ...]:
-    """Whether the changes add up, in a sentence for each figure."""
-    return tuple(said for each in ablations if (said := _interplay(each)))
-
-
-def _interplay(ablated: Ablation) -> str:
-    found = ablated.interaction
-    if found is None:
-        return ""
-    interval = (
-        ""
-        if found.low_percent is None
-        else f", 95 % interval {wording.change_span(found.low_percent, found.high_percent)}"
-    )
-    return (
-        f"In {ablated.figure.value} the single changes, multiplied, promise {wording.change(found.promised_percent)}; "
-        f"all together bring {wording.change(found.together_percent)}. That differs by {wording.change(found.percent)}"
-        f"{interval}: {found.interplay.value}."
-    )
+    title = "What each change and all together do to the overall average"
+    line = f"{basis} Bars: 95 % intervals, where there are two repetitions."
+    panels = (Panel("", "", points),)
+    return [Figure("tuning", 0, title, line, "effects", "Improvement of the overall average, %", panels)]
 
 
 def findings(
-    results: Results, found: Design, ablations: Sequence[Ablation], tables: dict[str, str]
+    results: Results, design: Design, effects: Sequence[Effect], tables: dict[str, str]
 ) -> list[Finding]:
-    """The largest single change of the peak, and whether all together are more or less than singly."""
-    peaks = ablations[0]
+    """The largest single change of the overall average."""
     single = [
-        each for each in peaks.effects if each.role is Role.ONE_CHANGE and each.found.percent is not None
+        (effect, effect.found[0])
+        for effect in effects
+        if effect.role is Role.ONE_CHANGE and effect.found[0].percent is not None
     ]
     if not single:
         return []
-    largest = max(single, key=lambda each: abs(each.found.percent or 0.0))
+    largest, found = max(single, key=lambda each: abs(each[1].percent or 0.0))
     claim = (
-        f"Of {wording.plural(len(single), 'single change')}, {largest.name} ({found.changes[largest.name]}) moved the "
-        f"peak most: {wording.change(largest.found.percent)}, {largest.verdict.value}."
+        f"Of {wording.plural(len(single), 'single change')}, {largest.name} ({design.changes[largest.name]}) moved the "
+        f"overall average most: {wording.change(found.percent)}, {found.verdict.value}."
     )
-    if peaks.interaction is not None and peaks.interaction.interplay is not Interplay.TOO_FEW_REPETITIONS:
-        claim += f" All: {peaks.interaction.interplay.value} ({wording.change(peaks.interaction.percent)})."
     if limited := [result.name for result in results.configurations if limits(result.marks)]:
         claim += f" Something else than the server limits {wording.listing(limited)}: see the marks."
-    count = counted([each.found for each in peaks.effects])
-    holm = f"verdicts corrected for {count:,} comparisons (Holm); " if count > 1 else ""
-    return [Finding("Tuning", claim, f"Against {found.baseline}; {holm}{tables['tuning']}.")]
+    correction = _correction(effects)
+    corrected = f"verdicts corrected for {correction}; " if correction else ""
+    return [Finding("Tuning", claim, f"Against {design.baseline}; {corrected}{tables['tuning']}.")]

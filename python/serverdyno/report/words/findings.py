@@ -74,12 +74,12 @@ def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
     improvements = [found for comparison in comparisons for found in comparison.improvements]
     if all(improvement.verdict is Verdict.TOO_FEW_REPETITIONS for improvement in improvements):
         return (
-            "With fewer than three repetitions no interval can be given: the differences below were seen in "
+            "With one repetition no interval can be given: the differences below were seen in "
             "these runs, and whether they would be seen again can't be told."
         )
     if len(comparisons) > MOST_IN_SUMMARY:
         return verdicts.tally(comparisons)
-    return " ".join(verdicts.claim(comparison, (Figure.PEAK,)) for comparison in comparisons)
+    return " ".join(verdicts.claim(comparison, tuple(Figure)) for comparison in comparisons)
 
 
 def findings(

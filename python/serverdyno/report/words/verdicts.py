@@ -31,14 +31,14 @@ def findings(
 
 
 def tally(comparisons: Sequence[Comparison]) -> str:
-    """How many comparisons came to which verdict in peak."""
+    """How many comparisons came to which verdict in the overall average."""
     bases = {comparison.base for comparison in comparisons}
     against = f" with {bases.pop()}" if len(bases) == 1 else ""
-    found = Counter(_of(comparison, Figure.PEAK).verdict for comparison in comparisons)
+    found = Counter(_of(comparison, Figure.OVERALL_AVERAGE).verdict for comparison in comparisons)
     counts = ", ".join(f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict])
     limited = sum(bool(comparison.limits) for comparison in comparisons)
     note = f" In {limited:,} something else than the server limits a side: see the marks." if limited else ""
-    return f"{wording.plural(len(comparisons), 'comparison')}{against} in peak: {counts}.{note}"
+    return f"{wording.plural(len(comparisons), 'comparison')}{against} in overall average: {counts}.{note}"
 
 
 def claim(comparison: Comparison, figures: Collection[Figure]) -> str:
@@ -73,24 +73,28 @@ def _finding(comparison: Comparison, terms: Terms, tables: dict[str, str]) -> Fi
         + (" in pairs" if improvements[0].paired else ""),
         f"over {wording.plural(len(improvements[0].mixes), 'mix')}",
     ]
-    if correction := corrections(improvements, comparison.corrected_for):
-        evidence.append(f"verdict corrected for {correction} (Holm)")
+    if words := correction(improvements):
+        evidence.append(f"verdicts corrected for {words}")
+    evidence += _could_have_found(_of(comparison, Figure.OVERALL_AVERAGE))
     evidence.append(tables["improvements"])
     return Finding("Comparison", claim(comparison, tuple(Figure)), "; ".join(evidence) + ".")
 
 
-def corrections(improvements: Sequence[Improvement], counts: Sequence[int | None]) -> str:
-    """`3 comparisons of each figure`, or figure by figure where they differ; nothing where no verdict was corrected."""
-    of_figures = {
-        improvement.figure: count
-        for improvement, count in zip(improvements, counts, strict=True)
-        if count is not None and count > 1
-    }
-    if len(of_figures) == len(Figure) and len(set(of_figures.values())) == 1:
-        return f"{of_figures[Figure.PEAK]:,} comparisons of each figure"
-    return wording.listing(
-        [f"{count:,} comparisons of {figure.value}" for figure, count in of_figures.items()]
-    )
+def correction(improvements: Sequence[Improvement]) -> str:
+    """`6 comparisons together, averages and peaks`; nothing where no verdict was corrected."""
+    among = max((found.among or 0 for found in improvements), default=0)
+    return f"{among:,} comparisons together, averages and peaks" if among > 1 else ""
+
+
+def _could_have_found(improvement: Improvement) -> list[str]:
+    """What the design finds, without which "no difference shown" says little."""
+    if improvement.found_percent is None:
+        return []
+    found = wording.change(improvement.found_percent)
+    words = f"such an experiment finds {found} of average in 4 of 5 cases"
+    if improvement.repetitions_needed is None:
+        return [words]
+    return [f"{words}, and 5{wording.NO_BREAK}% with {improvement.repetitions_needed:,} repetitions"]
 
 
 def _of(comparison: Comparison, figure: Figure) -> Improvement:
@@ -98,8 +102,8 @@ def _of(comparison: Comparison, figure: Figure) -> Improvement:
 
 
 def _size(comparison: Comparison) -> float:
-    """How far the peaks are apart, twice as far as half; what can't be compared comes last."""
-    percent = _of(comparison, Figure.PEAK).percent
+    """How far the averages are apart, twice as far as half; what can't be compared comes last."""
+    percent = _of(comparison, Figure.OVERALL_AVERAGE).percent
     return -1.0 if percent is None else abs(math.log1p(percent / 100))
 
 
@@ -114,7 +118,7 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
     least = f"{found[0].minimum_percent:g}{wording.NO_BREAK}%"
     by = f"by more than {least} " if found[0].minimum_percent else ""
     beyond = f" beyond {least}" if found[0].minimum_percent else ""
-    chance = _chance(comparison, found)
+    chance = _chance(found)
     return {
         Verdict.FASTER: f"{other} is faster than {base} {by}{changes}.",
         Verdict.SLOWER: f"{other} is slower than {base} {by}{changes}.",
@@ -127,16 +131,14 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
     }[verdict]
 
 
-def _chance(comparison: Comparison, found: Sequence[Improvement]) -> str:
+def _chance(found: Sequence[Improvement]) -> str:
     """Why no difference is shown where an interval alone would show one."""
     among = [
-        count or 1
-        for improvement, count in zip(comparison.improvements, comparison.corrected_for, strict=True)
-        if improvement in found and improvement.p_value is not None and improvement.p_value < 1 - CONFIDENCE
+        improvement.among or 1
+        for improvement in found
+        if improvement.p_value is not None and improvement.p_value < 1 - CONFIDENCE
     ]
-    if not among:
-        return ""
-    return f" Alone it would count; among {max(among):,} comparisons it may be chance."
+    return f" Alone it would count; among {max(among):,} comparisons it may be chance." if among else ""
 
 
 def _range(improvement: Improvement) -> str:

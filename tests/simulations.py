@@ -1,0 +1,151 @@
+"""Experiments with noise of a known kind, and how often comparisons of them claim a difference.
+
+`python tests/simulations.py` prints the table of docs/methods.md. Nothing is measured: throughputs are drawn with a
+fixed seed, and go through the functions that reports use.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from serverdyno.analysis.comparisons import compare
+from serverdyno.analysis.improvement import Figure, Runs, Verdict
+
+MIXES = 16
+RUN_NOISE = 0.02
+"""Standard deviation of what all mixes of a run share, relative."""
+MIX_NOISE = 0.02
+"""The same of a mix alone."""
+DRIFT = 0.10
+"""From the first run of an experiment to the last."""
+CORRELATION = 0.7
+"""Between what consecutive runs share."""
+CLAIMS = frozenset({Verdict.FASTER, Verdict.SLOWER})
+
+Experiment = NDArray[np.float64]  # configurations x repetitions x mixes
+
+
+class Noise(StrEnum):
+    """What makes equal runs differ."""
+
+    NORMAL = "normal"
+    HEAVY_TAILS = "heavy tails (Student's t, 3)"
+    DRIFT = "normal, and a drift of 10 %"
+    AUTOCORRELATED = "autocorrelated runs (0.7)"
+
+
+@dataclass(frozen=True)
+class Design:
+    """An experiment: `factors` are the true throughputs of its configurations over that of the first."""
+
+    repetitions: int
+    factors: tuple[float, ...] = (1.0, 1.0)
+    noise: Noise = Noise.NORMAL
+    spreads: tuple[float, ...] = ()
+    """Noise of each configuration, over the usual one; empty: 1 each."""
+
+
+def curve() -> NDArray[np.float64]:
+    """Rises to a plateau of eleven equal mixes: the worst case for whoever reads a peak."""
+    return np.asarray(np.minimum(1.0, np.linspace(0.3, 2.4, MIXES)) * 10_000)
+
+
+def experiments(design: Design, count: int, seed: int) -> Iterator[Experiment]:
+    """`count` experiments in interleaved order: A B C, C B A, A B C ..."""
+    random = np.random.default_rng(seed)
+    configurations, repetitions = len(design.factors), design.repetitions
+    places = np.arange(configurations * repetitions).reshape(repetitions, configurations)
+    places[1::2] = places[1::2, ::-1]
+    spreads = np.asarray(design.spreads or [1.0] * configurations)
+    for _ in range(count):
+        of_run = _shared(random, design.noise, places.size)[places.T] * spreads[:, None]
+        of_mix = _drawn(random, design.noise, (configurations, repetitions, MIXES)) * spreads[:, None, None]
+        logs = RUN_NOISE * of_run[..., None] + MIX_NOISE * of_mix
+        if design.noise is Noise.DRIFT:
+            logs = logs + DRIFT * (places.T / (places.size - 1))[..., None]
+        yield curve() * np.asarray(design.factors)[:, None, None] * np.exp(logs)
+
+
+def _drawn(random: np.random.Generator, noise: Noise, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    if noise is Noise.HEAVY_TAILS:
+        return np.asarray(random.standard_t(3, shape) / np.sqrt(3))
+    return random.normal(size=shape)
+
+
+def _shared(random: np.random.Generator, noise: Noise, runs: int) -> NDArray[np.float64]:
+    """What the mixes of each run share, in the order of the runs."""
+    drawn = _drawn(random, noise, (runs,))
+    if noise is Noise.AUTOCORRELATED:
+        for place in range(1, runs):
+            drawn[place] = CORRELATION * drawn[place - 1] + np.sqrt(1 - CORRELATION**2) * drawn[place]
+    return drawn
+
+
+def verdicts(experiment: Experiment) -> Mapping[tuple[int, int, Figure], Verdict]:
+    """What a report says of every pair of configurations, in each figure."""
+    numbers = tuple(range(1, experiment.shape[1] + 1))
+    pairs = list(combinations(range(len(experiment)), 2))
+    found = compare([Runs(numbers, rows) for rows in experiment], pairs, paired=True)
+    return {
+        (*pair, each.figure): each.verdict for pair, row in zip(pairs, found, strict=True) for each in row
+    }
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Shares of experiments. `false`: that claim any difference where there is none, or in the wrong direction;
+    `average`, `peak`: of pairs that differ, those whose difference is claimed.
+    """
+
+    false: float
+    average: float
+    peak: float
+
+
+def claims(design: Design, count: int, seed: int = 1) -> Claims:
+    """How often experiments of this design claim what isn't, and what is."""
+    false = 0
+    true: dict[Figure, list[bool]] = {figure: [] for figure in Figure}
+    for experiment in experiments(design, count, seed):
+        wrong = False
+        for (base, other, figure), verdict in verdicts(experiment).items():
+            ratio = design.factors[other] / design.factors[base]
+            right = Verdict.FASTER if ratio > 1 else Verdict.SLOWER
+            if ratio != 1:
+                true[figure].append(verdict is right)
+            wrong |= verdict in CLAIMS and (ratio == 1 or verdict is not right)
+        false += wrong
+    shares = {figure: float(np.mean(found)) if found else float("nan") for figure, found in true.items()}
+    return Claims(false / count, shares[Figure.OVERALL_AVERAGE], shares[Figure.PEAK])
+
+
+def table(count: int) -> Iterator[str]:
+    """The table as Markdown, a line at a time."""
+    repetitions = (2, 3, 5, 10)
+    yield f"| {count:,} experiments each | " + " | ".join(f"n = {n}" for n in repetitions) + " |"
+    yield "|---|" + "---:|" * len(repetitions)
+    for noise in Noise:
+        for equal in (2, 4):
+            cells = [_percent(claims(Design(n, (1.0,) * equal, noise), count).false) for n in repetitions]
+            yield f"| any false claim, {equal} equal, {noise} | " + " | ".join(cells) + " |"
+    for factors in ((1.0, 0.95), (1.0, 0.9), (1.0, 1.0, 1.0, 0.9)):
+        found = [claims(Design(n, factors), count) for n in repetitions]
+        cells = [f"{_percent(each.average)}, {_percent(each.peak)}" for each in found]
+        what = f"{len(factors)} configurations, one slower by {_percent(1 - factors[-1])}"
+        yield f"| found in average, in peak: {what} | " + " | ".join(cells) + " |"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 or share in (0, 0.05) else f"{100 * share:.1f} %"
+
+
+if __name__ == "__main__":
+    for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else 300):
+        print(line, flush=True)
