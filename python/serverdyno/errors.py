@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+MOST_PROBLEMS = 100
+"""Of one document, in words."""
+
 
 class DynoError(Exception):
     """An error with advice. `cli` prints it without a traceback and exits with `exit_status`."""
@@ -29,7 +32,10 @@ class PlanError(UserError):
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        super().__init__("\n".join([f"{source}: {count}", *(f"  {problem}" for problem in problems)]))
+        shown = [f"  {problem}" for problem in problems[:MOST_PROBLEMS]]
+        if len(problems) > len(shown):
+            shown.append(f"  and {len(problems) - len(shown):,} more")
+        super().__init__("\n".join([f"{source}: {count}", *shown]))
         self.problems = tuple(problems)
 
 

@@ -92,15 +92,14 @@ def main() -> None:
             sys.exit(128 + _signals[0])
         raise
     except Exception as error:
+        from serverdyno.cli.output import complain  # noqa: PLC0415
         from serverdyno.errors import DynoError  # noqa: PLC0415
 
         if isinstance(error, ModuleNotFoundError):
             error = extras.refusal(error) or error
         if not isinstance(error, DynoError):
             raise error
-        print(f"error: {error}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
+        complain(error)
         sys.exit(error.exit_status)
 
 

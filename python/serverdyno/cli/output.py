@@ -6,6 +6,9 @@ import sys
 
 from rich.console import Console
 
+from serverdyno import clean
+from serverdyno.errors import DynoError
+
 WIDTH = 120  # columns of a table that goes to a file or a pipe
 
 
@@ -15,5 +18,12 @@ def standard_output() -> Console:
 
 
 def say(console: Console, line: str) -> None:
-    """One line as it is: not wrapped, no part of it taken for markup."""
-    console.print(line, soft_wrap=True, markup=False, highlight=False)
+    """Print a line that may hold what others wrote: not wrapped, no markup, and nothing that a terminal obeys."""
+    console.print(clean.text(line), soft_wrap=True, markup=False, highlight=False)
+
+
+def complain(error: DynoError) -> None:
+    """Print an error and its hint on standard error."""
+    print(f"error: {clean.text(f'{error}')}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {clean.text(error.hint)}", file=sys.stderr)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from serverdyno import clean
 from serverdyno.errors import DynoError
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.runner.progress import Progress
@@ -38,8 +39,8 @@ class PlainLines:
         self._left_s = 0.0
 
     def say(self, text: str, style: str = "") -> None:
-        """One line, as it is."""
-        self._console.print(Text(text, style), soft_wrap=True)
+        """Print a line, or several; what others wrote in it is shown, and not obeyed."""
+        self._console.print(Text(clean.text(text), style), soft_wrap=True)
 
     def stage(self, text: str) -> None:
         """A line."""
@@ -80,8 +81,8 @@ class LiveLine(PlainLines):
         self._before: Snapshot | None = None
 
     def stage(self, text: str) -> None:
-        """The last line."""
-        self._live.update(Text(text, "dim"))
+        """Show it on the last line."""
+        self._live.update(Text(clean.line(text), "dim"))
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
         """Remembers what is running."""

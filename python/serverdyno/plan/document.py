@@ -6,6 +6,7 @@ Knows models in general, not what makes a plan or a suite sensible: see `validat
 from __future__ import annotations
 
 import difflib
+import re
 import reprlib
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,15 @@ from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.locate import KeyPath, key_lines, line_of
 
 M = TypeVar("M", bound=BaseModel)
+MOST_BYTES = 1 << 20
+DEEPEST = 32
+"""Tables and arrays inside one another, and parts of a key; a plan has six."""
+_TOO_DEEP = f"tables and arrays inside one another, more than {DEEPEST} deep"
+# A key stands at the beginning of a line, or in a table that is written in braces.
+_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+_LONG_KEY = re.compile(
+    rf"(?:^[ \t]*+\[{{0,2}}|[{{,])[ \t]*+{_PART}(?:\.[ \t]*+{_PART}){{{DEEPEST}}}", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +41,59 @@ class Problem:
 
 
 def read_text(path: Path) -> str:
-    """The text of a document. Raises UserError where there is none to read."""
+    """Return the text of a document of bounded size. Raises UserError where there is none to read."""
     try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text, which TOML must be") from error
+        if not path.is_file():
+            # What is no file at all is named by opening it; a pipe would be waited for.
+            path.stat()
+            raise UserError(f"can't read {path}: it is no file")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise UserError(f"can't read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"can't read {str(path)!r}: {error}") from error
+    if len(content) > MOST_BYTES:
+        raise UserError(f"{path} has more than {MOST_BYTES >> 20} MiB, which no plan or suite has")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text, which TOML must be") from error
 
 
 def parse_toml(text: str, source: str) -> dict[str, Any]:
-    """The document as TOML. Raises PlanError with the line of the first mistake: reading ends there."""
+    """Return the document as TOML. Raises PlanError with the line of the first mistake: reading ends there.
+
+    What is nested deeper than any plan is refused before it is parsed, since that takes time with the square of it.
+    """
+    if found := _LONG_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise PlanError(source, [f"line {line}: a key of more than {DEEPEST} parts"])
     try:
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(source, [f"not valid TOML: {error}"]) from error
+    except ValueError as error:  # Python reads no number of more than 4,300 digits
+        raise PlanError(source, ["a number has more digits than can be read"]) from error
+    except RecursionError as error:
+        raise PlanError(source, [_TOO_DEEP]) from error
+    if _is_deeper(document, DEEPEST):
+        raise PlanError(source, [_TOO_DEEP])
+    return document
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def check_model(model: type[M], data: object) -> tuple[M | None, list[Problem]]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 KeyPath = tuple[str | int, ...]
+MOST_READ = 2_000_000
+"""Characters, over all attempts to read a statement."""
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
@@ -43,9 +45,11 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Every `key = value` and every table header, with its line.
 
     A statement ends at the first line end where it is valid: TOML lets a line end stand only between
-    statements, inside brackets and inside multi-line strings, and what breaks off in those is not valid.
+    statements, inside brackets and inside multi-line strings, and what breaks off in those is not valid. One of very
+    many lines would be read very often: then those behind it have no line.
     """
     pending = ""
+    read = 0
     first_line = 0
     for number, line in enumerate(text.split("\n"), start=1):
         if not pending:
@@ -53,6 +57,9 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
         pending += line + "\n"
+        read += len(pending)
+        if read > MOST_READ:
+            return
         if _is_valid(pending):
             yield first_line, pending
             pending = ""

@@ -93,9 +93,17 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
         return "must not contain a user name or password: it would be written into the experiment"
     if parts.scheme not in allowed:
         return f'"{url}" must begin with {" or ".join(f"{scheme}://" for scheme in allowed)}'
-    if not parts.hostname or port == 0:
-        return f'"{url}" names no host, or port 0'
+    if not _is_host(parts.hostname or "") or port == 0:
+        return f'"{url}" names no host (1 to 63 characters between dots, 253 in all), or port 0'
     return "must not contain a fragment (#...), which is never sent" if parts.fragment else None
+
+
+def _is_host(name: str) -> bool:
+    """Whether a look-up can have the name at all (RFC 1035, 2.3.4); an address in brackets is one."""
+    if ":" in name:
+        return True
+    whole = name.removesuffix(".")
+    return len(whole) <= 253 and all(1 <= len(label) <= 63 for label in whole.split("."))
 
 
 def is_loopback(url: str) -> bool:

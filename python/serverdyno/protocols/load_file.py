@@ -6,16 +6,18 @@ Not for: what its lines mean, which the data plane decides.
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from serverdyno import _native
+from serverdyno import _native, clean
 from serverdyno.errors import UserError
 
 if TYPE_CHECKING:
     from serverdyno.protocols.files import FilesSettings
 
 MOST_BYTES = 1 << 30
+MOST_QUOTED, MOST_PROBLEM = 40, 200
 
 
 def noted(settings: FilesSettings) -> FilesSettings:
@@ -42,7 +44,13 @@ def read(settings: FilesSettings) -> _native.LoadFile | None:
     try:
         return _native.LoadFile.read(path)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} can't be replayed: {error}") from error
+        raise UserError(f"{path} can't be replayed: {_without_its_lines(f'{error}')}") from error
+
+
+def _without_its_lines(problems: str) -> str:
+    """Return problems of a load file with the words that they quote cut: it may be a file of another kind."""
+    cut = re.sub(r'"([^"\n]*)"', lambda found: f'"{clean.line(found[1], MOST_QUOTED)}"', problems)
+    return "\n".join(clean.line(line, MOST_PROBLEM) for line in cut.split("\n"))
 
 
 def sha256_of(path: Path) -> str:

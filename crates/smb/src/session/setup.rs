@@ -17,6 +17,9 @@ use sha2::{Digest, Sha256};
 /// What one credit pays for, and all that a request may have where several can't be paid at once.
 const CREDIT_BYTES: u32 = 65_536;
 
+/// A server that takes less at once than a page is none: they say 65,536 or more (MS-SMB2 2.2.4).
+const LEAST_TRANSFER_BYTES: u32 = 4096;
+
 /// What NEGOTIATE came to.
 pub(super) struct Negotiated {
     pub(super) response: NegotiateResponse,
@@ -175,7 +178,7 @@ impl Session {
             CREDIT_BYTES
         };
         let most = self.options.max_transfer_bytes.min(paid.max(CREDIT_BYTES));
-        if response.max_read_bytes == 0 || response.max_write_bytes == 0 {
+        if response.max_read_bytes.min(response.max_write_bytes) < LEAST_TRANSFER_BYTES {
             return Err(Malformed.into());
         }
         let signs = negotiated.sign_all && negotiated.cipher.is_none() && !guest;

@@ -25,6 +25,8 @@ pub const READ: u16 = 8;
 pub const WRITE: u16 = 9;
 pub const IOCTL: u16 = 11;
 pub const QUERY_DIRECTORY: u16 = 14;
+pub const QUERY_INFO: u16 = 16;
+pub const SET_INFO: u16 = 17;
 pub const OPLOCK_BREAK: u16 = 18;
 
 /// A request, as far as the server looks at it.
@@ -37,6 +39,7 @@ pub struct Request {
 }
 
 /// What a script makes of an answer.
+#[allow(dead_code)] // Not each of the tests that share this file needs each of them.
 pub enum Answer {
     /// These messages, each in a frame.
     Messages(Vec<Vec<u8>>),
@@ -48,6 +51,10 @@ pub enum Answer {
     End(Vec<u8>),
     /// These bytes one by one.
     Drip(Vec<u8>),
+    /// These bytes one by one and again and again, with a pause after each.
+    Trickle(Vec<u8>),
+    /// These bytes, and then a reset of the connection.
+    Reset(Vec<u8>),
     /// Nothing any more, with the connection open.
     Silence,
 }
@@ -129,7 +136,11 @@ fn serve(
 fn answer(stream: &mut TcpStream, answer: Answer) -> std::io::Result<bool> {
     match answer {
         Answer::Messages(messages) => {
-            let framed: Vec<u8> = messages.iter().flat_map(|message| frame(message)).collect();
+            let framed = messages
+                .iter()
+                .map(|message| frame(message))
+                .collect::<Vec<_>>()
+                .concat();
             stream.write_all(&framed)?;
         }
         Answer::Bytes(bytes) => stream.write_all(&bytes)?,
@@ -144,6 +155,18 @@ fn answer(stream: &mut TcpStream, answer: Answer) -> std::io::Result<bool> {
             for byte in bytes {
                 stream.write_all(&[byte])?;
             }
+        }
+        Answer::Trickle(bytes) => {
+            for byte in bytes.into_iter().cycle() {
+                stream.write_all(&[byte])?;
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        Answer::Reset(bytes) => {
+            stream.write_all(&bytes)?;
+            // A linger of zero makes a reset of the close.
+            rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
+            return Ok(false);
         }
         Answer::Silence => {
             // Until the client goes away.
@@ -271,6 +294,14 @@ fn honest(request: &Request, message: &[u8], log_on: &mut LogOn) -> Vec<u8> {
             body.extend([0; 8]);
             respond(&body)
         }
+        QUERY_INFO => {
+            let mut body = zeros(64, &[(0, 9), (2, 72), (4, 56)]);
+            // Room for a block, and a block for room where space is asked for.
+            body[8 + 24] = 1;
+            body[8 + 28] = 1;
+            respond(&body)
+        }
+        SET_INFO => respond(&[2, 0]),
         QUERY_DIRECTORY => {
             let mut body = vec![9, 0, 72, 0, 106, 0, 0, 0];
             body.extend(zeros(106, &[(60, 2), (104, b'a')]));
