@@ -4,7 +4,7 @@
 
 use crate::readiness::{Key, Readiness, Registry};
 use crate::ready_work::{ReadyWork, ReadyWorkMeter};
-use crate::wake::{any_woken, Current, RemoteWakes, RunningLoop, TaskWakers, Waiter};
+use crate::wake::{Current, RemoteWakes, RunningLoop, TaskWakers, Waiter};
 use dyno_measure::{monotonic_ns, Histogram};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
@@ -294,7 +294,7 @@ impl Executor {
     fn wait_for_events(&self, events: &mut Vec<epoll::Event>, now_ns: u64) -> Result<(), Errno> {
         let next_timer_ns = self.shared.timers.borrow().peek().map(|timer| timer.due_ns);
         let wait_ns = match next_timer_ns {
-            _ if any_woken() => 0,
+            _ if self.shared.remote.any_here() => 0,
             Some(due_ns) => due_ns.saturating_sub(now_ns).min(SWEEP_NS),
             None => SWEEP_NS,
         };
@@ -418,10 +418,11 @@ impl Tasks {
     }
 
     fn poll(&mut self, shared: &Shared, number: usize) {
-        let Slot {
+        // A timer of an earlier run may call a number that there is not.
+        let Some(Slot {
             task: Some(task),
             waker,
-        } = &mut self.slots[number]
+        }) = self.slots.get_mut(number)
         else {
             return;
         };

@@ -117,19 +117,23 @@ impl Socket {
         context: &Context<'_>,
         late: Fault,
     ) -> Poll<Result<(), Failure>> {
-        if self
-            .executor
-            .with_readiness(key, |readiness| direction(readiness).take())
-        {
-            return Poll::Ready(Ok(()));
-        }
-        self.in_time(late)?;
-        let waiter = self.executor.waiter(context);
-        let earlier = self
-            .executor
-            .with_readiness(key, |readiness| direction(readiness).await_report(waiter));
+        let in_time = self.in_time(late);
+        let (reported, earlier) = self.executor.with_readiness(key, |readiness| {
+            let direction = direction(readiness);
+            let reported = direction.take();
+            let waits = !reported && in_time.is_ok();
+            (
+                reported,
+                waits.then(|| direction.await_report(self.executor.waiter(context))),
+            )
+        });
+        // Who waited is forgotten only after the registry is free again.
         drop(earlier);
-        Poll::Pending
+        match (reported, in_time) {
+            (true, _) => Poll::Ready(Ok(())),
+            (false, Err(failure)) => Poll::Ready(Err(failure)),
+            (false, Ok(())) => Poll::Pending,
+        }
     }
 
     fn in_time(&self, late: Fault) -> Result<(), Failure> {

@@ -29,6 +29,8 @@ thread_local! {
 pub(crate) struct RemoteWakes {
     eventfd: OwnedFd,
     tasks: Mutex<Vec<usize>>,
+    /// Whether `WOKEN` has any. Only the loop's own thread looks at it: quicker than at a variable of the thread.
+    any_here: AtomicBool,
 }
 
 impl RemoteWakes {
@@ -37,6 +39,7 @@ impl RemoteWakes {
         Ok(Arc::new(Self {
             eventfd,
             tasks: Mutex::default(),
+            any_here: AtomicBool::new(false),
         }))
     }
 
@@ -56,6 +59,11 @@ impl RemoteWakes {
 
     fn take(&self) -> Vec<usize> {
         mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether a task has been called on the loop's own thread and was not taken since.
+    pub(crate) fn any_here(&self) -> bool {
+        self.any_here.load(Ordering::Relaxed)
     }
 
     /// What tells one loop from another as long as both exist.
@@ -80,6 +88,7 @@ impl TaskWaker {
     fn wake_here(&self) {
         if !self.woken_here.load(Ordering::Relaxed) {
             self.woken_here.store(true, Ordering::Relaxed);
+            self.remote.any_here.store(true, Ordering::Relaxed);
             WOKEN.with_borrow_mut(|woken| woken.push(self.task));
         }
     }
@@ -129,7 +138,9 @@ impl TaskWakers {
     /// Takes over what other threads have called.
     pub(crate) fn receive_remote(&self) {
         for task in self.remote.take() {
-            let waker = &self.wakers[task];
+            let Some(waker) = self.wakers.get(task) else {
+                continue; // Of an earlier run of this loop.
+            };
             // Acquires what the caller did before, also of one who found it set already.
             waker.woken_remotely.swap(false, Ordering::AcqRel);
             waker.wake_here();
@@ -138,10 +149,16 @@ impl TaskWakers {
 
     /// Adds the tasks that were called to `tasks`. From here on they can be called again.
     pub(crate) fn take_woken(&self, tasks: &mut Vec<usize>) {
+        if !self.remote.any_here() {
+            return;
+        }
+        self.remote.any_here.store(false, Ordering::Relaxed);
         WOKEN.with_borrow_mut(|woken| {
             for task in woken.drain(..) {
-                self.wakers[task].woken_here.store(false, Ordering::Relaxed);
-                tasks.push(task);
+                if let Some(waker) = self.wakers.get(task) {
+                    waker.woken_here.store(false, Ordering::Relaxed);
+                    tasks.push(task);
+                }
             }
         });
     }
@@ -200,11 +217,6 @@ impl Current {
             _ => Waiter::Other(waker.clone()),
         }
     }
-}
-
-/// Whether a task of the running loop has been called.
-pub(crate) fn any_woken() -> bool {
-    WOKEN.with_borrow(|woken| !woken.is_empty())
 }
 
 /// While it lives, the loop of `remote` is the one that runs on this thread.

@@ -198,7 +198,9 @@ fn a_wake_after_the_end_of_a_task_or_of_the_loop_does_no_harm() {
     let kept = Rc::new(RefCell::new(None));
     check(|executor, token| {
         let (early, late, handle) = (kept.clone(), kept.clone(), executor.clone());
-        executor.spawn(async move { *early.borrow_mut() = Some(own_waker().await) });
+        executor.spawn(async move {
+            early.replace(Some(own_waker().await));
+        });
         executor.spawn(async move {
             let _held = token;
             handle.give_way().await;
@@ -222,7 +224,7 @@ fn a_task_that_is_called_for_nothing_waits_on() {
         let (handle, held, revealed, done) = (executor.clone(), token.clone(), kept.clone(), waited.clone());
         executor.spawn(async move {
             let _held = held;
-            *revealed.borrow_mut() = Some(own_waker().await);
+            revealed.replace(Some(own_waker().await));
             let (near, far) = pair(&handle).await;
             let due_ns = monotonic_ns() + 30_000_000;
             let sending = async {
@@ -388,6 +390,30 @@ fn a_deadline_ends_every_wait_of_its_task_and_of_no_other() {
             assert!(!handle.deadline_passed());
         });
     });
+}
+
+#[test]
+fn what_an_earlier_run_of_a_loop_left_behind_does_no_harm_to_the_next() {
+    let executor = Executor::new().expect("an epoll instance");
+    let kept = Rc::new(RefCell::new(Vec::new()));
+    for _ in 0..3 {
+        let (handle, kept) = (executor.clone(), kept.clone());
+        executor.spawn(async move {
+            let waker = own_waker().await;
+            kept.borrow_mut().push(waker);
+            let _ = handle.sleep_until(monotonic_ns() + 1_000_000).now_or_never();
+        });
+    }
+    executor.run(|| false).expect("the loop runs");
+    let wakers: Vec<Waker> = kept.take();
+    // Called between the runs, and again in the second one, which has fewer tasks.
+    wakers.iter().for_each(Waker::wake_by_ref);
+    let handle = executor.clone();
+    executor.spawn(async move {
+        wakers.into_iter().for_each(Waker::wake);
+        handle.sleep_until(monotonic_ns() + 2_000_000).await;
+    });
+    executor.run(|| false).expect("the loop runs");
 }
 
 /// What libraries for TLS and HTTP/2 ask of a connection.
