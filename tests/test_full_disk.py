@@ -1,0 +1,63 @@
+"""What becomes of an experiment on a disk that is full: a sentence, nothing lost, and a resume once there is room."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dyno_process import Home, experiment
+from serverdyno.errors import DynoError
+from serverdyno.plan.model import ServerPlan
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.folder import Folder
+
+REFERENCE = ServerPlan(server="reference")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system takes root")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one MiB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=True, timeout=60)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True, timeout=60)
+
+
+def fill(place: Path, left_bytes: int) -> Path:
+    """A file that leaves so much room."""
+    room = os.statvfs(place)
+    filler = place / "filler"
+    filler.write_bytes(bytes(room.f_bavail * room.f_frsize - left_bytes))
+    return filler
+
+
+@needs_root
+def test_a_full_disk_ends_a_run_in_a_sentence_and_a_resume_goes_on(home: Home, small_disk: Path) -> None:
+    folder = experiment(small_disk / "e", [REFERENCE], clients=[1, 2])
+    filler = fill(small_disk, 0)
+    done = home.dyno("resume", folder)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert "No space left on device" in done.stderr and "make room, then `dyno resume`" in done.stderr
+    assert not list(folder.rglob(".unfinished-*"))
+    filler.unlink()
+    done = home.dyno("resume", folder)
+    assert Experiment.open(folder).finished() == {(1, 1), (1, 2)}, done.stderr
+
+
+@needs_root
+def test_a_file_that_has_no_room_leaves_the_former_as_it_was(small_disk: Path) -> None:
+    files = Folder.open(small_disk)
+    files.write("a/file", b"former")
+    fill(small_disk, 4096)
+    with pytest.raises(DynoError, match="No space left on device"):
+        files.write("a/file", bytes(100_000))
+    assert files.read("a/file", 100) == b"former"
+    assert files.names("a") == ["file"]
