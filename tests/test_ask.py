@@ -46,7 +46,7 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def users(name: str, url: str, *shares: str, **settings: Any) -> ServerPlan:
     given = {"shares": list(shares or ["data"]), "user": USER} | settings
-    return ServerPlan(server="external-smb", name=name, url=url, settings=given)
+    return ServerPlan(server="external", name=name, url=url, settings=given)
 
 
 def created(folder: Path, clients: list[int], *servers: ServerPlan, workload: str = "diskmix") -> Path:

@@ -22,6 +22,24 @@ def external(url: str | None, **settings: object) -> Any:
     return create("external-smb", settings, documents=Path(os.devnull), url=url)
 
 
+@pytest.mark.parametrize(
+    ("url", "settings", "message"),
+    [
+        ("smb://127.0.0.1/", {}, "needs shares"),
+        ("http://127.0.0.1/", {"shares": ["a"]}, "are for file servers"),
+        ("http://127.0.0.1/", {"user": "a"}, "are for file servers"),
+        ("nfs://127.0.0.1/", {}, "not a URL"),
+    ],
+)
+def test_a_server_of_the_users_is_what_the_scheme_of_its_url_says(
+    url: str, settings: dict[str, Any], message: str
+) -> None:
+    assert create("external", {"shares": ["a"]}, documents=Path(os.devnull), url="smb://127.0.0.1/")
+    assert create("external", {}, documents=Path(os.devnull), url="http://127.0.0.1/")
+    with pytest.raises(UserError, match=message):
+        create("external", settings, documents=Path(os.devnull), url=url)
+
+
 def target(url: str) -> _native.SmbTarget:
     return _native.SmbTarget.open(url, shares=["a"])
 

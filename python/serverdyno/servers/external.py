@@ -1,72 +1,86 @@
-"""A web server that the user runs. Nothing is started, stopped or configured; only its address is known.
+"""A server that the user runs, whatever it speaks: its URL's scheme says. Nothing is started, stopped or configured.
 
-Whether load may go there is not decided here: see the consent check of the data plane. Not for file servers: see
-`external_smb.py`.
+Whether load may go there is not decided here: see the consent check of the data plane. What it is asked before and
+after its load: see `external_look.py`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from serverdyno import _native
-from serverdyno.errors import UserError, gone, no_answer
-from serverdyno.protocols.http import HTTP
+from pydantic import Field, field_validator
+
+from serverdyno import protocols
+from serverdyno.errors import ServerError, UserError
+from serverdyno.servers import external_look
 from serverdyno.servers.base import Access, Description, Installed, Settings
-from serverdyno.servers.web import WebSettings
 
-LOOK_S = 10.0  # for the first answer: connection, head and what is read of the body
-LOOK_BYTES = 65536
+EXAMPLE = "For example: http://127.0.0.1:8080/ or smb://files.example/"
 
 
-class ExternalSettings(WebSettings):
-    """Nothing can be varied: the server is the user's."""
+class ExternalSettings(Settings):
+    """How to be let in. The password is not here: settings are disclosed in every report."""
 
     is_external: ClassVar[bool] = True
-    needs_documents: ClassVar[bool] = False
+
+    shares: list[str] = Field(
+        default=[],
+        max_length=16,
+        description="Of a file server: names of the shares; clients are spread over them. At least one.",
+    )
+
+    @field_validator("shares")
+    @classmethod
+    def are_names_of_shares(cls, shares: list[str]) -> list[str]:
+        """Each is one name, and stands there once."""
+        if wrong := [share for share in shares if not share or set(share) & set("/\\")]:
+            raise ValueError(f"no name of a share: {', '.join(map(repr, wrong))}")
+        if len({share.lower() for share in shares}) < len(shares):
+            raise ValueError("a share is named twice")
+        return shares
+
+    user: str | None = Field(
+        default=None, description='Of a file server: user, or "DOMAIN\\user"; left out: a guest.'
+    )
+    password_variable: str = Field(
+        default="DYNO_SMB_PASSWORD",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Environment variable that holds the user's password.",
+    )
 
 
 class External:
-    """A URL. See `base.ServerDriver` for the contract."""
+    """A URL, and how to be let in. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "external"
-    summary: ClassVar[str] = "a web server that you run, by its URL"
+    summary: ClassVar[str] = "a server that you run, by its URL: http:// or smb://"
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ExternalSettings
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ExternalSettings,
         directory: Path,
         documents: Path,
         cpus: Sequence[int] = (),
         url: str | None = None,
     ) -> None:
-        """`directory`, `documents` and `cpus` mean nothing here. Raises UserError for a URL that can't be
-        used.
-        """
-        del settings, directory, documents, cpus
+        """`directory`, `documents` and `cpus` mean nothing here. Raises UserError for what can't be used."""
+        del directory, documents, cpus
         if url is None:
-            raise UserError(
-                "server 'external' needs a url", hint='For example: url = "http://127.0.0.1:8080/"'
-            )
+            raise UserError(f"server {self.name!r} needs a url", hint=EXAMPLE)
+        self.settings = settings
         self._url = url
-        try:
-            parts = urlsplit(url)
-            usable = (
-                parts.scheme in HTTP.schemes and parts.hostname and parts.port != 0 and not parts.fragment
-            )
-        except ValueError as error:
-            raise UserError(f"{url}: {error}") from None
-        if not usable:
-            raise UserError(
-                f"{url}: not a URL that can be loaded", hint="For example: http://127.0.0.1:8080/"
-            )
-        self._target: _native.Target | None = None
-        self._answer: str | None = None
-        self._server_header: str | None = None
+        self._look = _look(url, settings)
+        self._target: Any = None
+        if self._look.has_shares and not settings.shares:
+            raise UserError(f"server {self.name!r} needs shares", hint='For example: shares = ["volume1"]')
+        if not self._look.has_shares and (settings.shares or settings.user is not None):
+            raise UserError(f"{url}: shares and user are for file servers, whose URL begins with smb://")
 
     @staticmethod
     def installed() -> Installed | None:
@@ -83,39 +97,32 @@ class External:
         """Nothing."""
 
     def ready(self) -> None:
-        """Nothing: it is asked when the target is open."""
+        """The password is known. Raises ServerError."""
+        if self.settings.user is not None and self.settings.password_variable not in os.environ:
+            raise ServerError(
+                f"the password of {self.settings.user} is not known: there is no {self.settings.password_variable}",
+                hint=f"export {self.settings.password_variable}=...",
+            )
 
-    def ask(self, target: _native.Target) -> None:
-        """One plain GET: something answers there. Raises ServerError."""
-        try:
-            answer = _native.http_get(target, target.path, timeout_s=LOOK_S, most_bytes=LOOK_BYTES)
-        except _native.AnswerError as error:
-            raise no_answer(self._url, "HTTP", error) from error
+    def ask(self, target: Any) -> None:
+        """One question: something answers there. Raises ServerError."""
+        external_look.first(self._look, self._url, target)
         self._target = target
-        self._server_header = answer["server"]
-        self._answer = f"GET {target.path} was answered with status {answer['status']} before the load."
 
     def check(self) -> None:
-        """One more GET. Raises ServerError where nothing takes the connection any more; who is slow is still there."""
-        if self._target is None:
-            return
-        try:
-            _native.http_get(self._target, self._target.path, timeout_s=LOOK_S, most_bytes=LOOK_BYTES)
-        except _native.AnswerError as error:
-            if (ended := gone(self._url, "HTTP", error)) is not None:
-                raise ended from error
+        """One more question: it is still there. Raises ServerError."""
+        if self._target is not None:
+            external_look.again(self._look, self._url, self._target)
 
     def describe(self) -> Description:
-        """The `Server` header is all that is known of the version, and it is a claim."""
+        """What it said at the first look."""
+        let_in = self.settings.model_dump() if self._look.has_shares else {}
         return Description(
             server=self.name,
-            version=self._server_header or "unknown",
+            version=self._look.version() or "unknown",
             command=[],
-            settings={"url": self._url},
-            notes=[
-                *([self._answer] if self._answer else []),
-                "Run by the user: its configuration, CPU time and memory are not known to us.",
-            ],
+            settings={"url": self._url, **let_in},
+            notes=self._look.notes(),
         )
 
     @property
@@ -124,8 +131,10 @@ class External:
         return self._url
 
     def access(self) -> Access:
-        """Nobody has to be let in."""
-        return Access(self._url)
+        """The user's password comes from the environment, now."""
+        user = self.settings.user
+        password = os.environ.get(self.settings.password_variable) if user is not None else None
+        return Access(self._url, user, password, tuple(self.settings.shares))
 
     def cpu_s(self) -> float | None:
         """Not known."""
@@ -150,3 +159,20 @@ class External:
     def requests_served(self) -> int | None:
         """Not known."""
         return None
+
+
+def _look(url: str, settings: ExternalSettings) -> external_look.Look:
+    """How a server with this URL is asked. Raises UserError."""
+    try:
+        parts = urlsplit(url)
+        plain = parts.hostname and parts.port != 0 and not parts.fragment and parts.username is None
+    except ValueError as error:
+        raise UserError(f"{url}: {error}") from None
+    protocol = protocols.of_scheme(parts.scheme)
+    spoken = protocol.name if protocol else None
+    if not plain or spoken not in external_look.LOOKS or settings.protocol not in (None, spoken):
+        raise UserError(f"{url}: not a URL that can be loaded", hint=EXAMPLE)
+    look = external_look.LOOKS[spoken]()
+    if look.has_shares and parts.query:
+        raise UserError(f"{url}: not a URL of a file server", hint=EXAMPLE)
+    return look

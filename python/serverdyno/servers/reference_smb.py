@@ -20,10 +20,9 @@ import serverdyno
 from serverdyno.errors import ServerError
 from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
 from serverdyno.servers.base import Access, Installed, Settings
-from serverdyno.servers.external_smb import SMB_PORT
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.proof import LOOPBACK, offer
-from serverdyno.servers.samba import SOCKET_PATH_BYTES, may_unshare
+from serverdyno.servers.samba import SMB_PORT, SOCKET_PATH_BYTES, may_unshare
 from serverdyno.servers.samba_settings import MAX_VOLUMES
 from serverdyno.servers.surroundings import Surroundings
 
