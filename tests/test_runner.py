@@ -131,14 +131,17 @@ def what(record: MixRecord) -> tuple[object, ...]:
     )
 
 
-def test_sigterm_ends_a_run_with_143_and_advice_and_leaves_nothing(home: Home, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_ends_a_run_with_its_number_and_advice_and_leaves_nothing(
+    home: Home, tmp_path: Path, number: signal.Signals
+) -> None:
     folder = experiment(tmp_path / "with space", [ServerPlan(server=SERVER)], clients=range(1, 41))
     with home.started("resume", folder) as dyno:
         wait_for_line(dyno, "2 clients")
         ports = home.ports()
-        dyno.terminate()
+        dyno.send_signal(number)
         _, told = dyno.communicate(timeout=PATIENCE_S)
-    assert dyno.returncode == 128 + signal.SIGTERM, told
+    assert dyno.returncode == 128 + number, told
     assert ports
     home.assert_nothing_is_left(ports)
     assert f"dyno resume '{folder}'" in told
