@@ -3,46 +3,31 @@
 
 use crate::call::{Caching, Call, Disposition, Reply};
 use crate::client::{Break, CallId, Event, FileClient, Grant, Traffic};
-use dyno_measure::Failure;
+use dyno_measure::{named_enum, Failure};
 use std::collections::HashMap;
 
-macro_rules! kinds {
-    ($($variant:ident $name:literal)*) => {
-        /// A kind of call, as it stands in records.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum CallKind { $(#[doc = $name] $variant),* }
-
-        impl CallKind {
-            /// All of them, in the order of their discriminants.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// As it stands in records.
-            #[must_use]
-            pub fn name(self) -> &'static str { match self { $(Self::$variant => $name),* } }
-        }
-    };
-}
-
-kinds! {
-    Open "open"
-    Create "create"
-    Close "close"
-    Read "read"
-    Write "write"
-    Flush "flush"
-    Lock "lock"
-    Unlock "unlock"
-    QueryHandle "query file"
-    SetEnd "set end"
-    SetTimes "set times"
-    QueryPath "query path"
-    QuerySpace "query space"
-    Find "find"
-    Rename "rename"
-    Delete "delete"
-    MakeDirectory "make directory"
-    RemoveDirectory "remove directory"
+named_enum! {
+    /// A kind of call, as it stands in records.
+    pub enum CallKind {
+        Open "open"
+        Create "create"
+        Close "close"
+        Read "read"
+        Write "write"
+        Flush "flush"
+        Lock "lock"
+        Unlock "unlock"
+        QueryHandle "query file"
+        SetEnd "set end"
+        SetTimes "set times"
+        QueryPath "query path"
+        QuerySpace "query space"
+        Find "find"
+        Rename "rename"
+        Delete "delete"
+        MakeDirectory "make directory"
+        RemoveDirectory "remove directory"
+    }
 }
 
 impl CallKind {

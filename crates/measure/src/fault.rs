@@ -1,91 +1,89 @@
 //! Why an operation failed, and whose fault it was. Counted, never compared as text.
 
-use crate::ProtocolStatus;
+use crate::{named_enum, ProtocolStatus};
 use std::fmt;
 
-/// Who has to look into it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// The server under test.
-    Server,
-    /// What lies between.
-    Network,
-    /// The generator itself: no figure of such a mix is the server's.
-    Client,
-    /// An answer that was well formed and wrong.
-    Check,
-}
-
-impl Side {
-    /// As it stands in records.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Network => "network",
-            Self::Client => "client",
-            Self::Check => "check",
-        }
+named_enum! {
+    /// Who has to look into it, as it stands in records: the server under test; what lies between; the generator itself
+    /// (no figure of such a mix is the server's); or what the answer was held against, where it was well formed and
+    /// wrong.
+    pub enum Side {
+        Server "server"
+        Network "network"
+        Client "client"
+        Check "check"
     }
 }
 
-macro_rules! faults {
-    ($($variant:ident $side:ident $name:literal $words:literal)*) => {
-        /// One way in which an operation can fail.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum Fault { $(#[doc = $words] $variant),* }
-
-        impl Fault {
-            /// All of them, in the order of their discriminants.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// Whose fault it is.
-            #[must_use]
-            pub fn side(self) -> Side { match self { $(Self::$variant => Side::$side),* } }
-
-            /// As it stands in records.
-            #[must_use]
-            pub fn name(self) -> &'static str { match self { $(Self::$variant => $name),* } }
-
-            /// In words.
-            #[must_use]
-            pub fn words(self) -> &'static str { match self { $(Self::$variant => $words),* } }
-        }
-    };
+named_enum! {
+    /// One way in which an operation can fail; its name stands in records.
+    pub enum Fault {
+        ConnectionRefused "connection_refused" "nothing accepted the connection"
+        ResponseTimeout "response_timeout" "connected, but the response did not end in time"
+        ClosedEarly "closed_early" "the connection was closed before the response was whole"
+        HeadTooLarge "head_too_large" "the response's head had no end within its bound"
+        MalformedHead "malformed_head" "the response's head is not HTTP"
+        MalformedChunk "malformed_chunk" "the response's chunked coding is broken"
+        BodyTooLarge "body_too_large" "the response's body passed its bound"
+        ExcessData "excess_data" "more bytes came than the response declared"
+        ErrorStatus "error_status" "the server answered with another status than a success"
+        ConnectionReset "connection_reset" "the connection was reset"
+        MalformedMessage "malformed_message" "a message of the server breaks its protocol"
+        WrongSignature "wrong_signature" "a message's signature or encryption does not verify"
+        NoCredit "no_credit" "the server gave no credit to send another request with"
+        SessionRefused "session_refused" "the server refused the protocol, the log-on or the share"
+        SessionLost "session_lost" "the server ended the session or lost the file's handle"
+        AccessDenied "access_denied" "the server denied access"
+        SharingViolation "sharing_violation" "somebody else has the file open"
+        LockConflict "lock_conflict" "somebody else has locked the range"
+        NoSpace "no_space" "the server's volume is full"
+        ConnectTimeout "connect_timeout" "the connection was not made in time"
+        Unreachable "unreachable" "there is no way to the address"
+        NoPorts "no_ports" "this machine ran out of local ports"
+        NoFiles "no_files" "this process ran out of file descriptors"
+        NoMemory "no_memory" "the kernel had no memory for a socket"
+        OtherIo "other_io" "an unexpected error of a system call"
+        WrongStatus "wrong_status" "a file that must not exist was served"
+        WrongLength "wrong_length" "another length came than the file has"
+        WrongContent "wrong_content" "another content came than the file has"
+        NotFound "not_found" "a file that must exist is not there"
+        AlreadyThere "already_there" "a file that must not exist is there"
+    }
 }
 
-faults! {
-    ConnectionRefused Server "connection_refused" "nothing accepted the connection"
-    ResponseTimeout Server "response_timeout" "connected, but the response did not end in time"
-    ClosedEarly Server "closed_early" "the connection was closed before the response was whole"
-    HeadTooLarge Server "head_too_large" "the response's head had no end within its bound"
-    MalformedHead Server "malformed_head" "the response's head is not HTTP"
-    MalformedChunk Server "malformed_chunk" "the response's chunked coding is broken"
-    BodyTooLarge Server "body_too_large" "the response's body passed its bound"
-    ExcessData Server "excess_data" "more bytes came than the response declared"
-    ErrorStatus Server "error_status" "the server answered with another status than a success"
-    ConnectionReset Server "connection_reset" "the connection was reset"
-    MalformedMessage Server "malformed_message" "a message of the server breaks its protocol"
-    WrongSignature Server "wrong_signature" "a message's signature or encryption does not verify"
-    NoCredit Server "no_credit" "the server gave no credit to send another request with"
-    SessionRefused Server "session_refused" "the server refused the protocol, the log-on or the share"
-    SessionLost Server "session_lost" "the server ended the session or lost the file's handle"
-    AccessDenied Server "access_denied" "the server denied access"
-    SharingViolation Server "sharing_violation" "somebody else has the file open"
-    LockConflict Server "lock_conflict" "somebody else has locked the range"
-    NoSpace Server "no_space" "the server's volume is full"
-    ConnectTimeout Network "connect_timeout" "the connection was not made in time"
-    Unreachable Network "unreachable" "there is no way to the address"
-    NoPorts Client "no_ports" "this machine ran out of local ports"
-    NoFiles Client "no_files" "this process ran out of file descriptors"
-    NoMemory Client "no_memory" "the kernel had no memory for a socket"
-    OtherIo Client "other_io" "an unexpected error of a system call"
-    WrongStatus Check "wrong_status" "a file that must not exist was served"
-    WrongLength Check "wrong_length" "another length came than the file has"
-    WrongContent Check "wrong_content" "another content came than the file has"
-    NotFound Check "not_found" "a file that must exist is not there"
-    AlreadyThere Check "already_there" "a file that must not exist is there"
+impl Fault {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn side(self) -> Side {
+        match self {
+            Self::ConnectionRefused
+            | Self::ResponseTimeout
+            | Self::ClosedEarly
+            | Self::HeadTooLarge
+            | Self::MalformedHead
+            | Self::MalformedChunk
+            | Self::BodyTooLarge
+            | Self::ExcessData
+            | Self::ErrorStatus
+            | Self::ConnectionReset
+            | Self::MalformedMessage
+            | Self::WrongSignature
+            | Self::NoCredit
+            | Self::SessionRefused
+            | Self::SessionLost
+            | Self::AccessDenied
+            | Self::SharingViolation
+            | Self::LockConflict
+            | Self::NoSpace => Side::Server,
+            Self::ConnectTimeout | Self::Unreachable => Side::Network,
+            Self::NoPorts | Self::NoFiles | Self::NoMemory | Self::OtherIo => Side::Client,
+            Self::WrongStatus
+            | Self::WrongLength
+            | Self::WrongContent
+            | Self::NotFound
+            | Self::AlreadyThere => Side::Check,
+        }
+    }
 }
 
 /// What is known of a failure beside its kind; turned into words only for the first of its kind.

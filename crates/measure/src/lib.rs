@@ -5,6 +5,7 @@
 mod clock;
 mod fault;
 mod histogram;
+mod named;
 mod status;
 mod window;
 

@@ -111,13 +111,7 @@ pub struct SmbTarget {
 }
 
 fn dialect(problems: &mut Problems, name: &str, given: &str) -> Option<Dialect> {
-    let dialects = [
-        ("2.0.2", Dialect::Smb202),
-        ("2.1", Dialect::Smb210),
-        ("3.0", Dialect::Smb300),
-        ("3.0.2", Dialect::Smb302),
-        ("3.1.1", Dialect::Smb311),
-    ];
+    let dialects = Dialect::ALL.map(|dialect| (dialect.name(), dialect));
     problems.choose(name, given, &dialects)
 }
 

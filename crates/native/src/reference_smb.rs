@@ -105,8 +105,7 @@ impl ReferenceSmbServer {
 }
 
 fn dialect(name: &str) -> PyResult<Dialect> {
-    let found = Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
-    found.ok_or_else(|| PyValueError::new_err(format!("there is no dialect {name:?}")))
+    Dialect::of_name(name).ok_or_else(|| PyValueError::new_err(format!("there is no dialect {name:?}")))
 }
 
 fn parse_signing(name: &str) -> PyResult<Signing> {

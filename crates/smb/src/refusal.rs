@@ -4,7 +4,7 @@
 //! Not for what to try: that depends on the protocol's options, and stands beside them (`advice.rs`).
 
 use crate::status;
-use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
+use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
 
 /// The list below, as failures carry it.
 static STEPS: StatusTable = StatusTable {
@@ -15,36 +15,22 @@ static STEPS: StatusTable = StatusTable {
     },
 };
 
-macro_rules! refusals {
-    ($($variant:ident $words:literal)*) => {
-        /// Why a session with a file server was not made.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Refusal { $(#[doc = $words] $variant),* }
-
-        impl Refusal {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// In words.
-            #[must_use]
-            pub fn words(self) -> &'static str { match self { $(Self::$variant => $words),* } }
-        }
-    };
-}
-
-refusals! {
-    NotSmb "what answered the first message does not speak SMB 2 or 3"
-    Dialect "the server has none of the versions that were offered"
-    NoEncryption "encryption was asked for, and the server has none in common with us"
-    SigningWanted "the server requires signatures, which were turned off"
-    LogOn "the log-on was refused"
-    EncryptionWanted "the server requires encryption, which was not asked for"
-    Guest "the server knows no such user and let us in as a guest"
-    GuestUnprotected "a guest's session can be neither signed nor encrypted, as was asked for"
-    Share "the share was refused"
-    NoFiles "the share is none of files, but of a printer or pipes"
-    ShareEncryption "the share requires encryption, which was not asked for"
-    Changed "somebody between client and server changed the negotiation"
+named_enum! {
+    /// Why a session with a file server was not made.
+    pub enum Refusal {
+        NotSmb "not_smb" "what answered the first message does not speak SMB 2 or 3"
+        Dialect "dialect" "the server has none of the versions that were offered"
+        NoEncryption "no_encryption" "encryption was asked for, and the server has none in common with us"
+        SigningWanted "signing_wanted" "the server requires signatures, which were turned off"
+        LogOn "log_on" "the log-on was refused"
+        EncryptionWanted "encryption_wanted" "the server requires encryption, which was not asked for"
+        Guest "guest" "the server knows no such user and let us in as a guest"
+        GuestUnprotected "guest_unprotected" "a guest's session can be neither signed nor encrypted, as was asked for"
+        Share "share" "the share was refused"
+        NoFiles "no_files" "the share is none of files, but of a printer or pipes"
+        ShareEncryption "share_encryption" "the share requires encryption, which was not asked for"
+        Changed "changed" "somebody between client and server changed the negotiation"
+    }
 }
 
 impl Refusal {
@@ -96,7 +82,7 @@ mod tests {
             let Detail::Refused { step, status: None } = failure.detail else {
                 panic!("{failure:?}");
             };
-            assert_eq!(Refusal::of(step), Some(*refusal));
+            assert_eq!(Refusal::of(step), Some(refusal));
         }
         assert_eq!(
             Refusal::LogOn.failure(0xC000_006D).to_string(),

@@ -54,7 +54,7 @@ impl Document {
 
     /// An answer whose body only repeats its status.
     fn of_status(status: Status) -> Self {
-        Self::new(status, TEXT, format!("{}\n", status.line()).as_bytes())
+        Self::new(status, TEXT, format!("{}\n", status.name()).as_bytes())
     }
 
     pub(crate) fn text(text: &str) -> Self {

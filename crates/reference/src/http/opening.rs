@@ -3,34 +3,22 @@
 //! `Date` is not optional for a server that has a clock (RFC 9110, section 6.6.1), and a ruler that left it out
 //! would do less than the servers it stands beside.
 
+use dyno_measure::named_enum;
 use std::rc::Rc;
 use std::time::SystemTime;
 
-macro_rules! statuses {
-    ($($variant:ident $line:literal)*) => {
-        /// The statuses that this server answers with.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Status { $($variant),* }
-
-        impl Status {
-            /// All of them, in the order of their discriminants.
-            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// Code and reason.
-            pub(crate) fn line(self) -> &'static str { match self { $(Self::$variant => $line),* } }
-        }
-    };
-}
-
-statuses! {
-    Ok "200 OK"
-    BadRequest "400 Bad Request"
-    NotFound "404 Not Found"
-    MethodNotAllowed "405 Method Not Allowed"
-    ContentTooLarge "413 Content Too Large"
-    HeadTooLarge "431 Request Header Fields Too Large"
-    InternalServerError "500 Internal Server Error"
-    VersionNotSupported "505 HTTP Version Not Supported"
+named_enum! {
+    /// The statuses that this server answers with: code and reason.
+    pub(crate) enum Status {
+        Ok "200 OK"
+        BadRequest "400 Bad Request"
+        NotFound "404 Not Found"
+        MethodNotAllowed "405 Method Not Allowed"
+        ContentTooLarge "413 Content Too Large"
+        HeadTooLarge "431 Request Header Fields Too Large"
+        InternalServerError "500 Internal Server Error"
+        VersionNotSupported "505 HTTP Version Not Supported"
+    }
 }
 
 /// What becomes of the connection after a response (RFC 9112, section 9.3).
@@ -60,7 +48,7 @@ impl Openings {
     pub(crate) fn at(now: SystemTime) -> Self {
         let date = httpdate::fmt_http_date(now);
         let opening = |status: Status, persistence: Persistence| {
-            let (line, option) = (status.line(), persistence.option());
+            let (line, option) = (status.name(), persistence.option());
             let server = concat!("serverdyno-reference/", env!("CARGO_PKG_VERSION"));
             let text =
                 format!("HTTP/1.1 {line}\r\nDate: {date}\r\nServer: {server}\r\nConnection: {option}\r\n");

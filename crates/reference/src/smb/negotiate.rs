@@ -204,13 +204,12 @@ impl Negotiated {
                 CONTEXT_ENCRYPTION => {
                     self.answers_encryption = true;
                     if options.encryption != Encryption::Off {
-                        let known = |code: &u16| Cipher::ALL.into_iter().find(|one| *one as u16 == *code);
+                        let known = |code: &u16| Cipher::of_code(*code);
                         self.cipher = codes(data, 2)?.iter().find_map(known);
                     }
                 }
                 CONTEXT_SIGNING => {
-                    let known =
-                        |code: &u16| SigningAlgorithm::ALL.into_iter().find(|one| *one as u16 == *code);
+                    let known = |code: &u16| SigningAlgorithm::of_code(*code);
                     self.signing = codes(data, 2)?.iter().find_map(known);
                     self.answers_signing = self.signing.is_some();
                 }

@@ -1,6 +1,7 @@
 //! The header of every message (MS-SMB2 2.2.1).
 
 use super::bytes::{array, u16_at, u32_at, u64_at, Malformed, Parsed};
+use dyno_measure::named_enum;
 
 /// Its length.
 pub const HEADER_BYTES: usize = 64;
@@ -21,41 +22,26 @@ pub mod flags {
     pub const SIGNED: u32 = 0x0000_0008;
 }
 
-macro_rules! commands {
-    ($($variant:ident $code:literal $name:literal)*) => {
-        /// What a request asks for.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u16)]
-        pub enum Command { $(#[doc = $name] $variant = $code),* }
-
-        impl Command {
-            /// All that this client sends or is sent.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// As MS-SMB2 writes it.
-            #[must_use]
-            pub fn name(self) -> &'static str { match self { $(Self::$variant => $name),* } }
-        }
-    };
-}
-
-commands! {
-    Negotiate 0 "NEGOTIATE"
-    SessionSetup 1 "SESSION_SETUP"
-    Logoff 2 "LOGOFF"
-    TreeConnect 3 "TREE_CONNECT"
-    TreeDisconnect 4 "TREE_DISCONNECT"
-    Create 5 "CREATE"
-    Close 6 "CLOSE"
-    Flush 7 "FLUSH"
-    Read 8 "READ"
-    Write 9 "WRITE"
-    Lock 10 "LOCK"
-    Ioctl 11 "IOCTL"
-    QueryDirectory 14 "QUERY_DIRECTORY"
-    QueryInfo 16 "QUERY_INFO"
-    SetInfo 17 "SET_INFO"
-    OplockBreak 18 "OPLOCK_BREAK"
+named_enum! {
+    /// What a request asks for, as MS-SMB2 writes it: all that this client sends or is sent.
+    pub enum Command: u16 {
+        Negotiate = 0 "NEGOTIATE"
+        SessionSetup = 1 "SESSION_SETUP"
+        Logoff = 2 "LOGOFF"
+        TreeConnect = 3 "TREE_CONNECT"
+        TreeDisconnect = 4 "TREE_DISCONNECT"
+        Create = 5 "CREATE"
+        Close = 6 "CLOSE"
+        Flush = 7 "FLUSH"
+        Read = 8 "READ"
+        Write = 9 "WRITE"
+        Lock = 10 "LOCK"
+        Ioctl = 11 "IOCTL"
+        QueryDirectory = 14 "QUERY_DIRECTORY"
+        QueryInfo = 16 "QUERY_INFO"
+        SetInfo = 17 "SET_INFO"
+        OplockBreak = 18 "OPLOCK_BREAK"
+    }
 }
 
 impl Command {

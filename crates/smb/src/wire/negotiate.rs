@@ -4,6 +4,7 @@ use super::bytes::{array, pad_to_8, put, range, size_at, u16_at, u32_at, Malform
 use super::header::{Command, HEADER_BYTES};
 use super::message::Message;
 use super::response::parse_structure;
+use dyno_measure::named_enum;
 
 /// Length of the salt of the pre-authentication hash.
 pub const SALT_BYTES: usize = 32;
@@ -38,103 +39,34 @@ pub mod security {
     pub const SIGNING_REQUIRED: u8 = 2;
 }
 
-/// A version of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u16)]
-pub enum Dialect {
-    /// SMB 2.0.2.
-    Smb202 = 0x0202,
-    /// SMB 2.1.
-    Smb210 = 0x0210,
-    /// SMB 3.0.
-    Smb300 = 0x0300,
-    /// SMB 3.0.2.
-    Smb302 = 0x0302,
-    /// SMB 3.1.1.
-    Smb311 = 0x0311,
-}
-
-impl Dialect {
-    /// All of them, from the oldest.
-    pub const ALL: [Self; 5] = [
-        Self::Smb202,
-        Self::Smb210,
-        Self::Smb300,
-        Self::Smb302,
-        Self::Smb311,
-    ];
-
-    /// As people write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Smb202 => "2.0.2",
-            Self::Smb210 => "2.1",
-            Self::Smb300 => "3.0",
-            Self::Smb302 => "3.0.2",
-            Self::Smb311 => "3.1.1",
-        }
-    }
-
-    fn of(code: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|dialect| *dialect as u16 == code)
+named_enum! {
+    /// A version of the protocol, from the oldest.
+    pub enum Dialect: u16 {
+        Smb202 = 0x0202 "2.0.2"
+        Smb210 = 0x0210 "2.1"
+        Smb300 = 0x0300 "3.0"
+        Smb302 = 0x0302 "3.0.2"
+        Smb311 = 0x0311 "3.1.1"
     }
 }
 
-/// How messages are encrypted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u16)]
-pub enum Cipher {
-    /// AES-128-CCM; the only one before SMB 3.1.1.
-    Aes128Ccm = 1,
-    /// AES-128-GCM.
-    Aes128Gcm = 2,
-    /// AES-256-CCM.
-    Aes256Ccm = 3,
-    /// AES-256-GCM.
-    Aes256Gcm = 4,
-}
-
-impl Cipher {
-    /// All, as Windows 11 prefers them.
-    pub const ALL: [Self; 4] = [Self::Aes128Gcm, Self::Aes128Ccm, Self::Aes256Gcm, Self::Aes256Ccm];
-
-    /// As people write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Aes128Ccm => "AES-128-CCM",
-            Self::Aes128Gcm => "AES-128-GCM",
-            Self::Aes256Ccm => "AES-256-CCM",
-            Self::Aes256Gcm => "AES-256-GCM",
-        }
+named_enum! {
+    /// How messages are encrypted, as Windows 11 prefers them; before SMB 3.1.1 there is AES-128-CCM alone.
+    pub enum Cipher: u16 {
+        Aes128Gcm = 2 "AES-128-GCM"
+        Aes128Ccm = 1 "AES-128-CCM"
+        Aes256Gcm = 4 "AES-256-GCM"
+        Aes256Ccm = 3 "AES-256-CCM"
     }
 }
 
-/// How messages are signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u16)]
-pub enum SigningAlgorithm {
-    /// HMAC-SHA256: SMB 2.0.2 and 2.1.
-    HmacSha256 = 0,
-    /// AES-128-CMAC: SMB 3.0 on.
-    Aes128Cmac = 1,
-    /// AES-128-GMAC: SMB 3.1.1, where both sides know it.
-    Aes128Gmac = 2,
-}
-
-impl SigningAlgorithm {
-    /// Those that SMB 3.1.1 lets choose from, as Windows 11 prefers them.
-    pub const ALL: [Self; 3] = [Self::Aes128Gmac, Self::Aes128Cmac, Self::HmacSha256];
-
-    /// As people write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::HmacSha256 => "HMAC-SHA256",
-            Self::Aes128Cmac => "AES-128-CMAC",
-            Self::Aes128Gmac => "AES-128-GMAC",
-        }
+named_enum! {
+    /// How messages are signed, as Windows 11 prefers them. SMB 2.0.2 and 2.1 have HMAC-SHA256, from 3.0 on there is
+    /// AES-128-CMAC; 3.1.1 lets choose.
+    pub enum SigningAlgorithm: u16 {
+        Aes128Gmac = 2 "AES-128-GMAC"
+        Aes128Cmac = 1 "AES-128-CMAC"
+        HmacSha256 = 0 "HMAC-SHA256"
     }
 }
 
@@ -341,7 +273,7 @@ impl NegotiateResponse {
     /// Where it is malformed, or chooses what nobody offers.
     pub fn parse(message: &[u8]) -> Parsed<Self> {
         parse_structure(message, 65)?;
-        let dialect = Dialect::of(u16_at(message, BODY + 4)?).ok_or(Malformed)?;
+        let dialect = Dialect::of_code(u16_at(message, BODY + 4)?).ok_or(Malformed)?;
         let token_offset = usize::from(u16_at(message, BODY + 56)?);
         let token_bytes = usize::from(u16_at(message, BODY + 58)?);
         range(message, token_offset, token_bytes, BODY + 64)?;
@@ -378,12 +310,11 @@ impl NegotiateResponse {
                 // Zero where it encrypts with none of ours.
                 CONTEXT_ENCRYPTION => {
                     let code = only_choice(data, 2)?;
-                    self.cipher = Cipher::ALL.into_iter().find(|cipher| *cipher as u16 == code);
+                    self.cipher = Cipher::of_code(code);
                 }
                 CONTEXT_SIGNING => {
                     let code = only_choice(data, 2)?;
-                    let algorithm = SigningAlgorithm::ALL.into_iter().find(|one| *one as u16 == code);
-                    self.signing_algorithm = Some(algorithm.ok_or(Malformed)?);
+                    self.signing_algorithm = Some(SigningAlgorithm::of_code(code).ok_or(Malformed)?);
                 }
                 _ => {}
             }
