@@ -242,12 +242,14 @@ fn calls() -> Vec<Call<'static>> {
         Call::Write {
             handle,
             offset: 0,
-            data: b"data", stability: Stability::Unstable },
+            data: b"data",
+            stability: Stability::Unstable,
+        },
         Call::Flush { handle },
         Call::QueryHandle { handle },
         Call::SetEnd { handle, bytes: 1 },
         Call::QueryPath { path: "a" },
-        Call::QuerySpace,
+        Call::QuerySpace { directory: "" },
         Call::Find {
             directory: "",
             pattern: "*",
