@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import ArrayLike
 
-from serverdyno.analysis.curve import Throughput, spread, summarise
+from serverdyno.analysis.curve import Throughput, near_peak_from, spread, summarise
 
 RATES = st.floats(1, 1e6, allow_nan=False)
 MATRICES = arrays.arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 8)), elements=RATES)
@@ -119,3 +119,10 @@ def test_the_order_of_repetitions_changes_nothing(matrix: Throughput, random: Ra
     assert second is not None
     assert first.peak.mean == pytest.approx(second.peak.mean)
     assert first.overall_average.mean == pytest.approx(second.overall_average.mean)
+
+
+def test_95_percent_of_the_peak_is_reached_at_the_first_mix_that_has_them() -> None:
+    assert near_peak_from([10, 94, 96, np.nan, 100, 95]) == 2
+    assert near_peak_from([100, 20]) == 0
+    assert near_peak_from([0, 0]) is None
+    assert near_peak_from([np.nan]) is None

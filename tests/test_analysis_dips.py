@@ -27,6 +27,12 @@ def seen(throughput: ArrayLike, loads: ArrayLike = CLIENTS) -> Dips:
     return dips(list(np.asarray(loads, dtype=np.float64)), rows)
 
 
+def repeated(curve: ArrayLike) -> NDArray[np.float64]:
+    """Three runs of a published curve, with 1 % of noise: published are single ones, of which nothing is said."""
+    rates = np.asarray(curve, dtype=np.float64)
+    return np.asarray(rates * np.exp(np.random.default_rng(7).normal(0, 0.01, (3, rates.size))))
+
+
 def found(throughput: ArrayLike, loads: ArrayLike = CLIENTS) -> tuple[Finding, ...]:
     judged = seen(throughput, loads).findings
     assert judged is not None
@@ -41,29 +47,29 @@ def places(findings: tuple[Finding, ...], kind: Kind) -> list[int]:
 def test_the_three_dips_that_the_report_of_2001_names_are_found(
     processors: int, clients: int, lost: float
 ) -> None:
-    findings = found(CURVES["NetWare 5.1", processors, "off"])
+    findings = found(repeated(CURVES["NetWare 5.1", processors, "off"]))
     assert places(findings, Kind.DIP) == [clients]
     dip = next(each for each in findings if each.kind is Kind.DIP)
     assert (dip.first, dip.last) == (dip.deepest, dip.deepest)
-    assert dip.lost == pytest.approx(lost, abs=0.001)
+    assert dip.lost == pytest.approx(lost, abs=0.02)
 
 
 def test_no_other_of_its_26_curves_has_a_dip() -> None:
-    dipping = {name for name, curve in CURVES.items() if places(found(curve), Kind.DIP)}
+    dipping = {name for name, curve in CURVES.items() if places(found(repeated(curve)), Kind.DIP)}
     assert dipping == {("NetWare 5.1", processors, "off") for processors in (2, 3, 5)}
 
 
 @pytest.mark.parametrize("curve", [name for name in CURVES if name[0] == "NetWare 6"])
 def test_the_smooth_curves_of_netware_6_show_nothing(curve: tuple[str, int, str]) -> None:
-    assert found(CURVES[curve]) == ()
+    assert found(repeated(CURVES[curve])) == ()
 
 
 def test_a_decline_beyond_52_clients_as_sambas_of_2003_is_a_drop_and_no_dip() -> None:
     # The report has it as a graph only: steady, then "at loads of 52 clients and above" lower until the end.
     rates = np.array([40, 150, 280, 390, 440, 460, 462, 459, 461, 457, 458, 455, 456, 390, 385, 381.0])
-    (drop,) = found(rates)
+    (drop,) = found(repeated(rates))
     assert (drop.kind, CLIENTS[drop.first], CLIENTS[drop.last]) == (Kind.DROP, 52, 60)
-    assert drop.lost == pytest.approx(1 - 390 / 456)
+    assert drop.lost == pytest.approx(1 - 390 / 456, abs=0.02)
 
 
 def test_a_collapse_at_32_threads_with_a_recovery_at_192_as_apaches_of_1999_is_told_in_full() -> None:
@@ -72,13 +78,13 @@ def test_a_collapse_at_32_threads_with_a_recovery_at_192_as_apaches_of_1999_is_t
     rates = np.where(threads >= 32, 120.0, 1500.0) * (1 + 0.01 * np.sin(threads))
     rates[0] = 400
     rates[threads == 192] = 1300
-    dip, collapse = found(rates, threads)
+    dip, collapse = found(repeated(rates), threads)
     assert (dip.kind, threads[dip.first], threads[dip.last]) == (Kind.DIP, 32, 176)
     assert (collapse.kind, threads[collapse.first], threads[collapse.last]) == (Kind.COLLAPSE, 208, 288)
     assert collapse.lost > 0.9
 
 
-@pytest.mark.parametrize("repetitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("repetitions", [3, 5])
 @pytest.mark.parametrize("shape", [FLAT, HUMP, RISE], ids=["flat", "hump", "rise"])
 @pytest.mark.parametrize("noise", [0.03, 0.1])
 def test_normal_noise_alone_yields_findings_in_fewer_curves_than_stated(
@@ -100,22 +106,15 @@ def test_the_bound_is_of_use_without_the_hurdles_of_size_it_is_nearly_met() -> N
     assert 0.02 <= false / 600 <= 0.07
 
 
-@pytest.mark.parametrize("repetitions", [1, 3])
-def test_a_dip_of_25_percent_is_mostly_found_through_3_percent_of_noise(repetitions: int) -> None:
+def test_a_dip_of_25_percent_is_mostly_found_through_3_percent_of_noise() -> None:
     random = np.random.default_rng(59)
     shape = HUMP.copy()
     shape[9] += np.log(0.75)
     hits = 0
     for _ in range(200):
-        runs = 1000 * np.exp(shape + random.normal(0, 0.03, (repetitions, 16)))
+        runs = 1000 * np.exp(shape + random.normal(0, 0.03, (3, 16)))
         hits += any(each.kind is Kind.DIP and each.first <= 9 <= each.last for each in found(runs))
-    assert hits >= (100 if repetitions == 1 else 195)
-
-
-def test_the_noise_of_one_repetition_is_estimated_without_bias_on_a_flat_curve() -> None:
-    random = np.random.default_rng(61)
-    noises = [seen(1000 * np.exp(random.normal(0, 0.05, 16))).noise for _ in range(300)]
-    assert np.mean([noise for noise in noises if noise is not None]) == pytest.approx(0.05, rel=0.1)
+    assert hits >= 195
 
 
 def test_what_differs_between_runs_as_wholes_is_no_noise_of_their_mixes() -> None:
@@ -135,24 +134,24 @@ def test_a_dip_below_five_percent_and_a_fall_below_ten_do_not_matter() -> None:
 
 def test_a_smooth_decline_is_no_drop_however_far_it_goes() -> None:
     rates = 1000 * np.exp(-0.15 * PLACES)
-    assert found(rates) == ()
+    assert found(repeated(rates)) == ()
 
 
 def test_what_can_not_be_judged_is_unknown_and_not_nothing() -> None:
-    assert seen([1, 5, 2, 5, 4, 3, 2], range(1, 8)).findings is None  # one repetition, seven mixes
-    assert seen([[1, 5, 2], [1, 5, 2]], [1, 2, 3]).findings is None
+    assert seen(np.tile([1.0, 5, 2, 5, 4, 3, 2], (2, 1)), range(1, 8)).findings is None  # two repetitions
+    assert seen([[1, 5, 2]] * 3, [1, 2, 3]).findings is None
     assert seen(np.zeros((3, 16))).findings is None
     assert seen(np.full((3, 16), np.nan)).findings is None
 
 
 def test_indices_are_those_of_all_mixes_where_some_were_not_finished() -> None:
-    rates = np.array(CURVES["NetWare 5.1", 3, "off"])
-    rates[1] = np.nan
+    rates = repeated(CURVES["NetWare 5.1", 3, "off"])
+    rates[:, 1] = np.nan
     assert places(found(rates), Kind.DIP) == [16]
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 1000), st.floats(0.01, 100), st.integers(1, 3))
+@given(st.integers(0, 1000), st.floats(0.01, 100), st.integers(3, 5))
 def test_another_unit_changes_nothing_and_findings_are_places_of_the_curve(
     seed: int, factor: float, repetitions: int
 ) -> None:

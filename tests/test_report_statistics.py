@@ -61,15 +61,20 @@ def test_a_dip_is_a_finding_with_its_size_and_a_smooth_curve_has_none() -> None:
     assert table(report, "shape").rows[0][9].text == "none found"
     [claim] = claims(report, "Dip")
     assert claim.startswith("dented has a dip at 24 clients: 3")
-    assert "One repetition" not in claim
 
 
-def test_a_collapse_in_a_single_run_is_a_reason_to_repeat_it() -> None:
-    source = experiment({"apache": Shape(2000, knee=12)}, clients=TEN, repetitions=1)
-    report = report_of(source, lambda row: scaled(row, 0.3) if row.mix >= 7 else row)
-    [claim] = claims(report, "Collapse")
+def test_a_collapse_is_told_with_three_repetitions_and_not_judged_with_two() -> None:
+    def collapsing(row: MixRecord) -> MixRecord:
+        return scaled(row, 0.3) if row.mix >= 7 else row
+
+    three, two = (
+        report_of(experiment({"apache": Shape(2000, knee=12)}, clients=TEN, repetitions=count), collapsing)
+        for count in (3, 2)
+    )
+    [claim] = claims(three, "Collapse")
     assert claim.startswith("apache collapses beyond 20 clients: every later mix lies 7")
-    assert claim.endswith("One repetition: a reason to repeat it, no more.")
+    assert claims(two, "Collapse") == []
+    assert table(two, "shape").rows[0][9].text == "–"  # noqa: RUF001
 
 
 def test_what_disturbed_a_dip_is_said_with_it() -> None:

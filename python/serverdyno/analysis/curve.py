@@ -19,6 +19,9 @@ STILL_RISING_SHARE = 0.02
 STILL_RISING_SHARE_OF_ONE = 0.05
 """The same where either mean is of one repetition, so that its noise is unknown."""
 
+NEAR_PEAK_SHARE = 0.95
+"""Of the highest mean: a mix from which on more load brings little."""
+
 Throughput = NDArray[np.float64]
 """Repetitions x mixes; NaN where a mix was not finished."""
 
@@ -93,6 +96,14 @@ def summarise(throughput: Throughput) -> Summary | None:
         share_of_peak_kept=kept,
         still_rising=_still_rising([point for point in points if point is not None]),
     )
+
+
+def near_peak_from(means: Sequence[float] | NDArray[np.float64]) -> int | None:
+    """The first mix with 95 % of the highest mean; None where no mean (NaN: not finished) is above zero."""
+    values = np.asarray(means, dtype=np.float64)
+    if not (values > 0).any():
+        return None
+    return int((values >= NEAR_PEAK_SHARE * np.nanmax(values)).argmax())
 
 
 def _still_rising(finished: Sequence[Spread]) -> bool:

@@ -175,6 +175,13 @@ class ConfigurationResult:
         return [mix for mix in self.mixes if mix is not None]
 
     @property
+    def peak_height(self) -> float:
+        """The peak by leave-one-out, which noise doesn't lift; the highest mean where no run finished all mixes."""
+        if self.shape.peak is not None:
+            return self.shape.peak.value
+        return self.throughput.peak.mean if self.throughput else 0.0
+
+    @property
     def last(self) -> MixResult | None:
         """The last mix that at least one repetition finished."""
         return next(reversed(self.finished), None)

@@ -1,4 +1,4 @@
-"""The shape of one configuration's curve as `analysis` sees it: the peak with its uncertainty, knee, overload, dips.
+"""The shape of one configuration's curve as `analysis` sees it: the peak with its uncertainty, overload, dips.
 
 Only collected here; each statistic and its source is in the module of `analysis` that bears its name. What is said
 of them is in `curves`.
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from serverdyno.analysis import curve
 from serverdyno.analysis.dips import Dips, dips
-from serverdyno.analysis.knee import knee
 from serverdyno.analysis.overload import Kept, kept
 from serverdyno.analysis.peak import Peak, peak
 from serverdyno.plan.model import Mix
@@ -19,10 +18,13 @@ from serverdyno.plan.model import Mix
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Indices are those of the suite's mixes, from 0. None: the figures can't carry it."""
+    """Indices are those of the suite's mixes, from 0. None: the figures can't carry it.
+
+    `near_peak`: the first mix with 95 % of the highest mean.
+    """
 
     peak: Peak | None
-    knee: int | None
+    near_peak: int | None
     kept: Kept | None
     dips: Dips
 
@@ -33,7 +35,7 @@ def shape_of(mixes: Sequence[Mix], throughput: curve.Throughput) -> Shape:
     means = [point.mean if (point := curve.spread(column)) else float("nan") for column in throughput.T]
     return Shape(
         peak=peak(throughput),
-        knee=knee(loads, means),
+        near_peak=curve.near_peak_from(means),
         kept=kept(throughput),
         dips=dips(loads, throughput),
     )

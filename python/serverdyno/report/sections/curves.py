@@ -1,7 +1,6 @@
-"""What is said of the shape of curves: how sure the peak is and where it is, the knee, overload, dips and collapses.
+"""What is said of the shape of curves: how sure the peak is and where it is, overload, dips and collapses.
 
-Where a configuration's runs can't carry a statement, the table says so with a dash and no sentence is made. A dip in a
-single run is called what it is: a reason to repeat.
+Where a configuration's runs can't carry a statement, the table says so with a dash and no sentence is made.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def table(results: Results, basis: str) -> Table:
         Column("Peak's 95 % interval", unit),
         Column("At clients"),
         Column("Not told apart from the peak", "mixes of clients"),
-        Column("Knee", "clients"),
+        Column("95 % of the peak", "from clients"),
         Column("Kept at the last mix", "of the highest mean"),
         Column("Its 95 % interval"),
         Column("Dips and drops", numeric=False),
@@ -39,16 +38,14 @@ def table(results: Results, basis: str) -> Table:
     )
     notes = (
         "Leave-one-out: each run is read at the mix that the other runs chose, since the highest of noisy means is "
-        "lifted by noise. Intervals: t intervals on logarithms over whole resampled runs, from three on.",
+        "lifted by noise. Intervals: t intervals on logarithms, from two runs on.",
         "Not told apart: the true peak is at one of these mixes in 95 of 100 experiments (subset selection, Gupta "
         "1965).",
-        "Knee: the load beyond which more brought hardly any more (Kneedle, Satopaa et al. 2011), no finer than the "
-        "suite's mixes.",
         "Dips and drops: by a rule that finds any in 5 % of curves that are flat but for normal noise. "
         f"{wording.NOTHING} can't be judged: too few mixes or repetitions, or a mix without throughput.",
     )
     rows = tuple(_row(result, results.terms) for result in results.configurations)
-    return Table("shape", 0, "Peak, knee, overload and dips", basis, columns, rows, notes)
+    return Table("shape", 0, "Peak, overload and dips", basis, columns, rows, notes)
 
 
 def _row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
@@ -68,7 +65,7 @@ def _row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
     return (
         Cell(result.name),
         *of_peak,
-        Cell(wording.NOTHING if shape.knee is None else _clients(result, [shape.knee])),
+        Cell(wording.NOTHING if shape.near_peak is None else _clients(result, [shape.near_peak])),
         Cell(wording.share(kept.share if kept else None)),
         Cell(wording.share_span(kept.low, kept.high) if kept else wording.NOTHING),
         Cell(_falls_in_short(result)),
@@ -161,7 +158,7 @@ def _with_clients(clients: str) -> str:
 
 
 def _doubts(result: ConfigurationResult, fall: Fall) -> str:
-    """What else than the server may have made it: another's use of the machine, errors, or too few runs."""
+    """What else than the server may have made it: another's use of the machine, or errors."""
     mixes = [mix for mix in result.mixes[fall.first : fall.last + 1] if mix is not None]
     marks = frozenset().union(*(mix.marks for mix in mixes))
     named = {
@@ -171,10 +168,7 @@ def _doubts(result: ConfigurationResult, fall: Fall) -> str:
     }
     reasons = [words for mark, words in named.items() if mark in marks]
     reasons += [f"it is {LIMITS[mark]}" for mark in limits(marks)]
-    said = f"There, {wording.listing(reasons)}." if reasons else ""
-    if result.shape.dips.repetitions == 1:
-        said = f"{said} One repetition: a reason to repeat it, no more.".strip()
-    return said
+    return f"There, {wording.listing(reasons)}." if reasons else ""
 
 
 def unsaturated(results: Results, tables: dict[str, str]) -> list[Finding]:
@@ -216,8 +210,8 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
         words.append(f"by leave-one-out {terms.written(peak.value)}, 95 % interval {span} {terms.unit}")
     if peak is not None and peak.candidates is not None and len(peak.candidates) > 1:
         words.append(f"not told apart: the mixes of {_clients(result, peak.candidates)} clients")
-    if shape.knee is not None:
-        words.append(f"knee at {_with_clients(_clients(result, [shape.knee]))}")
+    if shape.near_peak is not None:
+        words.append(f"95 % of it from {_with_clients(_clients(result, [shape.near_peak]))} on")
     if kept is not None and kept.low is not None and kept.high is not None and kept.share < 1:
         interval = wording.share_span(kept.low, kept.high)
         words.append(f"kept at the last mix {wording.share(kept.share)}, 95 % interval {interval}")

@@ -74,7 +74,8 @@ def _of_peak(identity: str, result: ConfigurationResult, report: Report, column:
     highest = _cells("highest", column, result.name)
     place = f"Key findings, peak of {result.name}"
     height = (terms.written(summary.peak.mean), "")
-    yield _claim(f"{identity}.height", place, f"Highest mean in {terms.unit}", height, highest)
+    if terms.written(result.peak_height) == height[0]:
+        yield _claim(f"{identity}.height", place, f"Highest mean in {terms.unit}", height, highest)
     position = highest | {"kind": "position_of_highest", "at": "clients", "averaged_by": ["clients"]}
     clients = (f"{peak.clients:,}", "")
     yield _claim(f"{identity}.place", place, "Clients of the highest mean", clients, position)

@@ -130,7 +130,7 @@ class ConfigurationFigures:
     kept_share: float | None
     kept_low: float | None
     kept_high: float | None
-    knee_clients: int | None
+    near_peak_clients: int | None
     falls: tuple[Fall, ...] | None
     flush_outcome: str | None
     flushes: int | None
@@ -251,7 +251,7 @@ def _configuration(result: ConfigurationResult, flushed: durability.Told | None)
         kept_share=kept.share if kept else None,
         kept_low=kept.low if kept else None,
         kept_high=kept.high if kept else None,
-        knee_clients=None if shape.knee is None else _clients(result, shape.knee),
+        near_peak_clients=None if shape.near_peak is None else _clients(result, shape.near_peak),
         falls=None
         if falls is None
         else tuple(

@@ -126,7 +126,7 @@ def _ranked(configurations: Sequence[ConfigurationResult]) -> list[Configuration
     """The highest peak first, those without one last."""
     return sorted(
         configurations,
-        key=lambda result: result.throughput.peak.mean if result.throughput else -1.0,
+        key=lambda result: result.peak_height if result.throughput else -1.0,
         reverse=True,
     )
 
@@ -142,7 +142,7 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
     starved = _starved_words(peak, terms)
     flushed = f", {beside[result.name]}" if result.name in beside else ""
     return (
-        f"{result.name}, {terms.written(summary.peak.mean)} {terms.unit}{limited} with "
+        f"{result.name}, {terms.written(result.peak_height)} {terms.unit}{limited} with "
         f"{wording.plural(peak.clients, 'client')}{starved}{flushed}."
     )
 
@@ -178,7 +178,7 @@ def _peak_finding(
     if summary.peak.mean == 0:
         return Finding("Peak", _nothing_counted(result, terms), f"{_error_words(peak)}. {tables['errors']}.")
     figures = (
-        f"{terms.written(summary.peak.mean)} {terms.unit} "
+        f"{terms.written(result.peak_height)} {terms.unit} "
         f"({terms.second_written(peak.second.mean)} {terms.second_unit}) with "
         f"{wording.plural(peak.clients, 'client')}{_starved_words(peak, terms)}"
     )
@@ -215,7 +215,7 @@ def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
     if summary.share_of_peak_kept == 1:
         return "That is the last mix; no fall was seen, and no rise beyond the noise."
     kept = wording.share(summary.share_of_peak_kept)
-    return f"At the last mix ({wording.plural(last.clients, 'client')}) it kept {kept} of that."
+    return f"At the last mix ({wording.plural(last.clients, 'client')}) it kept {kept} of the highest mean."
 
 
 def _spread_words(mix: MixResult, terms: Terms) -> str:

@@ -37,8 +37,8 @@ CORRECTED = (
 )
 CURVES = (
     "The peak with its uncertainty and the mixes not told apart from it: leave-one-out, and subset selection (Gupta, "
-    "1965). Knee: Kneedle (Satopaa et al., 2011). Dips, drops and collapses: against 20,000 simulated flat curves with "
-    "normal noise, of which 5 % have any; single runs of less than eight mixes are not judged."
+    "1965). Dips, drops and collapses: against 20,000 simulated flat curves with "
+    "normal noise, of which 5 % have any; below three repetitions they are not judged."
 )
 CLOSED_LOAD = (
     "Each thread begins its next operation when the last one has ended. A server that stalls gets fewer "
