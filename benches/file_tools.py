@@ -57,7 +57,7 @@ class FileTool:
 
 
 def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: Any) -> FileTool:
-    """Ours. `options`: of `_native.Shape`; and `hold`: it waits in its window until it is told to go on.
+    """Ours. `options`: of the mix's shape; and `hold`: it waits in its window until it is told to go on.
 
     Every read is compared with what must be there, unless `verify_share` is less.
     """

@@ -14,11 +14,11 @@ import time
 from typing import Any
 
 from benches.generator import rss_bytes
+from benches.mixes import files_mix, smb_target
 from serverdyno import _native
 
 LOOK_S, STILL_S = 0.02, 1.0
 DRAIN_S = 120.0
-OF_SHAPE = ("clients", "length_s", "ramp_up_s", "think_time_s", "engine_threads", "cpus", "verify_share")
 OPEN, CLOSED = "open", "closed"
 
 
@@ -28,19 +28,19 @@ def main() -> None:
 
 
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """`options`: `target`, `files` and `shape` as `_native` takes them; `load_file`: a path.
+    """`options`: `target`, `files` and `shape` as `mixes` takes them; `load_file`: a path.
 
     With `hold` the window counts as open once all clients wait, and the mix ends when another line comes in; how long
     it would last without is `length_s`. Raises RuntimeError if it doesn't end.
     """
-    target = _native.SmbTarget.open(**options["target"])
-    files = options["files"] | {"target": target, "workspaces": _native.Workspaces(), "keep_workspace": False}
+    target = smb_target(**options["target"])
+    files = options["files"] | {"keep_workspace": False}
     if options["load_file"] is not None:
         files["load_file"] = _native.LoadFile.read(options["load_file"])
     shape = options["shape"]
-    spec = _native.files_mix(_native.Shape(threads=1, **shape), **files)
+    mix = files_mix(target, files, **shape)
     rss_before = rss_bytes()
-    load = _native.start(spec)
+    load = mix.start()
     opens_s, closes_s = max(shape.get("ramp_up_s", 0.0), LOOK_S / 2), shape["length_s"]
     _wait_until(load, opens_s)
     if options["hold"]:

@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benches.mixes import http_target, web_mix
 from serverdyno import _native
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 DRAIN_S = 60.0
-OF_WEB = {"workload", "http_version", "keep_alive", "close", "receive_buffer_bytes", "fresh_sockets"}
 LATE_IN_THE_MIX = 0.9  # when memory is looked at: every connection is open then
 
 
@@ -26,22 +26,16 @@ def main() -> None:
     print(json.dumps(run(json.loads(sys.argv[1]))))
 
 
-def web_mix(target: _native.Target, **options: Any) -> _native.MixSpec:
-    """A mix of web work from the arguments of `_native.Shape` and `_native.web_mix` together."""
-    of_web = {name: options.pop(name) for name in OF_WEB & options.keys()}
-    return _native.web_mix(_native.Shape(**options), target=target, **of_web)
-
-
 def run(options: dict[str, Any]) -> dict[str, Any]:
-    """`options`: the arguments of `_native.Shape` and `_native.web_mix`, with `url` for `target`.
+    """`options`: those of `mixes.web_mix`, with `url` for `target`.
 
     Raises RuntimeError if it doesn't end. CPU time is that of the whole process from before the mix to after it.
     """
-    target = _native.Target.open(options.pop("url"))
-    spec = web_mix(target, **options)
+    target = http_target(options.pop("url"))
+    mix = web_mix(target, **options)
     rss_before = rss_bytes()
     before = resource.getrusage(resource.RUSAGE_SELF)
-    load = _native.start(spec)
+    load = mix.start()
     load.wait(LATE_IN_THE_MIX * options["length_s"])
     rss_loaded = rss_bytes()
     if not load.wait(options["length_s"] + DRAIN_S):

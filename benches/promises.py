@@ -15,6 +15,7 @@ from benches.ratios import Bound
 from serverdyno import suites
 from serverdyno.fleet import local
 from serverdyno.fleet.consent import open_target
+from serverdyno.fleet.task import Task
 from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import GeneratorPlan, Mix, RunKey, Suite
 from serverdyno.probes.host import host_facts
@@ -115,7 +116,7 @@ def write_experiment(folder: Path, repetitions: int) -> int:
 def _real_mix(suite: Suite, key: RunKey, mix: Mix) -> MixRecord:
     short = replace(mix, length_s=REAL_MIX_S, ramp_up_s=0.0, ramp_down_s=0.0, delay_s=0.0)
     with running("reference", {}) as server:
-        task = local.Task(suite, open_target(server.url), GeneratorPlan(), (), None)
+        task = Task(suite, open_target(server.url), GeneratorPlan(), (), None)
         result = local.run_mix(short, task, seed=1, on_tick=lambda _: None)
     return mix_record(
         key, mix, result, Surroundings(UNKNOWN, server_rss_bytes=None, ceiling_operations_s=None)

@@ -53,7 +53,7 @@ class Tool:
 
 
 def dyno(name: str = "dyno", connections: int = CONNECTIONS, **options: Any) -> Tool:
-    """Ours; `options` as of `_native.Shape` and `web_mix`.
+    """Ours; `options` as of `mixes.web_mix`.
 
     Every response is checked and every response time recorded.
     """

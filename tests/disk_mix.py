@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benches.mixes import files_mix, smb_target
+
 from serverdyno import _native
 from serverdyno.servers.samba import PROOF_NAME, Samba
 
@@ -14,7 +16,7 @@ CLIENTS_DIRECTORY = "serverdyno-clients"  # and behind it what is the load's own
 FILES = 57  # 56 files of a workspace and the marker
 
 
-def target(server: Samba, **smb: Any) -> _native.SmbTarget:
+def target(server: Samba, **smb: Any) -> _native.Target:
     """The server's shares; `smb` changes how they are opened."""
     access = server.access()
     options: dict[str, Any] = {
@@ -23,7 +25,7 @@ def target(server: Samba, **smb: Any) -> _native.SmbTarget:
         "password": access.password,
         "network_namespace": access.network_namespace,
     }
-    return _native.SmbTarget.open(smb.pop("url", access.url), **(options | smb))
+    return smb_target(smb.pop("url", access.url), **(options | smb))
 
 
 def clients_directory(share: Path) -> Path:
@@ -33,7 +35,7 @@ def clients_directory(share: Path) -> Path:
 
 
 def begun(
-    to: _native.SmbTarget,
+    to: _native.Target,
     *,
     workspaces: _native.Workspaces | None = None,
     files: Mapping[str, Any] | None = None,
@@ -41,14 +43,7 @@ def begun(
 ) -> _native.Load:
     """One mix under way: two clients for a second, unless `shape` says otherwise."""
     wanted = {"clients": 2, "threads": 1, "length_s": 1.0, "timeout_s": 20.0} | shape
-    return _native.start(
-        _native.files_mix(
-            _native.Shape(**wanted),
-            target=to,
-            workspaces=workspaces or _native.Workspaces(),
-            **({"workload": "diskmix"} | dict(files or {})),
-        )
-    )
+    return files_mix(to, {"workload": "diskmix"} | dict(files or {}), workspaces, **wanted).start()
 
 
 def ended(load: _native.Load) -> _native.MixResult:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from benches.mixes import smb_target
 
 from disk_mix import begun, ended, mixed, target
 from file_server import PATIENCE_S, needs_root, samba, skip_unless_installed
@@ -95,7 +96,7 @@ def test_what_is_told_of_sessions_is_what_the_server_says_of_them(
 def test_a_client_whose_session_did_not_come_up_has_agreed_on_nothing(tmp_path: Path) -> None:
     server = started(tmp_path)
     try:
-        to = _native.SmbTarget.open(server.url, shares=["data", "denied"], user=USER, password=PASSWORD)
+        to = smb_target(server.url, shares=["data", "denied"], user=USER, password=PASSWORD)
         result = ended(begun(to, clients=2))
     finally:
         server.kill()
@@ -106,7 +107,7 @@ def test_a_client_whose_session_did_not_come_up_has_agreed_on_nothing(tmp_path: 
 def test_a_guest_is_told() -> None:
     server = _native.ReferenceSmbServer.start()
     try:
-        to = _native.SmbTarget.open(f"smb://127.0.0.1:{server.port}/", shares=["volume1"])
+        to = smb_target(f"smb://127.0.0.1:{server.port}/", shares=["volume1"])
         [session] = ended(begun(to))["sessions"]
     finally:
         server.stop()

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benches.mixes import smb_target
 
 from disk_mix import CLIENTS_DIRECTORY
 from file_server import needs_root
-from serverdyno import _native
 from serverdyno.errors import ServerError
 from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
@@ -165,12 +165,12 @@ def test_shares_without_the_room_for_the_largest_mix_are_told_before_any_workspa
 
 @needs_root
 def test_a_server_that_says_nothing_true_of_its_room_is_measured(server: UsersSmbd, tmp_path: Path) -> None:
-    target = _native.SmbTarget.open(server.url, shares=["data"], user=USER, password=PASSWORD)
+    target = smb_target(server.url, shares=["data"], user=USER, password=PASSWORD)
     room = server.at / "data.dfree"
     try:
         for text in (f"{10 * BLOCKS} {20 * BLOCKS}", "", "0 0"):
             room.write_text(f"{text}\n")
-            [look] = target.look()
+            [look] = target.look(1)
             assert (look["free_bytes"], look["why"]) == (None, None), text
         listener = Listener()
         assert carried_out(created(tmp_path / "e", [1], users("odd", server.url)), listener)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from benches.generator import web_mix
+from benches.mixes import http_target, web_mix
 
 from serverdyno import _native
 
@@ -24,6 +24,7 @@ PATIENCE_S = 60
 # Runs inside the namespace. `answer(path, host)` gives the status and the body of every response.
 PRELUDE = f"""
 import http.server, threading
+from benches.mixes import http_target, web_mix
 from serverdyno import _native
 
 TOKEN = {TOKEN!r}
@@ -52,7 +53,7 @@ def right(path, host):
 
 def opened(answer, token=TOKEN):
     try:
-        return _native.Target.open(serve(answer), token)
+        return http_target(serve(answer), token)
     except PermissionError as refusal:
         return str(refusal)
 """
@@ -83,7 +84,7 @@ def said(namespace: str, script: str) -> str:
     return done.stdout.strip()
 
 
-def spec(target: _native.Target, **changed: Any) -> _native.MixSpec:
+def spec(target: _native.Target, **changed: Any) -> _native.PreparedMix:
     parameters: dict[str, Any] = {"workload": "url", "clients": 1, "threads": 1, "length_s": 0.1}
     return web_mix(target, **(parameters | changed))
 
@@ -91,7 +92,8 @@ def spec(target: _native.Target, **changed: Any) -> _native.MixSpec:
 def test_the_right_document_opens_a_target_that_is_not_loopback(namespace: str) -> None:
     script = """
         target = opened(right)
-        print(target.loopback, target.address == target.host, target.url == f"http://{target.host}/")
+        host = target.facts["host"]
+        print(target.loopback, target.address == host, target.url == f"http://{host}/")
     """
     assert said(namespace, script) == "False True True"
 
@@ -128,8 +130,7 @@ def test_a_refusal_says_how_to_agree(namespace: str) -> None:
 def test_a_mix_for_a_target_that_is_not_loopback_needs_a_bound_on_its_rate(namespace: str) -> None:
     script = """
         def mix(**bounds):
-            shape = _native.Shape(clients=1, threads=1, length_s=0.2, **bounds)
-            return _native.web_mix(shape, target=target, workload="url")
+            return web_mix(target, workload="url", clients=1, length_s=0.2, **bounds)
 
         target = opened(lambda path, host: (200, right(path, host)[1]))
         try:
@@ -142,19 +143,19 @@ def test_a_mix_for_a_target_that_is_not_loopback_needs_a_bound_on_its_rate(names
             except ValueError:
                 continue
             print("taken:", no_bound)
-        load = _native.start(mix(max_rate_per_s=10.0))
+        load = mix(max_rate_per_s=10.0).start()
         assert load.wait(30)
         print(1 <= load.result()["operations_total"] <= 3)
     """
     assert said(namespace, script).splitlines() == [
-        "a target that is not loopback needs max_rate_per_s",
+        "max_rate_per_s: a target that is not loopback needs max_rate_per_s",
         "True",
     ]
 
 
 def test_loopback_needs_no_consent() -> None:
     for url in ("http://127.0.0.1:1/", "http://127.8.9.10:1/path", "http://[::1]:1/"):
-        assert _native.Target.open(url).loopback
+        assert http_target(url).loopback
 
 
 @pytest.mark.parametrize(
@@ -162,11 +163,11 @@ def test_loopback_needs_no_consent() -> None:
 )
 def test_what_is_not_a_plain_url_is_no_target(url: str) -> None:
     with pytest.raises(ValueError, match=r"http|blanks"):
-        _native.Target.open(url)
+        http_target(url)
 
 
 def test_a_target_can_be_neither_made_nor_copied_nor_changed_nor_derived() -> None:
-    target: Any = _native.Target.open("http://127.0.0.1:1/")
+    target: Any = http_target("http://127.0.0.1:1/")
     kind: Any = _native.Target
     makers = [
         kind,
@@ -209,8 +210,8 @@ def test_nothing_but_open_makes_a_target_and_nothing_but_a_mix_makes_load() -> N
     makers = [
         name for name in vars(_native.Target) if callable(getattr(_native.Target, name)) and name[0] != "_"
     ]
-    assert makers == ["open"]
+    assert makers == ["look", "open"]
     not_a_mix: Any = "http://10.77.0.1/"
     with pytest.raises(TypeError):
-        _native.start(not_a_mix)
-    assert spec(_native.Target.open("http://127.0.0.1:1/")) is not None
+        _native.prepare("{}", not_a_mix)
+    assert spec(http_target("http://127.0.0.1:1/")) is not None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benches.mixes import smb_target
 
 from file_server import samba, smbclient
 from serverdyno import _native
@@ -40,8 +41,8 @@ def test_a_server_of_the_users_is_what_the_scheme_of_its_url_says(
         create("external", settings, documents=Path(os.devnull), url=url)
 
 
-def target(url: str) -> _native.SmbTarget:
-    return _native.SmbTarget.open(url, shares=["a"])
+def target(url: str) -> _native.Target:
+    return smb_target(url, shares=["a"])
 
 
 def test_a_file_server_of_the_user_is_looked_at_once_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benches.mixes import smb_target
 
 from disk_mix import begun, ended
 from dyno_process import Home
@@ -20,6 +21,7 @@ from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet import local
 from serverdyno.fleet.consent import Shares, open_shares
+from serverdyno.fleet.task import Task
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.protocols.smb import SMB, SmbSettings
@@ -63,7 +65,7 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         target = open_shares(
             Shares(access.url, access.shares, access.user, access.password), suite.settings(SMB)
         )
-        task = local.Task(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
+        task = Task(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
         local.preflight(task, mixes(suite)[0])
     return raised.value
 
@@ -149,8 +151,8 @@ def test_a_run_with_a_wrong_password_ends_with_one_sentence_and_a_hint(
     assert "Traceback" not in words and "wrong-one" not in words
 
 
-def to(server: UsersSmbd) -> _native.SmbTarget:
-    return _native.SmbTarget.open(server.url, shares=["data"], user=USER, password=PASSWORD)
+def to(server: UsersSmbd) -> _native.Target:
+    return smb_target(server.url, shares=["data"], user=USER, password=PASSWORD)
 
 
 def until(load: _native.Load, operations: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
+from benches.mixes import files_mix
 from pydantic import ValidationError
 
 from disk_mix import (
@@ -131,17 +132,9 @@ def test_a_write_that_is_lost_between_two_mixes_of_one_seed_is_wrong_content(tmp
 
     def one_pass(server: Samba) -> _native.MixResult:
         # What a client thinks of between two passes lasts longer than the mix.
-        shape = _native.Shape(clients=1, threads=1, length_s=0.5, think_time_s=60.0, seed=7)
-        load = _native.start(
-            _native.files_mix(
-                shape,
-                target=target(server),
-                workload="loadfile",
-                load_file=load_file,
-                workspaces=workspaces,
-                cache="none",
-            )
-        )
+        files = {"workload": "loadfile", "load_file": load_file, "cache": "none"}
+        shape = {"clients": 1, "length_s": 0.5, "think_time_s": 60.0, "seed": 7}
+        load = files_mix(target(server), files, workspaces, **shape).start()
         assert load.wait(PATIENCE_S)
         return load.result()
 

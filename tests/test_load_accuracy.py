@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from benches.generator import web_mix
+from benches.mixes import http_target, web_mix
 
 from dyno_process import INSTALLED, PATIENCE_S
 from serverdyno import _native
@@ -53,14 +53,14 @@ EXPECTED: dict[str, tuple[str, set[str]] | None] = {
 def reference(**options: Any) -> Iterator[tuple[_native.ReferenceServer, _native.Target]]:
     server = _native.ReferenceServer.start(**options)
     try:
-        yield server, _native.Target.open(f"http://127.0.0.1:{server.port}/")
+        yield server, http_target(f"http://127.0.0.1:{server.port}/")
     finally:
         server.stop()
 
 
 def result_of(target: _native.Target, workload: Any = TREE, **mix: Any) -> _native.MixResult:
     """One mix to its end, which must come."""
-    load = _native.start(web_mix(target, workload=workload, **(ALL_IN_TIME | mix)))
+    load = web_mix(target, workload=workload, **(ALL_IN_TIME | mix)).start()
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
 
@@ -101,7 +101,7 @@ def test_nginx_logs_as_many_requests_as_were_counted(settings: dict[str, Any], m
         pytest.skip("nginx is not installed here")
     with running("nginx", {"access_log": True} | settings) as server:
         before = server.requests_served()
-        result = result_of(_native.Target.open(server.url), **mix)
+        result = result_of(http_target(server.url), **mix)
         after = server.requests_served()
     assert before is not None and after is not None
     assert result["errors"] == []
@@ -180,15 +180,8 @@ def test_what_the_window_closes_upon_is_counted_apart_and_followed_to_its_end() 
     """Eight answers that take longer than the window: none is in its figures, and none is forgotten."""
     server = _native.ReferenceServer.start(body_bytes=100, fault="delay=700ms")
     try:
-        load = _native.start(
-            web_mix(
-                _native.Target.open(f"http://127.0.0.1:{server.port}/"),
-                workload="url",
-                clients=8,
-                threads=1,
-                length_s=0.4,
-            )
-        )
+        target = http_target(f"http://127.0.0.1:{server.port}/")
+        load = web_mix(target, workload="url", clients=8, threads=1, length_s=0.4).start()
         assert load.wait(30)
     finally:
         server.stop()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benches.mixes import smb_target
 
 from disk_mix import begun, ended, passed, whole
 from file_server import skip_unless_installed
@@ -41,9 +42,9 @@ def reference(**options: Any) -> Iterator[_native.ReferenceSmbServer]:
         server.stop()
 
 
-def target(server: _native.ReferenceSmbServer, **smb: Any) -> _native.SmbTarget:
+def target(server: _native.ReferenceSmbServer, **smb: Any) -> _native.Target:
     url = f"smb://127.0.0.1:{server.port}/"
-    return _native.SmbTarget.open(url, **{"shares": ["volume1"], "user": USER, "password": PASSWORD} | smb)
+    return smb_target(url, **{"shares": ["volume1"], "user": USER, "password": PASSWORD} | smb)
 
 
 # Making and removing workspaces sends none of these.
@@ -139,10 +140,10 @@ def test_what_can_not_be_is_refused() -> None:
         _native.ReferenceSmbServer.start(signing="required")
 
 
-def access_target(server: ReferenceSmb, **smb: Any) -> _native.SmbTarget:
+def access_target(server: ReferenceSmb, **smb: Any) -> _native.Target:
     access = server.access()
     assert access.user is not None
-    return _native.SmbTarget.open(
+    return smb_target(
         access.url,
         shares=list(access.shares),
         user=access.user,

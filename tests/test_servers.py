@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 
 import psutil
 import pytest
+from benches.mixes import http_target
 
-from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers import documents as documents_module
 from serverdyno.servers.apache import Apache, ApacheSettings
@@ -466,7 +466,7 @@ def test_an_external_server_is_asked_once_and_believed_nothing_more(documents: P
         server.prepare()
         server.start()
         server.ready()
-        server.ask(_native.Target.open(nginx.url))
+        server.ask(http_target(nginx.url))
         assert server.url == nginx.url
         assert server.describe().version.startswith("nginx/")
         assert (server.cpu_s(), server.rss_bytes(), server.requests_served()) == (None, None, None)
@@ -477,7 +477,7 @@ def test_an_external_server_is_asked_once_and_believed_nothing_more(documents: P
 def test_an_external_server_that_does_not_answer_is_an_error_with_advice(documents: Path) -> None:
     server = create("external", {}, documents=documents, url=f"http://127.0.0.1:{free_port()}/")
     with pytest.raises(ServerError, match="nothing answers") as raised:
-        server.ask(_native.Target.open(server.url))
+        server.ask(http_target(server.url))
     assert raised.value.hint
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from benches.mixes import files_mix, smb_target
 
 from disk_mix import CLIENTS_DIRECTORY, begun, clients_directory, ended
 from dyno_process import PATIENCE_S, Home, wait_for_line
@@ -174,7 +175,7 @@ def test_a_mix_whose_server_is_gone_is_no_measurement(
 
 
 def test_two_loads_on_one_share_do_not_touch_each_others_files(server: UsersSmbd) -> None:
-    target = _native.SmbTarget.open(server.url, shares=["data"], user=USER, password=PASSWORD)
+    target = smb_target(server.url, shares=["data"], user=USER, password=PASSWORD)
     first = begun(target, length_s=PATIENCE_S, files={"keep_workspace": False})
     while first.snapshot()["operations"] == 0:
         assert not first.wait(0.01), ended(first)["errors"]
@@ -189,9 +190,7 @@ def test_what_a_server_that_is_gone_keeps_is_removed_once_it_is_back(
 ) -> None:
     server = started(tmp_path_factory.mktemp("gone"))
     try:
-        target = _native.SmbTarget.open(
-            server.url + "data/below", shares=["data"], user=USER, password=PASSWORD
-        )
+        target = smb_target(server.url + "data/below", shares=["data"], user=USER, password=PASSWORD)
         (server.at / "data" / "below").mkdir(mode=0o777)
         (server.at / "data" / "below").chmod(0o777)
         workspaces = _native.Workspaces()
@@ -202,13 +201,9 @@ def test_what_a_server_that_is_gone_keeps_is_removed_once_it_is_back(
         server.kill()
         load.stop()
         ended(load)
-        spec = _native.files_mix(
-            _native.Shape(clients=2, threads=1, length_s=1.0),
-            target=target,
-            workload="diskmix",
-            workspaces=workspaces,
-        )
-        gone = _native.Removal.start(spec, 0.3)
+        mix = files_mix(target, {"workload": "diskmix"}, workspaces, clients=2, length_s=1.0)
+        gone = mix.remove_workspaces(0.3)
+        assert gone is not None
         assert gone.wait(PATIENCE_S)
         left = gone.left()
         assert [(one["share"], one["directory"]) for one in left] == [
@@ -217,7 +212,8 @@ def test_what_a_server_that_is_gone_keeps_is_removed_once_it_is_back(
         ]
         assert all("nothing accepted the connection" in (one["why"] or "") for one in left)
         server.start()
-        back = _native.Removal.start(spec, PATIENCE_S)
+        back = mix.remove_workspaces(PATIENCE_S)
+        assert back is not None
         assert back.wait(PATIENCE_S)
         assert (back.left(), workspaces.standing()) == ([], [])
         assert list((server.at / "data" / "below").iterdir()) == []

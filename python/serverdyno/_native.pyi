@@ -1,6 +1,6 @@
 """The data plane as Python sees it. Everything that happens while a mix runs is in Rust, without the GIL."""
 
-from typing import Literal, TypedDict, final
+from typing import Any, Literal, TypedDict, final
 
 class ClassFacts(TypedDict):
     name: str  # "223.gif"
@@ -27,26 +27,38 @@ def workload_paths(seed: int, client: int, thread: int, count: int) -> list[str]
 
 @final
 class Target:
-    """A destination that load may go to. `open` is the only way to get one, and `start` takes nothing else."""
+    """A destination that load may go to. `open` is the only way to get one, and `prepare` takes nothing else."""
 
     @staticmethod
-    def open(url: str, consent_token: str | None = None) -> Target:
-        """Resolves `url` once and proves consent where it is not loopback.
+    def open(
+        protocol: str, section: str, *, consent_token: str | None = None, password: str | None = None
+    ) -> Target:
+        """Resolves the URL of the section `target` of a document (JSON) once, and proves consent where it is not
+        loopback. What is in the section is in `crates/engine/src/kinds/`.
 
-        Raises ValueError (not a usable URL), OSError (does not resolve or connect), AnswerError (was asked for
-        its consent and did not answer), PermissionError (no consent; the message says how to give it).
+        Raises ValueError (not a usable section or URL; every problem, a line each), OSError (does not resolve or
+        connect), AnswerError (was asked for its consent and did not answer), PermissionError (no consent; the message
+        says how to give it), SessionError (a file server gives no session to look for it).
         """
+    protocol: str
+    section: dict[str, Any]  # as it was opened
     url: str
     address: str  # "127.0.0.1:8080", the one that was checked and is used
-    host: str  # the Host header
-    path: str
     loopback: bool
+    facts: dict[str, Any]  # of HTTP `host` (the Host header) and `path`, of SMB `shares`
+    def look(self, nonce: int) -> list[ShareLook]:
+        """Logs on to every share and asks what room there is; within ten seconds, and nothing is written. None of a
+        target without shares. `nonce`: another each time, so that the server meets clients that it does not know.
+        """
 
 @final
 class Load:
     """A mix under way."""
 
     def snapshot(self) -> Snapshot: ...
+    def go(self, start_monotonic_ns: int) -> None:
+        """Starts a mix whose document says `"start": "told"`, at that moment of CLOCK_MONOTONIC."""
+
     def stop(self) -> None:
         """Ends the mix early; `result` still comes, marked `stopped`."""
 
@@ -55,6 +67,9 @@ class Load:
 
     def result(self) -> MixResult:
         """Raises RuntimeError while the mix runs."""
+
+    def tally(self) -> bytes:
+        """The same as the part of a mix, for `merge`."""
 
 class Snapshot(TypedDict):
     elapsed_s: float  # 0 while clients are being prepared
@@ -97,12 +112,14 @@ class ErrorResult(TypedDict):
     in_window: int
     example: str  # the first one in words
     advice: str | None  # what to try, where a file server gave no session
+    first_at_s: float  # since the start of the mix
 
 class GeneratorResult(TypedDict):
     cpu_user_s: float  # of the engine threads, in the window
     cpu_system_s: float
     busiest_cpu_s: float  # of the thread that used most
     threads: int
+    processes: int
     loop_lag_hdr: bytes  # HDR V2, nanoseconds from the kernel's readiness report to the end of its batch
     connections: int  # opened from start to end; of files from the first log-on to the last leaving
     reconnects: int  # an idle kept-alive connection was closed, the request sent again; of files: sessions after a loss
@@ -147,8 +164,9 @@ class ClientCache(TypedDict):
     deferred_age_s: float
 
 class MixResult(TypedDict):
+    version: int
     stopped: bool
-    started_unix_s: float
+    started_unix_s: float | None  # None: it was stopped before
     window_s: float
     clients_planned: int
     clients_participating: int  # still in the mix at its end
@@ -162,6 +180,8 @@ class MixResult(TypedDict):
     connect_time_hdr: bytes  # connections opened in the window
     under_way_at_close: int  # operations that the window's figures don't have, because they ended after it
     under_way_longest_s: float  # the longest that one of them took in the end
+    overdue_at_end: int  # operations of paced clients that were due before the end and never began
+    digests: dict[int, int]  # of each client's first operations, where the document asks for it
     by_operation: list[OperationResult]
     by_client: list[ClientResult]
     by_second: list[SecondResult]
@@ -176,70 +196,43 @@ class MixResult(TypedDict):
     generator: GeneratorResult
 
 @final
-class Shape:
-    """How many clients, when, and their pace. Raises ValueError that lists every problem, one a line."""
+class PreparedMix:
+    """A mix that was checked, ready to start."""
 
-    def __init__(
-        self,
-        *,
-        clients: int,
-        threads: int,
-        length_s: float,
-        ramp_up_s: float = 0,
-        ramp_down_s: float = 0,
-        delay_s: float = 0,
-        think_time_s: float = 0,
-        timeout_s: float = 30,
-        seed: int = 0,
-        leave_after_errors: int | None = None,
-        verify_share: float = 1.0,
-        max_rate_per_s: float | None = None,
-        engine_threads: int = 1,
-        cpus: list[int] | None = None,
-    ) -> None: ...
+    def start(self) -> Load:
+        """Starts it, on threads of its own. Raises OSError where this process may not have enough files."""
 
-@final
-class MixSpec:
-    """One mix, checked. `web_mix` and `files_mix` make them; both raise ValueError that lists every problem."""
+    def workspace_bytes(self) -> int | None:
+        """The most bytes that the files of one client have at one time, in a first pass; servers need a little more.
+        None of work that makes none.
+        """
 
-def web_mix(
-    shape: Shape,
-    *,
-    target: Target,
-    workload: Literal["webbench-static", "url"],
-    http_version: Literal["1.0", "1.1"] = "1.1",
-    keep_alive: bool = True,
-    close: Literal["ordinary", "reset"] = "ordinary",
-    receive_buffer_bytes: int = 65536,
-    fresh_sockets: bool = False,  # a new socket for every connection, also where one can be dialled again
-) -> MixSpec: ...
-def files_mix(
-    shape: Shape,
-    *,
-    target: SmbTarget,
-    workload: Literal["diskmix", "loadfile"],
-    workspaces: Workspaces,
-    cache: Literal["none", "oplocks", "leases"] = "leases",
-    redirector: Literal["xp", "plain"] = "plain",
-    dormant_files: int = 45,
-    dormant_s: float = 10,
-    workspace_bytes: int = 20971520,
-    legacy_seed_reads: bool = False,
-    true_offsets: bool = False,
-    load_file: LoadFile | None = None,
-    keep_workspace: bool = True,  # else removed after the mix
-    preparation_timeout_s: float = 600,
-) -> MixSpec: ...
-def files_footprint_bytes(spec: MixSpec) -> int:
-    """The most bytes that the files of one client have at one time, in a first pass; servers need a little more."""
+    def remove_workspaces(self, most_s: float) -> Removal | None:
+        """Begins to take away what clients have left; ends by itself after `most_s`. None: the work leaves nothing."""
+
+def prepare(
+    document: str, target: Target, workspaces: Workspaces | None = None, load_file: LoadFile | None = None
+) -> PreparedMix:
+    """The mix of a document (`MixSpec` in `crates/engine/src/spec.rs`, as JSON), for a target that was opened.
+
+    Raises ValueError that lists every problem, one a line, with its key's path.
+    """
+
+def merge(tallies: list[bytes]) -> MixResult:
+    """One mix from the tallies of its parts, in any order. Raises ValueError where they are not of one mix."""
 
 @final
 class Workspaces:
     """What the clients' files contain, kept from mix to mix so that what an earlier one wrote can be checked."""
 
-    def __init__(self) -> None: ...
+    def __init__(self, name: int | None = None) -> None:
+        """`name`: 32 bits, for processes that share a load; None: one of its own."""
+
     def standing(self) -> list[int]:
         """Clients whose workspaces stand on the server, whole or in part."""
+
+    def assume_standing(self, clients: list[int]) -> None:
+        """Clients of the load may have workspaces that the process which carried them can't tell of any more."""
 
     def begun(self) -> bool:
         """Whether any was ever begun, also where it is gone by now."""
@@ -277,36 +270,6 @@ def diskmix_acceptance() -> list[AcceptanceLine]:
 class SessionError(Exception):
     """A file server gave no session. `args`: why, and what to try."""
 
-@final
-class SmbTarget:
-    """Shares that load may go to. `open` is the only way to get one."""
-
-    @staticmethod
-    def open(
-        url: str,
-        *,
-        shares: list[str],
-        user: str | None = None,
-        password: str | None = None,
-        network_namespace: str | None = None,
-        consent_token: str | None = None,
-        min_dialect: str = "2.0.2",
-        max_dialect: str = "3.1.1",
-        signing: Literal["off", "auto", "required"] = "auto",
-        encryption: Literal["off", "required"] = "off",
-        seed: int = 0,  # of the clients' GUIDs: generators that run at the same time need different ones
-    ) -> SmbTarget:
-        """Resolves `smb://host[:port]/[directory]` once, and proves consent where it is not loopback.
-
-        Raises as `Target.open` does, and SessionError where the server gives no session to look for it.
-        """
-    url: str
-    address: str
-    loopback: bool
-    shares: list[str]
-    def look(self) -> list[ShareLook]:
-        """Logs on to every share and asks what room there is; within ten seconds, and nothing is written."""
-
 class ShareLook(TypedDict):
     share: str
     free_bytes: int | None  # for us; None: the server does not say, or says what can't be
@@ -324,10 +287,6 @@ class LeftOver(TypedDict):
 class Removal:
     """Takes away what the clients of mixes have made and not taken away themselves."""
 
-    @staticmethod
-    def start(spec: MixSpec, most_s: float) -> Removal:
-        """Of the target and the workspaces of `spec`; ends by itself after `most_s`."""
-
     def wait(self, timeout_s: float) -> bool:
         """True once it has ended. Releases the GIL."""
 
@@ -336,8 +295,6 @@ class Removal:
 
     def left(self) -> list[LeftOver]:
         """What stands now."""
-
-def start(spec: MixSpec) -> Load: ...
 
 @final
 class Histogram:

@@ -1,9 +1,11 @@
 //! The one loop: a client thread performs operation after operation until the mix ends or its client leaves.
 
-use crate::load::Bench;
+use crate::arrival::DueTimes;
+use crate::counting::Tally;
+use crate::digest::OperationsDigest;
+use crate::engine_thread::EngineThread;
 use crate::protocol::Protocol;
-use crate::tally::Tally;
-use dyno_measure::{monotonic_ns, Failure, Fault, Window};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::Executor;
 use dyno_workload::{Outcome, Workload};
 use std::cell::{Cell, RefCell};
@@ -13,89 +15,108 @@ use std::rc::Rc;
 const PAUSE_NS: u64 = 10_000_000;
 const MAX_PAUSES: u64 = 100;
 
-/// When client threads start, how they pace themselves, and when they stop.
+/// Which thread of its client this is, until when the mix lasts, and how many errors a client may have.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Schedule {
-    /// Start of the mix on the monotonic clock.
-    pub start_ns: u64,
-    pub window: Window,
-    pub think_ns: u64,
-    /// The least time between two starts of one thread.
-    pub pace_ns: u64,
-    /// Errors after which a client leaves the mix; None: never.
-    pub leave_after_errors: Option<u32>,
-}
-
-impl Schedule {
-    fn end_ns(&self) -> u64 {
-        self.start_ns + self.window.length_ns
-    }
+struct Limits {
+    thread: usize,
+    start_ns: u64,
+    length_ns: u64,
+    leave_after_errors: Option<u32>,
+    digest_operations: u32,
 }
 
 /// What the threads of one client share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ClientState {
+    /// Among the clients of its engine thread.
+    place: usize,
     errors: Cell<u32>,
     left: Cell<bool>,
 }
 
-/// One client thread's place in the mix.
+impl ClientState {
+    pub(crate) fn new(place: usize) -> Rc<Self> {
+        Rc::new(Self {
+            place,
+            errors: Cell::new(0),
+            left: Cell::new(false),
+        })
+    }
+}
+
+/// One client thread of a mix.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ClientThread {
     executor: Executor,
-    schedule: Schedule,
-    client: usize,
+    limits: Limits,
+    due: DueTimes,
     state: Rc<ClientState>,
     tally: Rc<RefCell<Tally>>,
 }
 
-impl Seat {
-    pub(crate) fn new(bench: &Bench, start_ns: u64, client: usize, state: Rc<ClientState>) -> Self {
+impl ClientThread {
+    /// Thread number `thread` of client number `client`, in a mix that starts at `start_ns`.
+    pub(crate) fn new(
+        engine: &EngineThread,
+        start_ns: u64,
+        (client, thread): (usize, usize),
+        state: Rc<ClientState>,
+    ) -> Self {
+        let mix = &engine.mix;
         Self {
-            executor: bench.executor.clone(),
-            schedule: bench.schedule(start_ns),
-            client,
+            executor: engine.executor.clone(),
+            limits: Limits {
+                thread,
+                start_ns,
+                length_ns: mix.window.length_ns,
+                leave_after_errors: mix.leave_after_errors,
+                digest_operations: mix.digest_operations,
+            },
+            due: mix.due_times(start_ns, client, thread),
             state,
-            tally: bench.tally.clone(),
+            tally: engine.tally.clone(),
         }
     }
 
-    /// Performs operations from `due_ns` on, until the mix is over or the client leaves. In a closed loop an operation is
-    /// due when the one before it has ended and the think time is over; response time counts from then, whenever the
-    /// loop got round to it.
-    pub(crate) async fn occupy<W: Workload>(
-        self,
+    /// Performs operations until the mix is over or the client leaves. Response time counts from when an operation is
+    /// due, whenever the loop got round to it.
+    pub(crate) async fn run<W: Workload>(
+        mut self,
         workload: &mut W,
         protocol: &mut impl Protocol<Op = W::Op>,
-        mut due_ns: u64,
     ) {
+        let end_ns = self.limits.start_ns + self.limits.length_ns;
+        let mut digest = OperationsDigest::new(self.limits.digest_operations, self.limits.thread);
         let mut instant_failures = 0;
         let mut op = workload.next(&Outcome::START);
-        while due_ns < self.schedule.end_ns() && !self.state.left.get() {
-            if due_ns > monotonic_ns() {
-                protocol.idle_until(&self.executor, due_ns).await;
-                // The client may have left meanwhile, or the loop may have been late and the mix be over.
-                if self.state.left.get() || monotonic_ns() >= self.schedule.end_ns() {
-                    break;
-                }
+        loop {
+            let due_ns = self.due.next_ns();
+            if due_ns >= end_ns || self.state.left.get() {
+                break;
             }
-            let performed = protocol.perform(&op, due_ns).await;
+            let mut now_ns = monotonic_ns();
+            if due_ns > now_ns {
+                protocol.idle_until(&self.executor, due_ns).await;
+                now_ns = monotonic_ns();
+            }
+            // The client may have left meanwhile, or the loop may have been late and the mix be over.
+            if self.state.left.get() || now_ns >= end_ns {
+                break;
+            }
+            digest.add(&op);
+            let performed = protocol.perform(&op, self.due.begins_ns(now_ns)).await;
             let done_ns = monotonic_ns();
-            let elapsed_ns = done_ns - self.schedule.start_ns;
+            let elapsed_ns = done_ns - self.limits.start_ns;
             let response_ns = done_ns.saturating_sub(due_ns);
             self.tally
                 .borrow_mut()
-                .count(self.client, &performed, elapsed_ns, response_ns);
+                .count(self.state.place, &performed, elapsed_ns, response_ns);
             op = workload.next(&Outcome {
                 ok: performed.result.is_ok(),
                 bytes_read: performed.bytes_read,
                 session_lost: performed.session_lost,
             });
-            let mut pause_ns = if workload.begins_piece() {
-                self.schedule.think_ns
-            } else {
-                0
-            };
+            let mut pause_ns = 0;
             if let Err(failure) = performed.result {
                 self.consider_leaving(elapsed_ns);
                 instant_failures = if costs_no_time(failure.fault) {
@@ -103,33 +124,44 @@ impl Seat {
                 } else {
                     0
                 };
-                pause_ns += PAUSE_NS * instant_failures.min(MAX_PAUSES);
+                pause_ns = PAUSE_NS * instant_failures.min(MAX_PAUSES);
             } else {
                 instant_failures = 0;
             }
-            due_ns = (done_ns + pause_ns).max(due_ns.saturating_add(self.schedule.pace_ns));
+            self.due.ended(done_ns, workload.begins_piece(), pause_ns);
+        }
+        self.close(&digest, end_ns);
+    }
+
+    fn close(&self, digest: &OperationsDigest, end_ns: u64) {
+        let mut tally = self.tally.borrow_mut();
+        if let Some(digest) = digest.finish() {
+            tally.add_digest(self.state.place, digest);
+        }
+        if !self.state.left.get() {
+            tally.add_overdue(self.due.overdue(end_ns));
         }
     }
 
     /// Of a client that could not be made ready: its failure, and that it takes no part.
     pub(crate) fn absent(&self, failure: Failure) {
         let mut tally = self.tally.borrow_mut();
-        tally.count_absence(self.client, failure);
-        tally.client_left(self.client, 0);
+        tally.count_absence(self.state.place, failure);
+        tally.client_left(self.state.place, 0);
     }
 
     fn consider_leaving(&self, elapsed_ns: u64) {
         let errors = self.state.errors.get() + 1;
         self.state.errors.set(errors);
         // Who fails in what was begun before the end and ended after it was in the mix to its end.
-        let in_mix = elapsed_ns < self.schedule.window.length_ns;
+        let in_mix = elapsed_ns < self.limits.length_ns;
         let leaves = in_mix
             && self
-                .schedule
+                .limits
                 .leave_after_errors
                 .is_some_and(|limit| errors >= limit);
         if leaves && !self.state.left.replace(true) {
-            self.tally.borrow_mut().client_left(self.client, elapsed_ns);
+            self.tally.borrow_mut().client_left(self.state.place, elapsed_ns);
         }
     }
 }

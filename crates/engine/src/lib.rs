@@ -1,32 +1,41 @@
 //! Makes the load of one mix: joins a workload and a protocol in one client loop, and counts what becomes of it.
 //!
-//! `mix` says what to run, `load` runs it, `client` is the loop, `protocol` the contract, `web` and `files` what is done
-//! over HTTP and on file servers, `tally` the counting. `look` asks a file server a little before its load, `removal`
-//! takes away what clients have left there. No opinions: what the counts mean is judged elsewhere. Not for: more than
-//! one mix at a time in a process where the generator's own CPU time matters.
+//! `spec` is the document that says what to run, `kind` the contract of a kind of work, `kinds` the table of them, with
+//! `web` and `files` for what is done over HTTP and on file servers. `prepared` is a mix that was checked, `load` runs it,
+//! `client` is the loop, `arrival` says when an operation is due, `counting` counts and `tally` is the document of what
+//! was counted. No opinions: what the counts mean is judged elsewhere. Not for: more than one mix at a time in a process
+//! where the generator's own CPU time matters.
 
+mod arrival;
 mod client;
+mod counting;
+mod digest;
+mod engine_thread;
 mod files;
-mod files_client;
+mod kind;
+mod kinds;
 mod load;
-mod look;
 mod mix;
-mod names;
+mod prepared;
+mod problems;
 mod protocol;
 mod removal;
 mod sampling;
+mod spec;
 mod start;
 mod tally;
 mod web;
-mod web_client;
+mod workspaces;
 
-pub use files::{FilesWork, FilesWorkload, Workspaces};
+pub use arrival::Arrival;
+pub use kind::{Answer, Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};
-pub use look::{look, ShareLook};
-pub use mix::{Mix, Work};
-pub use protocol::{Performed, Protocol};
+pub use prepared::{OpenTarget, PreparedMix};
+pub use problems::Problems;
 pub use removal::{LeftOver, Removal};
+pub use spec::{EngineSpec, MixSpec, PartSpec, StartRule, WindowSpec};
 pub use tally::{
-    ClassTally, ClientTally, FaultTally, FilesTally, GeneratorTally, MixTally, SecondTally, SessionKind,
+    CallTally, ClientTally, ErrorTally, GeneratorTally, MixResult, MixTally, OperationTally, RequestTally,
+    SecondTally, SessionTally,
 };
-pub use web::{WebWork, WebWorkload};
+pub use workspaces::Workspaces;

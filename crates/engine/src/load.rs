@@ -1,15 +1,16 @@
 //! A mix under way: on a few pinned OS threads that share nothing while it lasts but live counters.
 
-use crate::client::Schedule;
-use crate::files::FilesReady;
-use crate::mix::{Mix, Work};
+use crate::counting::Live;
+use crate::engine_thread::EngineThread;
+use crate::kind::Work;
+use crate::mix::Mix;
+use crate::prepared::PreparedMix;
 use crate::start::Start;
-use crate::tally::{Live, MixTally, Tally};
-use crate::web::WebReady;
+use crate::tally::MixTally;
 use dyno_measure::{monotonic_ns, thread_cpu, NS_PER_S};
-use dyno_reactor::{pin_to, Dialer, Executor};
+use dyno_reactor::pin_to;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
-use std::cell::{OnceCell, RefCell};
+use serde::Serialize;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -42,7 +43,7 @@ pub enum LoadError {
 }
 
 /// Where a running mix stands.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Snapshot {
     /// Since the start of the mix; 0 while clients are being prepared.
     pub elapsed_s: f64,
@@ -60,89 +61,13 @@ pub struct Snapshot {
     pub clients_active: u64,
 }
 
-/// What clients do, with everything built that can be before the clock runs.
-#[derive(Debug)]
-enum Ready {
-    Web(WebReady),
-    Files(Box<FilesReady>),
-}
-
-impl Ready {
-    fn new(mix: &Mix) -> Self {
-        match &mix.work {
-            Work::Web(work) => Self::Web(WebReady::new(work)),
-            Work::Files(work) => Self::Files(Box::new(FilesReady::new(work))),
-        }
-    }
-
-    fn classes(&self) -> &[String] {
-        match self {
-            Self::Web(web) => &web.classes,
-            Self::Files(files) => &files.classes,
-        }
-    }
-
-    fn seat_clients(&self, bench: &Rc<Bench>) {
-        match self {
-            Self::Web(web) => web.seat_clients(bench),
-            Self::Files(files) => files.seat_clients(bench),
-        }
-    }
-
-    /// What a thread must do before it makes a socket.
-    fn enter(&self) -> Result<(), LoadError> {
-        match self {
-            Self::Web(_) => Ok(()),
-            Self::Files(files) => files.enter(),
-        }
-    }
-}
-
 /// What all engine threads share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub mix: Mix,
-    ready: Ready,
+struct Shared {
+    mix: Arc<Mix>,
+    work: Arc<dyn Work>,
     stop: AtomicBool,
     lives: Vec<Arc<Live>>,
-}
-
-/// One engine thread's place: its loop, its clients and what is counted for them.
-#[derive(Debug)]
-pub(crate) struct Bench {
-    pub shared: Arc<Shared>,
-    pub executor: Executor,
-    pub tally: Rc<RefCell<Tally>>,
-    pub start: Arc<Start>,
-    pub dialer: OnceCell<Rc<Dialer>>,
-    number: usize,
-}
-
-impl Bench {
-    /// The clients whose number leaves ours when divided by the number of engine threads.
-    pub(crate) fn clients(&self) -> impl ExactSizeIterator<Item = usize> {
-        (self.number..self.shared.mix.clients).step_by(self.threads())
-    }
-
-    /// How many engine threads there are.
-    pub(crate) fn threads(&self) -> usize {
-        self.shared.lives.len()
-    }
-
-    pub(crate) fn dialer_number(&self) -> u8 {
-        u8::try_from(self.number % 250).unwrap_or(0)
-    }
-
-    pub(crate) fn schedule(&self, start_ns: u64) -> Schedule {
-        let mix = &self.shared.mix;
-        Schedule {
-            start_ns,
-            window: mix.window,
-            think_ns: mix.think_ns,
-            pace_ns: mix.pace_ns(),
-            leave_after_errors: mix.leave_after_errors,
-        }
-    }
 }
 
 /// A mix under way.
@@ -157,24 +82,23 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts `mix` on threads of its own. First every client is made ready; the mix starts when all are.
+    /// Starts a mix on threads of its own. First every client is made ready; the mix starts when all are, or when it is
+    /// told to after that.
     ///
     /// # Errors
     /// Where this process may not have enough file descriptors.
-    pub fn start(mix: Mix) -> Result<Self, LoadError> {
-        raise_file_limit(mix.streams() as u64)?;
-        let threads = mix.engine_threads.clamp(1, mix.clients);
+    pub fn start(prepared: &PreparedMix) -> Result<Self, LoadError> {
+        let mix = prepared.mix();
+        raise_file_limit(mix.streams_here() as u64)?;
+        let threads = mix.threads_here();
         let (sender, parts) = channel();
         let shared = Arc::new(Shared {
-            ready: Ready::new(&mix),
+            mix: mix.clone(),
+            work: prepared.work().clone(),
             stop: AtomicBool::new(false),
             lives: (0..threads).map(|_| Arc::default()).collect(),
-            mix,
         });
-        let start = Arc::new(Start::new(match &shared.mix.work {
-            Work::Web(_) => threads,
-            Work::Files(_) => shared.mix.clients,
-        }));
+        let start = Arc::new(Start::new(mix.start, mix.part.clients));
         for number in 0..threads {
             let (shared, sender): (_, Sender<_>) = (shared.clone(), sender.clone());
             let start = start.clone();
@@ -188,14 +112,22 @@ impl Load {
                 let _ = sender.send(part);
             });
         }
+        let mut tally = MixTally::new();
+        tally.generator.processes = 1;
+        tally.client_cache = shared.work.client_cache();
         Ok(Self {
             shared,
             start,
             parts,
             missing_parts: threads,
-            tally: MixTally::default(),
+            tally,
             failure: None,
         })
+    }
+
+    /// The mix starts at `start_ns` of the monotonic clock. For one that waits to be told.
+    pub fn go(&self, start_ns: u64) {
+        self.start.go(start_ns);
     }
 
     /// Where it stands.
@@ -219,37 +151,14 @@ impl Load {
             bytes_in: sum(|live| &live.bytes_in),
             bytes_moved: sum(|live| &live.bytes_moved),
             errors: sum(|live| &live.errors),
-            clients_active: (self.shared.mix.clients as u64).saturating_sub(sum(|live| &live.clients_left)),
+            clients_active: (self.shared.mix.part.clients as u64)
+                .saturating_sub(sum(|live| &live.clients_left)),
         }
     }
 
     /// Ends the mix within a moment; operations under way are dropped.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether it was stopped before its end.
-    #[must_use]
-    pub fn was_stopped(&self) -> bool {
-        self.shared.stop.load(Ordering::Relaxed)
-    }
-
-    /// What it runs.
-    #[must_use]
-    pub fn mix(&self) -> &Mix {
-        &self.shared.mix
-    }
-
-    /// Names of the operation classes, by id.
-    #[must_use]
-    pub fn classes(&self) -> &[String] {
-        self.shared.ready.classes()
-    }
-
-    /// When it started, seconds since 1970; None where it was stopped before.
-    #[must_use]
-    pub fn started_unix_s(&self) -> Option<f64> {
-        self.start.unix_s()
     }
 
     /// Waits for its end, `timeout` at most; says whether it has ended.
@@ -270,6 +179,8 @@ impl Load {
             }
             self.missing_parts -= 1;
         }
+        self.tally.stopped = self.shared.stop.load(Ordering::Relaxed);
+        self.tally.started_unix_s = self.start.unix_s();
         true
     }
 
@@ -319,39 +230,26 @@ fn pin(shared: &Shared, number: usize) -> Result<(), LoadError> {
 /// From the first client's preparation to the last one's leaving.
 fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> Result<MixTally, LoadError> {
     pin(shared, number)?;
-    shared.ready.enter()?;
-    let executor = Executor::new()?;
-    let mix = &shared.mix;
+    shared.work.enter()?;
     let live = shared.lives[number].clone();
-    let tally = Tally::new(mix.window, shared.ready.classes().len(), mix.clients, live);
-    let bench = Rc::new(Bench {
-        shared: shared.clone(),
-        executor: executor.clone(),
-        tally: Rc::new(RefCell::new(tally)),
-        start,
-        dialer: OnceCell::new(),
-        number,
-    });
-    shared.ready.seat_clients(&bench);
-    executor.spawn(meter(bench.clone()));
-    executor.run(|| shared.stop.load(Ordering::Relaxed))?;
-    let mut tally = bench.tally.borrow_mut();
-    tally.generator().source_addresses = bench.dialer.get().map_or(0, |dialer| dialer.source_addresses());
-    Ok(tally.finish())
+    let thread = EngineThread::new(&shared.mix, number, start, shared.work.classes(), live)?;
+    shared.work.seat_clients(&thread);
+    thread.executor.spawn(meter(thread.clone()));
+    thread.executor.run(|| shared.stop.load(Ordering::Relaxed))?;
+    let source_addresses = thread.dialer.get().map_or(0, |dialer| dialer.source_addresses());
+    let mut tally = thread.tally.borrow_mut();
+    Ok(tally.finish(source_addresses, |failure| shared.work.advice(failure)))
 }
 
 /// Takes the engine thread's own figures at the borders of the window.
-async fn meter(bench: Rc<Bench>) {
-    let executor = &bench.executor;
-    let start_ns = bench.start.wait(executor).await;
-    let window = bench.shared.mix.window;
+async fn meter(thread: Rc<EngineThread>) {
+    let executor = &thread.executor;
+    let start_ns = thread.start.wait(executor).await;
+    let window = thread.mix.window;
     executor.sleep_until(start_ns + window.opens_ns()).await;
     let before = thread_cpu();
     executor.start_lag();
     executor.sleep_until(start_ns + window.closes_ns()).await;
     let used = thread_cpu().since(before);
-    let mut tally = bench.tally.borrow_mut();
-    tally.generator().cpu = used;
-    tally.generator().busiest_cpu_s = used.user_s + used.system_s;
-    tally.generator().loop_lag = executor.take_lag();
+    thread.tally.borrow_mut().set_generator(used, executor.take_lag());
 }

@@ -1,5 +1,6 @@
-//! The one moment at which a mix starts, for all engine threads: once everybody is ready.
+//! The one moment at which a mix starts, for all engine threads: once everybody is ready, or once it is told after that.
 
+use crate::spec::StartRule;
 use dyno_measure::{monotonic_ns, unix_s, NS_PER_S};
 use dyno_reactor::Executor;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,28 +14,36 @@ const NOTICE_NS: u64 = 5_000_000;
 /// Everybody arrives; then there is a start.
 #[derive(Debug)]
 pub(crate) struct Start {
+    rule: StartRule,
     missing: AtomicUsize,
     expected: usize,
     moment: OnceLock<(u64, f64)>,
 }
 
 impl Start {
-    pub(crate) fn new(expected: usize) -> Self {
+    pub(crate) fn new(rule: StartRule, expected: usize) -> Self {
         Self {
+            rule,
             missing: AtomicUsize::new(expected),
             expected,
             moment: OnceLock::new(),
         }
     }
 
-    /// So many are ready, or will never be. The last one sets the start.
+    /// So many are ready, or will never be. The last one sets the start, unless it is to be told.
     pub(crate) fn arrive(&self, count: usize) {
-        if self.missing.fetch_sub(count, Ordering::AcqRel) == count {
-            self.moment.get_or_init(|| {
-                let start_ns = monotonic_ns() + NOTICE_NS;
-                (start_ns, unix_s() + NOTICE_NS as f64 / NS_PER_S as f64)
-            });
+        let last = self.missing.fetch_sub(count, Ordering::AcqRel) == count;
+        if last && self.rule == StartRule::Ready {
+            self.go(monotonic_ns() + NOTICE_NS);
         }
+    }
+
+    /// The mix starts at `start_ns` of the monotonic clock. The first moment that was set stays.
+    pub(crate) fn go(&self, start_ns: u64) {
+        self.moment.get_or_init(|| {
+            let ahead_s = (start_ns as f64 - monotonic_ns() as f64) / NS_PER_S as f64;
+            (start_ns, unix_s() + ahead_s)
+        });
     }
 
     /// How many have arrived.
@@ -42,7 +51,7 @@ impl Start {
         self.expected - self.missing.load(Ordering::Relaxed).min(self.expected)
     }
 
-    /// When the mix starts, on the monotonic clock; None while somebody is missing.
+    /// When the mix starts, on the monotonic clock; None while that is not known.
     pub(crate) fn ns(&self) -> Option<u64> {
         self.moment.get().map(|moment| moment.0)
     }

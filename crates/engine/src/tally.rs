@@ -1,19 +1,48 @@
-//! What a mix counted: by class, by client, by second, by fault. One tally an engine thread, merged at the end.
+//! What a mix counted, as it goes up to the control plane: one versioned document whose parts can be merged in any order.
 //!
-//! The window counts successes that completed in it; totals count from start to end, so that they can be held against
-//! the server's own count.
+//! A figure is a field of one of these structures, and one line of `merge`. Counting is in `counting.rs`. Histograms are
+//! HDR V2; times are whole nanoseconds here and seconds in the document, so that a sum does not depend on its order.
 
-use crate::protocol::Performed;
-use dyno_files::Calls;
-use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
-use dyno_smb::{Agreed, Cipher, SigningAlgorithm};
+use crate::problems::Problems;
+use dyno_measure::{Histogram, NS_PER_S};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+
+/// Of the document.
+pub const VERSION: u32 = 1;
+
+mod seconds {
+    //! Nanoseconds as seconds; exact below 104 days.
+    use super::{Deserialize, Deserializer, Serializer, NS_PER_S};
+
+    pub fn serialize<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(*ns as f64 / NS_PER_S as f64)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        Ok((f64::deserialize(deserializer)? * NS_PER_S as f64).round() as u64)
+    }
+}
+
+mod seconds_or_none {
+    use super::{Deserialize, Deserializer, Serialize, Serializer, NS_PER_S};
+
+    pub fn serialize<S: Serializer>(ns: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+        ns.map(|ns| ns as f64 / NS_PER_S as f64).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        let seconds = Option::<f64>::deserialize(deserializer)?;
+        Ok(seconds.map(|seconds| (seconds * NS_PER_S as f64).round() as u64))
+    }
+}
 
 /// One operation class in the window.
-#[derive(Debug, Clone, Default)]
-pub struct ClassTally {
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationTally {
+    /// The name of the class.
+    pub operation: String,
     /// Successes.
     pub count: u64,
     /// Application bytes that came with them.
@@ -23,12 +52,15 @@ pub struct ClassTally {
     /// Failures.
     pub errors: u64,
     /// Response times of the successes, ns.
+    #[serde(rename = "response_time_hdr")]
     pub response_time: Histogram,
 }
 
 /// One client.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientTally {
+    /// Its number in the mix.
+    pub client: u64,
     /// Successes in the window.
     pub operations: u64,
     /// All bytes that came with them.
@@ -39,13 +71,16 @@ pub struct ClientTally {
     pub bytes_written: u64,
     /// Failures from start to end.
     pub errors: u64,
-    /// When it left the mix, ns after its start.
+    /// When it left the mix, since its start.
+    #[serde(rename = "left_at_s", with = "seconds_or_none")]
     pub left_at_ns: Option<u64>,
 }
 
 /// One second since the start of the mix.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecondTally {
+    /// Its number.
+    pub second: u64,
     /// Successes.
     pub operations: u64,
     /// Their bytes, heads included.
@@ -55,113 +90,100 @@ pub struct SecondTally {
 }
 
 /// One kind of failure.
-#[derive(Debug, Clone, Copy)]
-pub struct FaultTally {
-    /// The kind.
-    pub fault: Fault,
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorTally {
+    /// Whose fault it is.
+    pub side: String,
+    /// The kind, as it stands in records.
+    pub fault: String,
     /// From start to end.
     pub count: u64,
     /// In the window.
     pub in_window: u64,
-    /// The first one.
-    pub example: Failure,
+    /// The first one, in words.
+    pub example: String,
+    /// What to try against it, where the protocol knows.
+    pub advice: Option<String>,
+    /// When that first one came, since the start of the mix.
+    #[serde(rename = "first_at_s", with = "seconds")]
+    pub first_at_ns: u64,
 }
 
-/// What the generator used and did itself.
-#[derive(Debug, Clone, Default)]
+/// Calls of one kind below the client cache.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallTally {
+    /// The kind.
+    pub call: String,
+    /// Successes that found or did something.
+    pub done: u64,
+    /// Successes that say that nothing is there.
+    pub not_there: u64,
+    /// Failures.
+    pub failed: u64,
+    /// Data read or written.
+    pub bytes: u64,
+}
+
+/// Requests of the protocol under one name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestTally {
+    /// As the protocol names it.
+    pub request: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// What sessions of one kind agreed on with the server, in the protocol's own terms.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionTally {
+    /// What was agreed.
+    #[serde(flatten)]
+    pub agreed: BTreeMap<String, Value>,
+    /// Clients that had such a session: one that agreed anew on something else counts in both.
+    pub clients: u64,
+}
+
+/// What the generator used and did itself, all of its threads and processes together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorTally {
-    /// CPU time of the engine threads in the window.
-    pub cpu: ThreadCpu,
-    /// Of the thread that used most of it.
-    pub busiest_cpu_s: f64,
+    /// CPU time of the engine threads in the window, in user space.
+    #[serde(rename = "cpu_user_s", with = "seconds")]
+    pub cpu_user_ns: u64,
+    /// In the kernel.
+    #[serde(rename = "cpu_system_s", with = "seconds")]
+    pub cpu_system_ns: u64,
+    /// Of the thread that used most.
+    #[serde(rename = "busiest_cpu_s", with = "seconds")]
+    pub busiest_cpu_ns: u64,
+    /// Engine threads.
+    pub threads: u64,
+    /// Generator processes.
+    pub processes: u64,
     /// From the kernel's report of readiness to the end of its batch, in the window, ns.
+    #[serde(rename = "loop_lag_hdr")]
     pub loop_lag: Histogram,
     /// Opened from start to end; of work on files, from the first client's log-on to the last one's leaving.
     pub connections: u64,
     /// Idle connections that the server had closed; of work on files, sessions set up after one that was lost.
     pub reconnects: u64,
     /// Local addresses used.
-    pub source_addresses: u32,
+    pub source_addresses: u64,
 }
 
-/// What a session came to, as far as it decides what its figures mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SessionKind {
-    /// "3.1.1".
-    pub dialect: &'static str,
-    /// How every message is signed; None where they aren't, also because they are encrypted instead.
-    pub signing: Option<&'static str>,
-    /// How every message is encrypted.
-    pub encryption: Option<&'static str>,
-    /// Of a guest or nobody.
-    pub guest: bool,
-    /// The most that one read has.
-    pub max_read_bytes: u32,
-    /// The most that one write has.
-    pub max_write_bytes: u32,
-    /// The server gives leases.
-    pub leases: bool,
-}
-
-impl From<&Agreed> for SessionKind {
-    fn from(agreed: &Agreed) -> Self {
-        Self {
-            dialect: agreed.dialect.name(),
-            signing: agreed.signing.map(SigningAlgorithm::name),
-            encryption: agreed.cipher.map(Cipher::name),
-            guest: agreed.guest,
-            max_read_bytes: agreed.max_read_bytes,
-            max_write_bytes: agreed.max_write_bytes,
-            leases: agreed.leases,
-        }
-    }
-}
-
-/// What only work on files has.
-#[derive(Debug, Clone, Default)]
-pub struct FilesTally {
-    /// Passes through the whole workload that ended in the mix.
-    pub passes: u64,
-    /// Application bytes whose content was compared with what the file should contain, from start to end.
-    pub bytes_checked: u64,
-    /// Calls below the client cache, from start to end.
-    pub calls: Calls,
-    /// Requests of the protocol by name, from start to end.
-    pub requests: BTreeMap<&'static str, u64>,
-    /// All requests of all sessions, those that made and removed workspaces too: what the server should have counted.
-    pub protocol_requests: u64,
-    /// Clients that had a session of each kind: of two, where one that was set up anew came to something else.
-    pub sessions: BTreeMap<SessionKind, u64>,
-}
-
-impl FilesTally {
-    fn add(&mut self, other: &Self) {
-        self.passes += other.passes;
-        self.bytes_checked += other.bytes_checked;
-        self.protocol_requests += other.protocol_requests;
-        for (ours, theirs) in self.calls.iter_mut().zip(&other.calls) {
-            ours.add(theirs);
-        }
-        for (name, count) in &other.requests {
-            *self.requests.entry(name).or_default() += count;
-        }
-        for (kind, clients) in &other.sessions {
-            *self.sessions.entry(*kind).or_default() += clients;
-        }
-    }
-}
-
-/// The whole mix, or one engine thread's part of it.
-#[derive(Debug, Clone, Default)]
+/// A mix, or the part of it that one thread or process carried.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MixTally {
-    /// By class id.
-    pub by_class: Vec<ClassTally>,
-    /// By client number.
-    pub by_client: Vec<ClientTally>,
-    /// By second.
-    pub by_second: Vec<SecondTally>,
-    /// Kinds of failure that occurred.
-    pub faults: Vec<FaultTally>,
+    /// Of this document.
+    pub version: u32,
+    /// It was stopped before its end.
+    pub stopped: bool,
+    /// When it started, seconds since 1970; None where it was stopped before.
+    pub started_unix_s: Option<f64>,
+    /// The measured time.
+    #[serde(rename = "window_s", with = "seconds")]
+    pub window_ns: u64,
+    /// Clients that were to take part.
+    pub clients_planned: u64,
     /// Successes from start to end.
     pub operations_total: u64,
     /// All bytes that came in the window with successes.
@@ -169,68 +191,64 @@ pub struct MixTally {
     /// All bytes that were sent for them.
     pub bytes_out: u64,
     /// From the intended start until the connection stood, in the window, ns.
+    #[serde(rename = "connect_time_hdr")]
     pub connect_time: Histogram,
     /// Operations, failures too, that were under way when the window closed: the window's own figures don't have them.
     pub under_way_at_close: u64,
-    /// The longest that one of them took in the end, ns.
+    /// The longest that one of them took in the end.
+    #[serde(rename = "under_way_longest_s", with = "seconds")]
     pub under_way_longest_ns: u64,
+    /// Operations of paced clients that were due before the end of the mix and never began.
+    pub overdue_at_end: u64,
+    /// In the order of the workload's classes.
+    pub by_operation: Vec<OperationTally>,
+    /// By client number.
+    pub by_client: Vec<ClientTally>,
+    /// By second.
+    pub by_second: Vec<SecondTally>,
+    /// By the name of the fault.
+    pub errors: Vec<ErrorTally>,
+    /// Client number -> digest of its first operations, where the mix asked for it.
+    pub digests: BTreeMap<u64, u64>,
+    /// Of work on files: passes through the whole workload that ended in the mix.
+    pub passes: Option<u64>,
+    /// Of work on files: application bytes whose content was compared with what the file should contain, from start to
+    /// end.
+    pub bytes_checked: Option<u64>,
+    /// Of work on files: all requests of all sessions, those that made and removed workspaces too: what the server should
+    /// have counted.
+    pub protocol_requests: Option<u64>,
+    /// Calls below the client cache, from start to end.
+    pub calls: Vec<CallTally>,
+    /// Requests of the protocol by name, from start to end.
+    pub requests: Vec<RequestTally>,
+    /// What the sessions of the clients came to.
+    pub sessions: Vec<SessionTally>,
+    /// What each client kept, as the kind of work tells it.
+    pub client_cache: Option<Value>,
     /// The generator itself.
     pub generator: GeneratorTally,
-    /// Of work on files.
-    pub files: Option<FilesTally>,
+}
+
+/// A tally with the sums that readers want.
+#[derive(Debug, Serialize)]
+pub struct MixResult<'a> {
+    #[serde(flatten)]
+    tally: &'a MixTally,
+    clients_participating: u64,
+    operations: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    response_time_hdr: Histogram,
 }
 
 impl MixTally {
-    /// Adds another engine thread's part. Both number clients and classes alike.
-    pub fn add(&mut self, other: &Self) {
-        merge(&mut self.by_class, &other.by_class, |ours, theirs| {
-            ours.count += theirs.count;
-            ours.bytes_read += theirs.bytes_read;
-            ours.bytes_written += theirs.bytes_written;
-            ours.errors += theirs.errors;
-            ours.response_time.add(&theirs.response_time);
-        });
-        merge(&mut self.by_client, &other.by_client, |ours, theirs| {
-            ours.operations += theirs.operations;
-            ours.bytes_in += theirs.bytes_in;
-            ours.bytes_read += theirs.bytes_read;
-            ours.bytes_written += theirs.bytes_written;
-            ours.errors += theirs.errors;
-            ours.left_at_ns = ours.left_at_ns.or(theirs.left_at_ns);
-        });
-        merge(&mut self.by_second, &other.by_second, |ours, theirs| {
-            ours.operations += theirs.operations;
-            ours.bytes_in += theirs.bytes_in;
-            ours.errors += theirs.errors;
-        });
-        for theirs in &other.faults {
-            self.add_fault(theirs);
-        }
-        self.operations_total += other.operations_total;
-        self.bytes_in += other.bytes_in;
-        self.bytes_out += other.bytes_out;
-        self.connect_time.add(&other.connect_time);
-        self.under_way_at_close += other.under_way_at_close;
-        self.under_way_longest_ns = self.under_way_longest_ns.max(other.under_way_longest_ns);
-        if let Some(theirs) = &other.files {
-            self.files.get_or_insert_default().add(theirs);
-        }
-        self.generator.cpu.user_s += other.generator.cpu.user_s;
-        self.generator.cpu.system_s += other.generator.cpu.system_s;
-        self.generator.busiest_cpu_s = self.generator.busiest_cpu_s.max(other.generator.busiest_cpu_s);
-        self.generator.loop_lag.add(&other.generator.loop_lag);
-        self.generator.connections += other.generator.connections;
-        self.generator.reconnects += other.generator.reconnects;
-        self.generator.source_addresses += other.generator.source_addresses;
-    }
-
-    fn add_fault(&mut self, theirs: &FaultTally) {
-        match self.faults.iter_mut().find(|ours| ours.fault == theirs.fault) {
-            Some(ours) => {
-                ours.count += theirs.count;
-                ours.in_window += theirs.in_window;
-            }
-            None => self.faults.push(*theirs),
+    /// An empty one of this version.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            version: VERSION,
+            ..Self::default()
         }
     }
 
@@ -238,273 +256,259 @@ impl MixTally {
     #[must_use]
     pub fn response_time(&self) -> Histogram {
         let mut all = Histogram::new();
-        self.by_class
-            .iter()
-            .for_each(|class| all.add(&class.response_time));
+        let classes = self.by_operation.iter();
+        classes.for_each(|class| all.add(&class.response_time));
         all
     }
-}
 
-fn merge<T: Clone + Default>(ours: &mut Vec<T>, theirs: &[T], add: impl Fn(&mut T, &T)) {
-    if ours.len() < theirs.len() {
-        ours.resize(theirs.len(), T::default());
-    }
-    ours.iter_mut()
-        .zip(theirs)
-        .for_each(|(ours, theirs)| add(ours, theirs));
-}
-
-/// Figures that other threads may look at while the mix runs. One writer, so plain stores.
-#[derive(Debug, Default)]
-pub(crate) struct Live {
-    pub operations: AtomicU64,
-    pub bytes_in: AtomicU64,
-    pub bytes_moved: AtomicU64,
-    pub errors: AtomicU64,
-    pub clients_left: AtomicU64,
-}
-
-/// Counts for one engine thread while the mix runs.
-#[derive(Debug)]
-pub(crate) struct Tally {
-    window: Window,
-    mix: MixTally,
-    live: Arc<Live>,
-    bytes_in_total: u64,
-    bytes_moved_total: u64,
-    errors_total: u64,
-}
-
-impl Tally {
-    pub(crate) fn new(window: Window, classes: usize, clients: usize, live: Arc<Live>) -> Self {
-        let mix = MixTally {
-            by_class: vec![ClassTally::default(); classes],
-            by_client: vec![ClientTally::default(); clients],
-            ..MixTally::default()
-        };
-        Self {
-            window,
-            mix,
-            live,
-            bytes_in_total: 0,
-            bytes_moved_total: 0,
-            errors_total: 0,
+    /// What a reader is told.
+    #[must_use]
+    pub fn result(&self) -> MixResult<'_> {
+        let sum = |figure: fn(&OperationTally) -> u64| self.by_operation.iter().map(figure).sum();
+        let left = self
+            .by_client
+            .iter()
+            .filter(|client| client.left_at_ns.is_some())
+            .count() as u64;
+        MixResult {
+            tally: self,
+            clients_participating: self.clients_planned.saturating_sub(left),
+            operations: sum(|class| class.count),
+            bytes_read: sum(|class| class.bytes_read),
+            bytes_written: sum(|class| class.bytes_written),
+            response_time_hdr: self.response_time(),
         }
     }
 
-    /// Counts one operation that ended `elapsed_ns` after the start of the mix.
-    pub(crate) fn count(&mut self, client: usize, performed: &Performed, elapsed_ns: u64, response_ns: u64) {
-        let measured = self.window.phase(elapsed_ns) == Phase::Measured;
-        self.mix.generator.connections += u64::from(performed.connections);
-        self.mix.generator.reconnects += u64::from(performed.reconnected);
-        if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
-            self.mix.connect_time.record(connect_ns);
-        }
-        let closes_ns = self.window.closes_ns();
-        if elapsed_ns >= closes_ns && elapsed_ns.saturating_sub(response_ns) < closes_ns {
-            self.mix.under_way_at_close += 1;
-            self.mix.under_way_longest_ns = self.mix.under_way_longest_ns.max(response_ns);
-        }
-        match performed.result {
-            Ok(()) => self.count_success(client, performed, measured, response_ns),
-            Err(failure) => self.count_failure(client, performed, measured, failure),
-        }
-        self.count_second(performed, elapsed_ns);
+    /// The document, as CBOR.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let written = ciborium::into_writer(self, &mut bytes);
+        debug_assert!(written.is_ok(), "a vector takes every byte");
+        bytes
     }
 
-    fn count_success(&mut self, client: usize, performed: &Performed, measured: bool, response_ns: u64) {
-        self.mix.operations_total += 1;
-        self.bytes_in_total += performed.bytes_in;
-        self.live
-            .operations
-            .store(self.mix.operations_total, Ordering::Relaxed);
-        self.live.bytes_in.store(self.bytes_in_total, Ordering::Relaxed);
-        self.bytes_moved_total += performed.bytes_read + performed.bytes_written;
-        self.live
-            .bytes_moved
-            .store(self.bytes_moved_total, Ordering::Relaxed);
-        if !measured {
-            return;
+    /// Reads what `to_bytes` wrote.
+    ///
+    /// # Errors
+    /// Says why `bytes` is no tally that can be read here.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let tally: Self =
+            ciborium::from_reader(bytes).map_err(|error| format!("not a mix tally: {error}"))?;
+        if tally.version != VERSION {
+            return Err(format!(
+                "a mix tally of version {} is not known here, {VERSION} is",
+                tally.version
+            ));
         }
-        let class = &mut self.mix.by_class[usize::from(performed.class.0)];
-        class.count += 1;
-        class.bytes_read += performed.bytes_read;
-        class.bytes_written += performed.bytes_written;
-        class.response_time.record(response_ns);
-        let client = &mut self.mix.by_client[client];
-        client.operations += 1;
-        client.bytes_in += performed.bytes_in;
-        client.bytes_read += performed.bytes_read;
-        client.bytes_written += performed.bytes_written;
-        self.mix.bytes_in += performed.bytes_in;
-        self.mix.bytes_out += performed.bytes_out;
+        Ok(tally)
     }
 
-    fn count_failure(&mut self, client: usize, performed: &Performed, measured: bool, failure: Failure) {
-        self.mix.by_class[usize::from(performed.class.0)].errors += u64::from(measured);
-        self.note_failure(client, measured, failure);
-    }
-
-    fn note_failure(&mut self, client: usize, measured: bool, failure: Failure) {
-        self.errors_total += 1;
-        self.live.errors.store(self.errors_total, Ordering::Relaxed);
-        self.mix.by_client[client].errors += 1;
-        self.mix.add_fault(&FaultTally {
-            fault: failure.fault,
-            count: 1,
-            in_window: u64::from(measured),
-            example: failure,
-        });
-    }
-
-    /// Counts what kept a client out of the mix: an error before the first second's operations, and of no class.
-    pub(crate) fn count_absence(&mut self, client: usize, failure: Failure) {
-        self.note_failure(client, false, failure);
-        self.mix
-            .by_second
-            .resize(self.mix.by_second.len().max(1), SecondTally::default());
-        self.mix.by_second[0].errors += 1;
-    }
-
-    fn count_second(&mut self, performed: &Performed, elapsed_ns: u64) {
-        let second = usize::try_from(elapsed_ns / NS_PER_S).unwrap_or(usize::MAX);
-        let seconds = &mut self.mix.by_second;
-        if seconds.len() <= second {
-            seconds.resize(second + 1, SecondTally::default());
-        }
-        let second = &mut seconds[second];
-        match performed.result {
-            Ok(()) => {
-                second.operations += 1;
-                second.bytes_in += performed.bytes_in;
+    /// The two parts of one mix together.
+    ///
+    /// # Errors
+    /// Where they are not of one mix: their workloads' classes differ.
+    pub fn merge(mut self, other: &Self) -> Result<Self, Problems> {
+        if !self.by_operation.is_empty() && !other.by_operation.is_empty() {
+            let names = |tally: &Self| -> Vec<String> {
+                let classes = tally.by_operation.iter();
+                classes.map(|class| class.operation.clone()).collect()
+            };
+            let mut problems = Problems::default();
+            problems.unless(
+                names(&self) == names(other),
+                "by_operation",
+                "the tallies are of different workloads",
+            );
+            if !problems.is_empty() {
+                return Err(problems);
             }
-            Err(_) => second.errors += 1,
         }
+        self.add(other);
+        Ok(self)
     }
 
-    pub(crate) fn client_left(&mut self, client: usize, elapsed_ns: u64) {
-        self.mix.by_client[client].left_at_ns = Some(elapsed_ns);
-        let left = self.live.clients_left.load(Ordering::Relaxed) + 1;
-        self.live.clients_left.store(left, Ordering::Relaxed);
-    }
-
-    /// What a client that uses files did beside its operations.
-    pub(crate) fn add_files(&mut self, files: &FilesTally) {
-        self.mix.files.get_or_insert_default().add(files);
-    }
-
-    pub(crate) fn generator(&mut self) -> &mut GeneratorTally {
-        &mut self.mix.generator
-    }
-
-    pub(crate) fn finish(&mut self) -> MixTally {
-        std::mem::take(&mut self.mix)
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.version = self.version.max(other.version);
+        self.stopped |= other.stopped;
+        self.started_unix_s = least(self.started_unix_s, other.started_unix_s);
+        self.window_ns = self.window_ns.max(other.window_ns);
+        self.clients_planned += other.clients_planned;
+        self.operations_total += other.operations_total;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.connect_time.add(&other.connect_time);
+        self.under_way_at_close += other.under_way_at_close;
+        self.under_way_longest_ns = self.under_way_longest_ns.max(other.under_way_longest_ns);
+        self.overdue_at_end += other.overdue_at_end;
+        if self.by_operation.is_empty() {
+            self.by_operation.clone_from(&other.by_operation);
+        } else {
+            let pairs = self.by_operation.iter_mut().zip(&other.by_operation);
+            pairs.for_each(|(ours, theirs)| ours.add(theirs));
+        }
+        union(
+            &mut self.by_client,
+            &other.by_client,
+            |row| row.client,
+            ClientTally::add,
+        );
+        union(
+            &mut self.by_second,
+            &other.by_second,
+            |row| row.second,
+            SecondTally::add,
+        );
+        union(
+            &mut self.errors,
+            &other.errors,
+            |row| row.fault.clone(),
+            ErrorTally::add,
+        );
+        for (client, digest) in &other.digests {
+            *self.digests.entry(*client).or_default() ^= digest;
+        }
+        self.add_files(other);
+        // All clients of a mix have the same; of what can't be, the same one in whatever order.
+        let text = |cache: &Value| cache.to_string();
+        if self.client_cache.is_none()
+            || other.client_cache.as_ref().map(text) < self.client_cache.as_ref().map(text)
+        {
+            self.client_cache = other.client_cache.clone().or(self.client_cache.take());
+        }
+        self.generator.add(&other.generator);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use dyno_workload::ClassId;
-
-    const WINDOW: Window = Window {
-        length_ns: 10 * NS_PER_S,
-        ramp_up_ns: 2 * NS_PER_S,
-        ramp_down_ns: 3 * NS_PER_S,
-    };
-
-    fn ended(result: Result<(), Failure>) -> Performed {
-        Performed {
-            class: ClassId(1),
-            result,
-            bytes_read: 10,
-            bytes_written: 7,
-            bytes_in: 100,
-            bytes_out: 50,
-            connect_ns: Some(5),
-            connections: 1,
-            reconnected: false,
-            session_lost: false,
-        }
-    }
-
-    /// One operation that ends at each of `moments`.
-    fn tally(result: Result<(), Failure>, moments: &[u64]) -> MixTally {
-        let mut tally = Tally::new(WINDOW, 2, 3, Arc::default());
-        for moment in moments {
-            tally.count(2, &ended(result), *moment, 1000);
-        }
-        tally.finish()
-    }
-
-    /// Either side of each border: start, window open, window closed, end.
-    const MOMENTS: [u64; 7] = [
-        0,
-        2 * NS_PER_S - 1,
-        2 * NS_PER_S,
-        7 * NS_PER_S - 1,
-        7 * NS_PER_S,
-        10 * NS_PER_S - 1,
-        10 * NS_PER_S,
-    ];
-
-    #[test]
-    fn only_what_ends_in_the_window_counts_in_it_and_the_total_counts_all() {
-        let tally = tally(Ok(()), &MOMENTS);
-        assert_eq!(tally.operations_total, 7);
-        assert_eq!((tally.by_class[1].count, tally.by_class[0].count), (2, 0));
-        assert_eq!(tally.by_class[1].bytes_read, 20);
-        assert_eq!(tally.by_class[1].bytes_written, 14);
-        assert_eq!(
-            (tally.by_client[2].bytes_read, tally.by_client[2].bytes_written),
-            (20, 14)
+impl MixTally {
+    fn add_files(&mut self, other: &Self) {
+        self.passes = sum(self.passes, other.passes);
+        self.bytes_checked = sum(self.bytes_checked, other.bytes_checked);
+        self.protocol_requests = sum(self.protocol_requests, other.protocol_requests);
+        union(
+            &mut self.calls,
+            &other.calls,
+            |row| row.call.clone(),
+            CallTally::add,
         );
-        assert_eq!((tally.bytes_in, tally.bytes_out), (200, 100));
-        assert_eq!(
-            (tally.response_time().count(), tally.connect_time.count()),
-            (2, 2)
+        union(
+            &mut self.requests,
+            &other.requests,
+            |row| row.request.clone(),
+            |ours, theirs| ours.count += theirs.count,
         );
-        assert_eq!(
-            (tally.by_client[2].operations, tally.by_client[2].bytes_in),
-            (2, 200)
+        union(
+            &mut self.sessions,
+            &other.sessions,
+            SessionTally::key,
+            |ours, theirs| ours.clients += theirs.clients,
         );
-        assert_eq!(tally.generator.connections, 7);
-        let seconds: Vec<u64> = tally.by_second.iter().map(|second| second.operations).collect();
-        assert_eq!(seconds, [1, 1, 1, 0, 0, 0, 1, 1, 0, 1, 1]);
     }
+}
 
-    #[test]
-    fn a_failure_is_counted_once_and_moves_no_figure_of_the_successes() {
-        let tally = tally(Err(Fault::WrongLength.into()), &MOMENTS);
-        let [fault] = tally.faults[..] else {
-            panic!("{:?}", tally.faults)
+impl OperationTally {
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.errors += other.errors;
+        self.response_time.add(&other.response_time);
+    }
+}
+
+impl ClientTally {
+    fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes_in += other.bytes_in;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.errors += other.errors;
+        self.left_at_ns = least(self.left_at_ns, other.left_at_ns);
+    }
+}
+
+impl SecondTally {
+    fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes_in += other.bytes_in;
+        self.errors += other.errors;
+    }
+}
+
+impl ErrorTally {
+    /// The example is that of the first; of those at one moment, the first by its words.
+    fn add(&mut self, other: &Self) {
+        let (count, in_window) = (self.count + other.count, self.in_window + other.in_window);
+        let of = |row: &Self| {
+            (
+                row.first_at_ns,
+                row.example.clone(),
+                row.advice.clone(),
+                row.side.clone(),
+            )
         };
-        assert_eq!(
-            (fault.fault, fault.count, fault.in_window),
-            (Fault::WrongLength, 7, 2)
-        );
-        assert_eq!((tally.by_class[1].errors, tally.by_client[2].errors), (2, 7));
-        assert_eq!((tally.operations_total, tally.by_class[1].count), (0, 0));
-        assert_eq!(
-            (tally.bytes_in, tally.bytes_out, tally.response_time().count()),
-            (0, 0, 0)
-        );
-        assert_eq!(tally.by_second.iter().map(|second| second.errors).sum::<u64>(), 7);
+        if of(other) < of(self) {
+            *self = other.clone();
+        }
+        (self.count, self.in_window) = (count, in_window);
     }
+}
 
-    #[test]
-    fn the_parts_of_several_threads_add_up() {
-        let mut sum = tally(Ok(()), &MOMENTS);
-        sum.add(&tally(Err(Fault::ClosedEarly.into()), &MOMENTS));
-        sum.add(&tally(Err(Fault::ClosedEarly.into()), &MOMENTS[..3]));
-        sum.add(&tally(Ok(()), &[25 * NS_PER_S]));
-        assert_eq!((sum.operations_total, sum.by_class[1].count), (8, 2));
-        assert_eq!(
-            (sum.faults.len(), sum.faults[0].count, sum.faults[0].in_window),
-            (1, 10, 3)
-        );
-        assert_eq!(sum.by_second.len(), 26);
-        assert_eq!((sum.by_client.len(), sum.by_client[2].errors), (3, 10));
-        assert_eq!((sum.response_time().count(), sum.generator.connections), (2, 18));
+impl CallTally {
+    fn add(&mut self, other: &Self) {
+        self.done += other.done;
+        self.not_there += other.not_there;
+        self.failed += other.failed;
+        self.bytes += other.bytes;
     }
+}
+
+impl SessionTally {
+    fn key(&self) -> String {
+        Value::from_iter(self.agreed.clone()).to_string()
+    }
+}
+
+impl GeneratorTally {
+    fn add(&mut self, other: &Self) {
+        self.cpu_user_ns += other.cpu_user_ns;
+        self.cpu_system_ns += other.cpu_system_ns;
+        self.busiest_cpu_ns = self.busiest_cpu_ns.max(other.busiest_cpu_ns);
+        self.threads += other.threads;
+        self.processes += other.processes;
+        self.loop_lag.add(&other.loop_lag);
+        self.connections += other.connections;
+        self.reconnects += other.reconnects;
+        self.source_addresses += other.source_addresses;
+    }
+}
+
+/// Unknown where neither is known.
+fn sum(ours: Option<u64>, theirs: Option<u64>) -> Option<u64> {
+    match (ours, theirs) {
+        (None, None) => None,
+        (ours, theirs) => Some(ours.unwrap_or_default() + theirs.unwrap_or_default()),
+    }
+}
+
+fn least<T: PartialOrd>(ours: Option<T>, theirs: Option<T>) -> Option<T> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => Some(if theirs < ours { theirs } else { ours }),
+        (ours, theirs) => ours.or(theirs),
+    }
+}
+
+/// Adds the rows of `theirs` to those of `ours` under the same key; the rows are in the order of their keys then.
+fn union<T: Clone, K: Ord>(ours: &mut Vec<T>, theirs: &[T], key: impl Fn(&T) -> K, add: impl Fn(&mut T, &T)) {
+    let mut rows: BTreeMap<K, T> = ours.drain(..).map(|row| (key(&row), row)).collect();
+    for row in theirs {
+        match rows.get_mut(&key(row)) {
+            Some(known) => add(known, row),
+            None => {
+                rows.insert(key(row), row.clone());
+            }
+        }
+    }
+    ours.extend(rows.into_values());
 }

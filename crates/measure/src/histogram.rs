@@ -2,15 +2,17 @@
 //!
 //! Source: Gil Tene, HdrHistogram; here the `hdrhistogram` crate, about 2 ns a sample.
 
-use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use hdrhistogram::serialization::V2Serializer;
+use serde::{de, Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// The most bytes that a serialised histogram may have when it is read: 64-bit values at three digits need less.
 const MAX_SERIALISED_BYTES: usize = 4 * 1024 * 1024;
 
-/// A histogram of nanoseconds.
-#[derive(Debug, Clone)]
+/// A histogram of nanoseconds. Two are equal where their samples are; as data it is its bytes.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     inner: hdrhistogram::Histogram<u64>,
 }
@@ -84,7 +86,11 @@ impl Histogram {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let written = V2Serializer::new().serialize(&self.inner, &mut bytes);
+        let written = hdrhistogram::serialization::Serializer::serialize(
+            &mut V2Serializer::new(),
+            &self.inner,
+            &mut bytes,
+        );
         debug_assert!(written.is_ok(), "a vector takes every byte");
         bytes
     }
@@ -97,11 +103,35 @@ impl Histogram {
         if bytes.len() > MAX_SERIALISED_BYTES {
             return Err(format!("{} bytes are too many for a histogram", bytes.len()));
         }
-        let mut inner: hdrhistogram::Histogram<u64> = Deserializer::new()
+        let mut inner: hdrhistogram::Histogram<u64> = hdrhistogram::serialization::Deserializer::new()
             .deserialize(&mut &bytes[..])
             .map_err(|error| format!("not an HDR histogram: {error}"))?;
         inner.auto(true);
         Ok(Self { inner })
+    }
+}
+
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.to_bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl de::Visitor<'_> for Bytes {
+            type Value = Histogram;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("the bytes of an HDR histogram")
+            }
+
+            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Histogram, E> {
+                Histogram::from_bytes(bytes).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
     }
 }
 

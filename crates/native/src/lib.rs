@@ -5,6 +5,7 @@
 
 use pyo3::prelude::*;
 
+mod data;
 mod files;
 mod histogram;
 mod load;
@@ -19,15 +20,15 @@ mod workload;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::files::{files_footprint_bytes, files_mix, LoadFile, Removal, SmbTarget, Workspaces};
+    use crate::files::{LoadFile, Workspaces};
     #[pymodule_export]
     use crate::histogram::Histogram;
     #[pymodule_export]
-    use crate::load::{start, Load};
+    use crate::load::Load;
     #[pymodule_export]
     use crate::look::{http_get, names_loopback, smb_probe};
     #[pymodule_export]
-    use crate::mix::{web_mix, MixSpec, Shape};
+    use crate::mix::{merge, prepare, PreparedMix, Removal};
     #[pymodule_export]
     use crate::question::{AnswerError, Interrupt};
     #[pymodule_export]

@@ -33,6 +33,7 @@ pub fn http_get<'py>(
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         target.get(&path, monotonic_ns().saturating_add(timeout_ns), most_bytes)
     })?;
+    let asked = asked.ok_or_else(|| PyValueError::new_err("the target has no documents"))?;
     let answer = asked.map_err(|failure| answer_error(&failure, dyno_http::advice(&failure)))?;
     let row = PyDict::new(py);
     row.set_item("status", answer.status)?;

@@ -1,10 +1,14 @@
 //! Destinations: the consent that `dyno-http` demands, as Python errors.
 
+use crate::data::to_python;
 use crate::question::{answer_error, in_slices};
+use dyno_engine::{OpenError, OpenTarget, Secrets};
 use dyno_target::TargetError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
+use serde_json::Value;
+use std::sync::Arc;
 
 create_exception!(
     serverdyno._native,
@@ -16,9 +20,9 @@ create_exception!(
 /// Why there is no target, as Python says such things.
 pub(crate) fn target_error(error: TargetError) -> PyErr {
     match error {
+        TargetError::Answer(failure) => answer_error(&failure, dyno_http::advice(&failure)),
         TargetError::Url(why) => PyValueError::new_err(why),
         TargetError::Io(error) => PyErr::from(error),
-        TargetError::Answer(failure) => answer_error(&failure, dyno_http::advice(&failure)),
         TargetError::Session { why, advice } => SessionError::new_err((why, advice)),
         TargetError::Consent(how) => PyPermissionError::new_err(how),
     }
@@ -27,21 +31,49 @@ pub(crate) fn target_error(error: TargetError) -> PyErr {
 /// A destination that load may go to.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Target {
-    pub(crate) inner: dyno_http::Target,
+    pub(crate) inner: Arc<OpenTarget>,
     url: String,
 }
 
 #[pymethods]
 impl Target {
+    /// Opens the section `target` of a mix's document: a JSON text, with the secrets beside it.
     #[staticmethod]
-    #[pyo3(signature = (url, consent_token=None))]
-    fn open(py: Python<'_>, url: String, consent_token: Option<String>) -> PyResult<Self> {
-        let asked = url.clone();
-        let opened = in_slices(py, move || {
-            dyno_http::Target::open(&asked, consent_token.as_deref())
+    #[pyo3(signature = (protocol, section, *, consent_token=None, password=None))]
+    fn open(
+        py: Python<'_>,
+        protocol: &str,
+        section: &str,
+        consent_token: Option<String>,
+        password: Option<String>,
+    ) -> PyResult<Self> {
+        let section: Value =
+            serde_json::from_str(section).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let url = section["url"].as_str().unwrap_or_default().to_owned();
+        let secrets = Secrets {
+            consent_token,
+            password,
+        };
+        let protocol = protocol.to_owned();
+        let opened = in_slices(py, move || OpenTarget::open(&protocol, section, &secrets))?;
+        let inner = opened.map_err(|error| match error {
+            OpenError::Section(problems) => PyValueError::new_err(problems.to_string()),
+            OpenError::Target(error) => target_error(error),
         })?;
-        let inner = opened.map_err(target_error)?;
-        Ok(Self { inner, url })
+        Ok(Self {
+            inner: Arc::new(inner),
+            url,
+        })
+    }
+
+    #[getter]
+    fn protocol(&self) -> &str {
+        self.inner.protocol()
+    }
+
+    #[getter]
+    fn section<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, self.inner.section())
     }
 
     #[getter]
@@ -51,22 +83,23 @@ impl Target {
 
     #[getter]
     fn address(&self) -> String {
-        self.inner.address().to_string()
-    }
-
-    #[getter]
-    fn host(&self) -> &str {
-        self.inner.host()
-    }
-
-    #[getter]
-    fn path(&self) -> &str {
-        self.inner.path()
+        self.inner.address()
     }
 
     #[getter]
     fn loopback(&self) -> bool {
         self.inner.is_loopback()
+    }
+
+    #[getter]
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.inner.facts())
+    }
+
+    fn look<'py>(&self, py: Python<'py>, nonce: u64) -> PyResult<Bound<'py, PyAny>> {
+        let target = self.inner.clone();
+        let looks = in_slices(py, move || target.look(nonce))?;
+        to_python(py, &looks)
     }
 }
 

@@ -7,22 +7,21 @@ The decision is made in the data plane, which takes nothing but a `Target` that 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
-from serverdyno._native import AnswerError, SessionError, SmbTarget, Target
+from serverdyno._native import AnswerError, SessionError, Target
 from serverdyno.errors import ConsentError, ServerError, UserError, no_answer
 from serverdyno.plan.model import Bounds, Mix
 from serverdyno.plan.validate import is_loopback
 from serverdyno.protocols.smb import SmbSettings
 
 TOKEN_BYTES = 16
-TargetT = TypeVar("TargetT", Target, SmbTarget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +42,33 @@ def open_target(url: str, bounds: Bounds | None = None, mixes: Sequence[Mix] = (
 
     Raises UserError, ServerError, or ConsentError that says how consent is given.
     """
-    return _bounded(url, bounds, mixes, lambda token: Target.open(url, token))
+    return _bounded(
+        url, bounds, mixes, lambda token: Target.open("http", json.dumps({"url": url}), consent_token=token)
+    )
 
 
 def open_shares(
     shares: Shares, smb: SmbSettings, bounds: Bounds | None = None, mixes: Sequence[Mix] = ()
-) -> SmbTarget:
+) -> Target:
     """The shares, as `open_target` does it."""
 
-    def opened(token: str | None) -> SmbTarget:
-        return SmbTarget.open(
-            shares.url,
-            shares=list(shares.names),
-            user=shares.user,
-            password=shares.password,
-            network_namespace=shares.network_namespace,
-            consent_token=token,
-            min_dialect=smb.min_dialect,
-            max_dialect=smb.max_dialect,
-            signing=smb.signing,
-            encryption=smb.encryption,
-        )
+    section = {
+        "url": shares.url,
+        "shares": list(shares.names),
+        "user": shares.user,
+        "network_namespace": shares.network_namespace,
+        **smb.model_dump(),
+    }
+
+    def opened(token: str | None) -> Target:
+        return Target.open("smb", json.dumps(section), consent_token=token, password=shares.password)
 
     return _bounded(shares.url, bounds, mixes, opened)
 
 
 def _bounded(
-    url: str, bounds: Bounds | None, mixes: Sequence[Mix], opened: Callable[[str | None], TargetT]
-) -> TargetT:
+    url: str, bounds: Bounds | None, mixes: Sequence[Mix], opened: Callable[[str | None], Target]
+) -> Target:
     for mix in mixes:
         if bounds and (mix.clients > bounds.max_clients or mix.length_s > bounds.max_length_s):
             raise UserError(
@@ -86,7 +84,7 @@ def _bounded(
     return target
 
 
-def _consenting(url: str, opened: Callable[[str | None], TargetT]) -> TargetT:
+def _consenting(url: str, opened: Callable[[str | None], Target]) -> Target:
     # A token is made only for who needs it: loopback does not, and a home that can't be written is no obstacle there.
     token = None if is_loopback(url) else consent_token()
     try:
@@ -98,11 +96,11 @@ def _consenting(url: str, opened: Callable[[str | None], TargetT]) -> TargetT:
     except ValueError as error:
         example = "smb://127.0.0.1:1445/" if url.startswith("smb:") else "http://127.0.0.1:8080/"
         raise UserError(f"{url}: {error}", hint=f"A URL is, for example, {example}") from error
-    except AnswerError as error:
-        raise no_answer(url, "the question of consent", error) from error
     except SessionError as error:
         why, advice = error.args
         raise ServerError(f"{url} gives no session to ask it for consent: {why}", hint=advice) from error
+    except AnswerError as error:
+        raise no_answer(url, "the question of consent", error) from error
     except OSError as error:
         raise ServerError(f"{url} can't be reached: {error}", hint="Is the server running?") from error
 

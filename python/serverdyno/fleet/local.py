@@ -1,34 +1,23 @@
-"""Runs mixes on this machine: a specification down to the data plane, counters and histograms up."""
+"""Runs mixes on this machine: a document down to the data plane, counters and histograms up."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
-from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Suite
-from serverdyno.protocols.files import FILES
-from serverdyno.protocols.http import HTTP
+from serverdyno.fleet.document import mix_document
+from serverdyno.fleet.processes import ProcessesLoad, ProcessesRemoval
+from serverdyno.fleet.task import Task
+from serverdyno.plan.model import Mix
 
 TICK_S = 0.25
 STOP_WAIT_S = 10.0  # a stopped mix ends within a moment
 REMOVAL_S = 60.0  # for what clients have left on a server, all together
 PREFLIGHT_S = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What a mix needs beyond itself: the same for all mixes of a run."""
-
-    suite: Suite
-    target: _native.Target | _native.SmbTarget
-    generator: GeneratorPlan
-    cpus: tuple[int, ...]
-    bounds: Bounds | None
-    workspaces: _native.Workspaces = field(default_factory=_native.Workspaces)
-    load_file: _native.LoadFile | None = None
 
 
 def stream_seed(seed: int, repetition: int, mix: int) -> int:
@@ -50,7 +39,7 @@ def run_mix(
     in between. Raises UserError for a mix that can't be run here. Whatever interrupts it, the load ends.
     """
     try:
-        load = _native.start(_specification(mix, task, seed))
+        load = _started(mix, task, seed)
     except (ValueError, OSError) as error:
         raise _impossible(mix, error) from error
     try:
@@ -78,9 +67,11 @@ def remove_workspaces(
 
     `on_left` is told what stands in the end, also where something interrupts it; it is not called where nothing does.
     """
-    if not task.workspaces.begun():
+    if not task.workspaces_begun():
         return
-    removal = _native.Removal.start(_specification(mix, task, seed=0), REMOVAL_S)
+    removal = _removal(mix, task)
+    if removal is None:
+        return
     try:
         on_start()
         while not removal.wait(TICK_S):
@@ -130,19 +121,21 @@ def preflight(task: Task, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.Mi
 
 def need(task: Task, mixes: Sequence[Mix]) -> tuple[list[int], int]:
     """Clients of the largest mix on each share of a file server, and the bytes that each needs there at least."""
-    assert isinstance(task.target, _native.SmbTarget)
-    shares = len(task.target.shares)
+    shares = _shares(task)
     most = max([_preflight_clients(task), *(mix.clients for mix in mixes)])
     # Clients are dealt out to the shares in turn.
     clients = [len(range(share, most, shares)) for share in range(shares)]
-    return clients, _native.files_footprint_bytes(_specification(mixes[0], task, seed=0))
+    return clients, _prepared(mixes[0], task, seed=0).workspace_bytes() or 0
+
+
+def _shares(task: Task) -> int:
+    """How many shares clients are dealt out to; one of a target that has none."""
+    return len(task.target.facts.get("shares", [None]))
 
 
 def _preflight_clients(task: Task) -> int:
-    if not isinstance(task.target, _native.SmbTarget):
-        return 1
-    most = task.bounds.max_clients if task.bounds else len(task.target.shares)
-    return min(len(task.target.shares), most)
+    shares = _shares(task)
+    return min(shares, task.bounds.max_clients if task.bounds else shares)
 
 
 def _until_next_look(elapsed_s: float, mix: Mix) -> float:
@@ -151,62 +144,21 @@ def _until_next_look(elapsed_s: float, mix: Mix) -> float:
     return max(0.001, min([TICK_S, *waits]))
 
 
-def _specification(mix: Mix, task: Task, seed: int) -> _native.MixSpec:
-    suite, generator = task.suite, task.generator
-    shape = _native.Shape(
-        clients=mix.clients,
-        threads=mix.threads,
-        length_s=mix.length_s,
-        ramp_up_s=mix.ramp_up_s,
-        ramp_down_s=mix.ramp_down_s,
-        delay_s=mix.delay_s,
-        think_time_s=mix.think_time_s,
-        timeout_s=suite.timeout_s,
-        seed=seed,
-        leave_after_errors=suite.leave_after_errors,
-        verify_share=generator.verify_share,
-        max_rate_per_s=_max_rate_per_s(mix, task),
-        engine_threads=generator.threads,
-        cpus=list(task.cpus),
-    )
-    if isinstance(task.target, _native.SmbTarget):
-        return _files(shape, mix, task)
-    http = suite.settings(HTTP)
-    return _native.web_mix(
-        shape,
-        target=task.target,
-        workload=suite.workload,  # type: ignore[arg-type]  # checked there
-        http_version=http.version,
-        keep_alive=http.keep_alive,
-        close=http.close,
-        receive_buffer_bytes=http.receive_buffer_bytes,
-    )
+def _started(mix: Mix, task: Task, seed: int) -> _native.Load | ProcessesLoad:
+    if task.processes:
+        return task.processes.start(mix_document(mix, task, seed))
+    return _prepared(mix, task, seed).start()
 
 
-def _files(shape: _native.Shape, mix: Mix, task: Task) -> _native.MixSpec:
-    assert isinstance(task.target, _native.SmbTarget)
-    suite, files = task.suite, task.suite.settings(FILES)
-    return _native.files_mix(
-        shape,
-        target=task.target,
-        workload=suite.workload,  # type: ignore[arg-type]  # checked there
-        workspaces=task.workspaces,
-        cache=files.cache,
-        redirector=files.redirector,
-        dormant_files=files.dormant_files,
-        dormant_s=files.dormant_s,
-        workspace_bytes=files.workspace_bytes,
-        legacy_seed_reads=files.legacy_seed_reads,
-        true_offsets=files.true_offsets,
-        load_file=task.load_file,
-        keep_workspace=files.save_workspace and not mix.last,
-    )
+def _removal(mix: Mix, task: Task) -> _native.Removal | ProcessesRemoval | None:
+    if not task.processes or (lost := task.processes.lost_clients()):
+        if task.processes:
+            # Nobody knows what those of a lost process have made: all that there may be is removed by its name.
+            task.workspaces.assume_standing(lost)
+        return _prepared(mix, task, seed=0).remove_workspaces(REMOVAL_S)
+    return task.processes.remove_workspaces(mix_document(mix, task, seed=0), REMOVAL_S)
 
 
-def _max_rate_per_s(mix: Mix, task: Task) -> float | None:
-    """Operations a second of all clients: the bound of a target elsewhere, or the pace of a paced suite."""
-    bounds = [task.bounds.max_rate_per_s] if task.bounds else []
-    pace = task.suite.settings(FILES).operations_per_client_s
-    if pace is not None:
-        bounds.append(pace * mix.clients * mix.threads)
-    return min(bounds, default=None)
+def _prepared(mix: Mix, task: Task, seed: int) -> _native.PreparedMix:
+    document = json.dumps(mix_document(mix, task, seed))
+    return _native.prepare(document, task.target, task.workspaces, task.load_file)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from serverdyno.errors import UserError
 from serverdyno.plan.model import GeneratorPlan
 
 
@@ -25,15 +26,21 @@ class Placement:
 def place(generator: GeneratorPlan, named_by_servers: Collection[int] = ()) -> Placement:
     """The generator's CPUs, and those of every server that names none.
 
-    Where the generator names none, it gets the first ones that no server names; servers get all the others.
+    Where the generator names none, it gets the first ones that no server names, one for each of its threads; servers
+    get all the others. Raises UserError where there are fewer CPUs than threads: they would take each other's time.
     """
     available = sorted(os.sched_getaffinity(0))
-    chosen = tuple(generator.cpus) or _first(available, generator.threads, set(named_by_servers))
+    threads = generator.threads * generator.processes
+    chosen = tuple(generator.cpus) or _first(available, threads, set(named_by_servers))
+    if len(chosen) < threads:
+        raise UserError(
+            f"the generator's {threads} threads would take each other's time on {len(chosen)} CPU(s)",
+            hint="Give the generator fewer threads or processes, or name more CPUs for it.",
+        )
     rest = tuple(cpu for cpu in available if cpu not in chosen)
     return Placement(chosen, rest or tuple(available))
 
 
 def _first(available: list[int], threads: int, taken: set[int]) -> tuple[int, ...]:
     free = [cpu for cpu in available if cpu not in taken] or available
-    leave_for_server = 0 if taken else 1
-    return tuple(free[: max(1, min(threads, len(free) - leave_for_server))])
+    return tuple(free[:threads])

@@ -174,8 +174,11 @@ class Mix:
 
 
 class GeneratorPlan(Model):
-    """Where and how the load is made. `cpus` empty: chosen by the tool, apart from the server's."""
+    """Where and how the load is made. `cpus` empty: chosen by the tool, apart from the server's. `threads`: of each of
+    the `processes`, among which the clients are dealt out.
+    """
 
+    processes: int = Field(default=1, ge=1, le=64)
     threads: int = Field(default=1, ge=1, le=256)
     cpus: list[int] = Field(default=[])
     verify_share: float = Field(default=1.0, ge=0, le=1)

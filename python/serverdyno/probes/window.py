@@ -42,8 +42,12 @@ class WindowMeter:
         self,
         server_cpu_s: Callable[[], float | None],
         server_syncs: Callable[[], dict[str, int] | None] = lambda: None,
+        generator_cpu_s: Callable[[], float] = time.process_time,
     ) -> None:
-        """`server_cpu_s`: CPU seconds of the server under test so far. `server_syncs`: its syncs so far, by name."""
+        """`server_cpu_s`: CPU seconds of the server under test so far. `server_syncs`: its syncs so far, by name.
+        `generator_cpu_s`: CPU seconds of all processes that make the load.
+        """
+        self._generator_cpu_s = generator_cpu_s
         self._server_cpu_s, self._server_syncs = server_cpu_s, server_syncs
         self._opened: _Sample | None = None
         self._closed: _Sample | None = None
@@ -83,4 +87,4 @@ class WindowMeter:
     def _sample(self) -> _Sample:
         # The syncs first: they are held against flushes of the window, and all else takes some milliseconds.
         syncs = self._server_syncs()
-        return _Sample(time.monotonic(), self._server_cpu_s(), time.process_time(), machine_cpu(), syncs)
+        return _Sample(time.monotonic(), self._server_cpu_s(), self._generator_cpu_s(), machine_cpu(), syncs)

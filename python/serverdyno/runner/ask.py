@@ -6,6 +6,7 @@ of each run shows.
 
 from __future__ import annotations
 
+import secrets
 import textwrap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,8 @@ from urllib.parse import urlsplit
 from serverdyno import _native
 from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet import local
+from serverdyno.fleet.document import NONCE_BITS
+from serverdyno.fleet.task import Task
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.protocols.base import Protocol
@@ -67,13 +70,13 @@ def _asked(
         return error, None
 
 
-def looked(task: local.Task, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
+def looked(task: Task, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
     """What the shares say of themselves; none of a web server. Raises ServerError where one can't be used, or has not
     the room for the largest of `mixes`. A server that says nothing of room is not doubted.
     """
-    if not isinstance(task.target, _native.SmbTarget):
+    looks = task.target.look(secrets.randbits(NONCE_BITS))
+    if not looks:
         return []
-    looks = task.target.look()
     refused = [look for look in looks if look["why"] is not None]
     if refused:
         told = "; ".join(f"share {look['share']}: {look['why']}" for look in refused)

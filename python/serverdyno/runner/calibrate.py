@@ -16,6 +16,7 @@ import psutil
 from serverdyno.errors import ServerError
 from serverdyno.fleet import local
 from serverdyno.fleet.placement import Placement
+from serverdyno.fleet.task import Task
 from serverdyno.plan.model import Configuration, GeneratorPlan, Mix, Suite
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.protocols.base import Protocol
@@ -65,7 +66,7 @@ class Calibration:
         settings = server.settings | {"threads": min(len(self.placement.server), MOST_THREADS)}
         with running(server.server, settings, cpus=self.placement.server) as reference:
             target = opened(server.protocol, reference.access(), self.suite, None, ())
-            task = local.Task(
+            task = Task(
                 self.suite,
                 target,
                 self.generator,
@@ -83,9 +84,7 @@ class Calibration:
         most = psutil.virtual_memory().available * MEMORY_SHARE / bytes_each
         return [mix for mix in self.mixes if mix.clients * mix.threads <= most] or self.mixes[:1]
 
-    def _point(
-        self, mix: Mix, task: local.Task, server: CalibrationServer, progress: Progress
-    ) -> CeilingRecord:
+    def _point(self, mix: Mix, task: Task, server: CalibrationServer, progress: Progress) -> CeilingRecord:
         progress.stage(
             f"generator's ceiling, {mix.clients} x {mix.threads} connections to the reference server"
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from serverdyno.fleet import local
+from serverdyno.fleet.task import Task
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
 from serverdyno.runner.agreed import Agreed
@@ -82,9 +83,9 @@ class Run:
         head = self.experiment.head
         return next(found for found in head.configurations if found.name == self.key.configuration)
 
-    def _run_mix(self, mix: Mix, task: local.Task, server: ServerDriver, durability: Durability) -> None:
+    def _run_mix(self, mix: Mix, task: Task, server: ServerDriver, durability: Durability) -> None:
         self.progress.mix_started(self.key, mix, self.left_s)
-        meter = WindowMeter(server.cpu_s, durability.syncs)
+        meter = WindowMeter(server.cpu_s, durability.syncs, task.generator_cpu_s)
 
         def on_tick(snapshot: Snapshot) -> None:
             meter.look(snapshot["elapsed_s"], mix)
@@ -108,7 +109,8 @@ class Run:
         self.progress.mix_finished(record)
 
     def _ceiling(self, mix: Mix) -> float | None:
-        threads = self.experiment.head.plan.generator.threads
+        generator = self.experiment.head.plan.generator
+        threads = generator.threads * generator.processes
         return ceiling_operations_s(self.experiment.ceilings(), self.key.configuration, mix, threads)
 
     def _note(self, server: ServerDriver, served_before: int | None, durability: Durability) -> None:

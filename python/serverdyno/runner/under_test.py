@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from serverdyno import _native
-from serverdyno.fleet import local
-from serverdyno.fleet.consent import Shares, open_shares, open_target
+from serverdyno.fleet.consent import Shares, consent_token, open_shares, open_target
+from serverdyno.fleet.processes import processes
+from serverdyno.fleet.task import Task
 from serverdyno.plan.model import Bounds, Configuration, Mix, Suite
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.protocols.base import Protocol
@@ -21,7 +23,7 @@ from serverdyno.store.head import ExperimentHead
 @contextmanager
 def under_test(
     head: ExperimentHead, configuration: Configuration, mixes: Sequence[Mix]
-) -> Iterator[tuple[ServerDriver, local.Task]]:
+) -> Iterator[tuple[ServerDriver, Task]]:
     """The server, proven and open to load, and the task of loading it; it is stopped whatever happens.
 
     Raises DynoError, with nothing left running.
@@ -32,24 +34,39 @@ def under_test(
         configuration.server, configuration.settings, cpus=configuration.cpus, url=configuration.url
     ) as server:
         # Consent comes before the first request, and every request goes to the address that has consented.
-        target = opened(protocol, server.access(), suite, bounds, mixes)
+        access = server.access()
+        target = opened(protocol, access, suite, bounds, mixes)
         server.ask(target)
-        yield (
-            server,
-            local.Task(
-                suite=suite,
-                target=target,
-                generator=head.plan.generator,
-                cpus=tuple(head.plan.generator.cpus),
-                bounds=bounds,
-                load_file=suite.work.load_file(suite.settings(suite.work)),
-            ),
+        task = Task(
+            suite=suite,
+            target=target,
+            generator=head.plan.generator,
+            cpus=tuple(head.plan.generator.cpus),
+            bounds=bounds,
+            load_file=suite.work.load_file(suite.settings(suite.work)),
         )
+        with carried(task, access.password) as task:
+            yield server, task
+
+
+@contextmanager
+def carried(task: Task, password: str | None) -> Iterator[Task]:
+    """The task with the generator processes that its plan asks for; they end with it."""
+    if task.generator.processes == 1:
+        yield task
+        return
+    token = None if task.target.loopback else consent_token()
+    secrets = {"consent_token": token, "password": password}
+    files = task.suite.settings(task.suite.work)
+    path = getattr(files, "load_file", None)
+    with processes(task.generator.processes, task.target, secrets, path) as workers:
+        workspaces = _native.Workspaces(workers.workspaces)
+        yield replace(task, processes=workers, workspaces=workspaces)
 
 
 def opened(
     protocol: Protocol[Any], access: Access, suite: Suite, bounds: Bounds | None, mixes: Sequence[Mix]
-) -> _native.Target | _native.SmbTarget:
+) -> _native.Target:
     """The target that a server is reached at, by its protocol. Raises as `open_target` does."""
     if protocol is not SMB:
         return open_target(access.url, bounds, mixes)

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from serverdyno.fleet import local
+from serverdyno.fleet.task import Task
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.protocols.base import Protocol
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def workspaces_taken_away(
-    configuration: Configuration, access: Access, mix: Mix, task: local.Task, progress: Progress
+    configuration: Configuration, access: Access, mix: Mix, task: Task, progress: Progress
 ) -> Iterator[None]:
     """For as long as load goes to a server: afterwards nothing of its clients is on the user's shares, or it is said
     what is. A second interrupt ends the removal.
@@ -35,7 +36,7 @@ def workspaces_taken_away(
     interrupted = False
 
     def say_so() -> None:
-        if interrupted and task.workspaces.standing():
+        if interrupted and task.workspaces_begun():
             # The interrupt may have come from a terminal that is gone.
             with suppress(OSError):
                 progress.notice(

@@ -44,9 +44,10 @@ class WebLook:
 
     def ask(self, target: _native.Target) -> None:
         """Asks once. Raises AnswerError."""
-        answer = _native.http_get(target, target.path, timeout_s=LOOK_S, most_bytes=LOOK_BYTES)
+        path = target.facts["path"]
+        answer = _native.http_get(target, path, timeout_s=LOOK_S, most_bytes=LOOK_BYTES)
         if self._answer is None:
-            self._path, self._answer = target.path, answer
+            self._path, self._answer = path, answer
 
     def version(self) -> str | None:
         """The `Server` header is all that is known, and it is a claim."""

@@ -8,6 +8,7 @@ contains a secret that only the server's private directory holds.
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import sys
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ def free_port() -> int:
 
 def get(port: int, path: str) -> _native.Answer:
     """One plain GET to 127.0.0.1; at most the first 64 KiB of the body. Raises AnswerError."""
-    target = _native.Target.open(f"http://{LOOPBACK}:{port}/")
+    target = _native.Target.open("http", json.dumps({"url": f"http://{LOOPBACK}:{port}/"}))
     return _native.http_get(target, path, timeout_s=REQUEST_TIMEOUT_S, most_bytes=BODY_LIMIT_BYTES)
 
 

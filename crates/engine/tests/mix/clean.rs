@@ -1,15 +1,14 @@
 //! Against servers that do nothing wrong: every operation counted once, at its place, and no error.
 
-use crate::running::{faults, left, mix, run, with_web, MS};
+use crate::running::{faults, left, mix, prepared, run};
 use crate::server::{Connection, Server, OK};
-use dyno_engine::{Mix, MixTally};
-use dyno_http::Version;
-use dyno_measure::Window;
+use dyno_engine::{Arrival, EngineSpec, LoadError, MixSpec, MixTally, WindowSpec};
+use serde_json::json;
 use std::net::Shutdown;
 use std::time::Duration;
 
 /// Runs `mix`; the totals must be what the server counted.
-fn check(server: &Server, mix: Mix) -> MixTally {
+fn check(server: &Server, mix: MixSpec) -> MixTally {
     let clients = mix.clients;
     let tally = run(mix);
     assert_eq!(faults(&tally), []);
@@ -26,24 +25,21 @@ fn on_kept_connections_the_total_is_the_servers_own_count() {
     let server = Server::answering(OK);
     let tally = check(&server, mix(server.address));
     assert_eq!((tally.generator.connections, tally.generator.reconnects), (2, 0));
-    let operations: u64 = tally.by_class.iter().map(|class| class.count).sum();
+    let operations: u64 = tally.by_operation.iter().map(|class| class.count).sum();
     assert_eq!(tally.bytes_in, operations * OK.len() as u64);
-    assert_eq!(tally.by_class[0].bytes_read, operations * 5);
+    assert_eq!(tally.by_operation[0].bytes_read, operations * 5);
 }
 
 #[test]
 fn with_a_connection_per_request_the_total_is_the_servers_own_count() {
-    for (version, reset) in [
-        (Version::Http10, false),
-        (Version::Http11, false),
-        (Version::Http11, true),
-    ] {
+    for (version, close) in [("1.0", "ordinary"), ("1.1", "ordinary"), ("1.1", "reset")] {
         let server = Server::answering(OK);
         let tally = check(
             &server,
-            with_web(mix(server.address), |web| {
-                (web.version, web.keep_alive, web.reset) = (version, false, reset);
-            }),
+            MixSpec {
+                client: json!({"version": version, "keep_alive": false, "close": close}),
+                ..mix(server.address)
+            },
         );
         assert_eq!(tally.generator.connections, tally.operations_total);
     }
@@ -51,16 +47,17 @@ fn with_a_connection_per_request_the_total_is_the_servers_own_count() {
 
 #[test]
 fn a_server_that_closes_first_as_it_was_asked_to_is_counted_alike() {
-    for version in [Version::Http10, Version::Http11] {
+    for version in ["1.0", "1.1"] {
         let server = Server::start(|mut connection| {
             connection.request();
             connection.send(OK);
         });
         let tally = check(
             &server,
-            with_web(mix(server.address), |web| {
-                (web.version, web.keep_alive) = (version, false);
-            }),
+            MixSpec {
+                client: json!({"version": version, "keep_alive": false}),
+                ..mix(server.address)
+            },
         );
         assert_eq!(tally.generator.connections, tally.operations_total);
         assert_eq!(tally.generator.reconnects, 0);
@@ -72,10 +69,13 @@ fn several_engine_threads_share_the_clients_and_their_sums_are_one_tally() {
     let server = Server::answering(OK);
     let tally = check(
         &server,
-        Mix {
+        MixSpec {
             clients: 5,
             threads: 2,
-            engine_threads: 3,
+            engine: EngineSpec {
+                threads: 2,
+                cpus: vec![],
+            },
             ..mix(server.address)
         },
     );
@@ -93,26 +93,26 @@ fn what_was_begun_before_the_end_is_finished_and_counted_but_not_in_the_window()
     });
     let tally = check(&server, mix(server.address));
     assert_eq!(tally.operations_total, 2);
-    assert_eq!(tally.by_class[0].count, 0);
+    assert_eq!(tally.by_operation[0].count, 0);
     assert_eq!((tally.bytes_in, tally.bytes_out), (0, 0));
 }
 
 #[test]
 fn operations_of_the_ramps_are_made_but_only_those_of_the_window_count() {
     let server = Server::answering(OK);
-    let window = Window {
-        length_ns: 300 * MS,
-        ramp_up_ns: 100 * MS,
-        ramp_down_ns: 100 * MS,
+    let window = WindowSpec {
+        length_s: 0.3,
+        ramp_up_s: 0.1,
+        ramp_down_s: 0.1,
     };
     let tally = check(
         &server,
-        Mix {
+        MixSpec {
             window,
             ..mix(server.address)
         },
     );
-    assert!(tally.by_class[0].count < tally.operations_total);
+    assert!(tally.by_operation[0].count < tally.operations_total);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn the_bound_on_the_rate_holds_for_all_clients_together() {
     let server = Server::answering(OK);
     let tally = check(
         &server,
-        Mix {
+        MixSpec {
             clients: 4,
             threads: 2,
             max_rate_per_s: Some(100.0),
@@ -138,7 +138,7 @@ fn the_bound_on_the_rate_holds_for_all_clients_together() {
 fn a_bound_of_next_to_nothing_is_a_bound() {
     let server = Server::answering(OK);
     for max_rate_per_s in [1e-3, 1e-9, 1e-300] {
-        let tally = run(Mix {
+        let tally = run(MixSpec {
             clients: 3,
             max_rate_per_s: Some(max_rate_per_s),
             ..mix(server.address)
@@ -169,13 +169,13 @@ fn linger(mut connection: Connection) {
 
 #[test]
 fn a_server_that_ends_its_direction_only_costs_reconnects_and_no_errors() {
-    for think_ns in [0, 20 * MS] {
+    for think_time_s in [0.0, 0.02] {
         let server = Server::start(linger);
-        let tally = run(Mix {
-            think_ns,
+        let tally = run(MixSpec {
+            arrival: Arrival::Closed { think_time_s },
             ..mix(server.address)
         });
-        assert_eq!(faults(&tally), [], "{think_ns} ns of think time");
+        assert_eq!(faults(&tally), [], "{think_time_s} s of think time");
         assert_eq!(tally.generator.connections, server.connections());
         assert_eq!(tally.generator.connections, tally.operations_total);
         assert!(tally.generator.reconnects > 0);
@@ -195,30 +195,33 @@ fn an_answer_in_many_pieces_is_one_operation() {
         }
     });
     let tally = check(&server, mix(server.address));
-    assert_eq!(tally.by_class[0].bytes_read, 5 * tally.by_class[0].count);
+    assert_eq!(tally.by_operation[0].bytes_read, 5 * tally.by_operation[0].count);
 }
 
 #[test]
 fn a_stopped_mix_ends_before_its_time() {
     let server = Server::start(|mut connection| connection.outwait());
     let mut long = mix(server.address);
-    long.window.length_ns = 3_600_000 * MS;
-    let mut load = dyno_engine::Load::start(long).expect("the mix starts");
+    long.window.length_s = 3_600.0;
+    let mut load = dyno_engine::Load::start(&prepared(&long, None)).expect("the mix starts");
     assert!(load.result().is_err());
     load.stop();
     assert!(load.wait(Duration::from_secs(60)), "a stopped mix hangs");
-    assert!(load.was_stopped());
-    assert_eq!(load.result().expect("it has ended").operations_total, 0);
+    let tally = load.result().expect("it has ended");
+    assert!(tally.stopped);
+    assert_eq!(tally.operations_total, 0);
 }
 
 #[test]
 fn a_mix_that_cannot_be_set_up_ends_at_once_and_says_why() {
     let server = Server::answering(OK);
     let mut impossible = mix(server.address);
-    impossible.window.length_ns = 3_600_000 * MS;
-    impossible.engine_threads = 2;
-    impossible.cpus = vec![0, 1023];
-    let mut load = dyno_engine::Load::start(impossible).expect("the mix starts");
+    impossible.window.length_s = 3_600.0;
+    impossible.engine = EngineSpec {
+        threads: 2,
+        cpus: vec![0, 1023],
+    };
+    let mut load = dyno_engine::Load::start(&prepared(&impossible, None)).expect("the mix starts");
     assert!(load.wait(Duration::from_secs(60)), "the other thread goes on");
-    assert!(matches!(load.result(), Err(dyno_engine::LoadError::System(_))));
+    assert!(matches!(load.result(), Err(LoadError::System(_))));
 }

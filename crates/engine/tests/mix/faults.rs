@@ -1,11 +1,12 @@
 //! Against servers that do one thing wrong: it is counted once an operation, by its kind and side, and nothing hangs.
 
-use crate::running::{faults, left, mix, run, until_all_have_left, with_web, MS};
+use crate::running::{fault, faults, left, mix, run, until_all_have_left};
 use crate::server::{Connection, Server, OK};
-use dyno_engine::{Mix, WebWorkload};
+use dyno_engine::{Arrival, MixSpec};
 use dyno_measure::{Fault, Side};
 use dyno_workload::Tree;
 use rustix::net::sockopt::set_socket_linger;
+use serde_json::json;
 use std::collections::HashMap;
 use std::net::TcpListener;
 use std::sync::LazyLock;
@@ -14,8 +15,8 @@ use std::time::Duration;
 const CLIENTS: usize = 3;
 
 /// Clients leave with their first error: each has exactly one, of the kind and side that are expected.
-fn check_mix(server: &Server, mix: Mix, fault: Fault, side: Side) {
-    let tally = run(until_all_have_left(Mix {
+fn check_mix(server: &Server, mix: MixSpec, fault: Fault, side: Side) {
+    let tally = run(until_all_have_left(MixSpec {
         clients: CLIENTS,
         ..mix
     }));
@@ -44,7 +45,7 @@ fn check_answer(fault: Fault, answer: &'static str) {
 fn check_timeout(serve: impl Fn(Connection) + Send + Sync + 'static) {
     let server = Server::start(serve);
     let mut hasty = mix(server.address);
-    hasty.timeout_ns = 100 * MS;
+    hasty.timeout_s = 0.1;
     check_mix(&server, hasty, Fault::ResponseTimeout, Side::Server);
 }
 
@@ -85,8 +86,8 @@ fn bytes_that_come_while_nothing_is_asked() {
         connection.send("and more");
         connection.outwait();
     });
-    let thinking = Mix {
-        think_ns: 200 * MS,
+    let thinking = MixSpec {
+        arrival: Arrival::Closed { think_time_s: 0.2 },
         ..mix(server.address)
     };
     check_mix(&server, thinking, Fault::ExcessData, Side::Server);
@@ -137,10 +138,13 @@ fn a_reset() {
 fn a_close_at_once_is_the_servers_fault_whether_it_shows_as_an_end_or_a_reset() {
     let server = Server::start(drop);
     let tally = run(until_all_have_left(mix(server.address)));
-    assert_eq!(tally.faults.iter().map(|fault| fault.count).sum::<u64>(), 2);
-    for fault in &tally.faults {
-        assert!(matches!(fault.fault, Fault::ClosedEarly | Fault::ConnectionReset));
-        assert_eq!(fault.fault.side(), Side::Server);
+    assert_eq!(tally.errors.iter().map(|error| error.count).sum::<u64>(), 2);
+    for error in &tally.errors {
+        assert!(matches!(
+            fault(&error.fault),
+            Fault::ClosedEarly | Fault::ConnectionReset
+        ));
+        assert_eq!(error.side, "server");
     }
 }
 
@@ -199,7 +203,7 @@ fn a_port_where_nothing_listens_is_not_hammered() {
     drop(listener);
     let tally = run(mix(address));
     let [(fault, count)] = faults(&tally)[..] else {
-        panic!("{:?}", tally.faults)
+        panic!("{:?}", tally.errors)
     };
     assert_eq!((fault, fault.side()), (Fault::ConnectionRefused, Side::Server));
     // Pauses of 10, 20, 30 ms ... leave room for six attempts of each client in 200 ms.
@@ -210,7 +214,7 @@ fn a_port_where_nothing_listens_is_not_hammered() {
 #[test]
 fn a_client_leaves_after_so_many_errors_with_all_its_threads() {
     let server = Server::answering("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
-    let tally = run(Mix {
+    let tally = run(MixSpec {
         clients: 2,
         threads: 2,
         leave_after_errors: Some(3),
@@ -234,12 +238,12 @@ fn a_client_that_fails_after_the_end_was_in_the_mix_to_its_end() {
         connection.request();
         std::thread::sleep(Duration::from_millis(300));
     });
-    let tally = run(Mix {
+    let tally = run(MixSpec {
         leave_after_errors: Some(1),
         ..mix(server.address)
     });
     assert_eq!(faults(&tally), [(Fault::ClosedEarly, 2)]);
-    assert_eq!((left(&tally), tally.faults[0].in_window), (0, 0));
+    assert_eq!((left(&tally), tally.errors[0].in_window), (0, 0));
 }
 
 /// The document tree, by path.
@@ -262,9 +266,8 @@ fn check_tree(fault: Option<(Fault, Side)>, change: impl Fn(&mut Vec<u8>, &mut u
             connection.send([head.as_bytes(), &body].concat());
         }
     });
-    let webbench = with_web(mix(server.address), |web| {
-        web.workload = WebWorkload::WebbenchStatic
-    });
+    let mut webbench = mix(server.address);
+    webbench.workload = json!({"name": "webbench-static"});
     match fault {
         Some((fault, side)) => check_mix(&server, webbench, fault, side),
         None => assert_eq!(faults(&run(webbench)), []),

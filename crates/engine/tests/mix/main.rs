@@ -2,6 +2,7 @@
 
 mod clean;
 mod faults;
+mod paced;
 mod ports;
 mod running;
 mod server;

@@ -1,80 +1,71 @@
 //! A mix with the parameters of a test, and running it to its end.
 
-use dyno_engine::{Load, Mix, MixTally, WebWork, WebWorkload, Work};
-use dyno_http::{Target, Version};
-use dyno_measure::{Fault, Window};
+use dyno_engine::{Load, Material, MixSpec, MixTally, OpenTarget, PreparedMix, Secrets};
+use dyno_measure::Fault;
+use serde_json::{json, Value};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub const MS: u64 = 1_000_000;
 /// However slow the machine: what has not ended by then hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two clients with one thread each that ask for one URL on kept connections for 200 ms, all of which counts.
-pub fn mix(address: SocketAddr) -> Mix {
-    mix_at(&format!("http://{address}/"), None)
+pub fn mix(address: SocketAddr) -> MixSpec {
+    mix_at(&format!("http://{address}/"))
 }
 
-pub fn mix_at(url: &str, token: Option<&str>) -> Mix {
-    Mix {
-        work: Work::Web(WebWork {
-            target: Target::open(url, token).expect("load is welcome"),
-            workload: WebWorkload::Url,
-            version: Version::Http11,
-            keep_alive: true,
-            reset: false,
-            fresh_sockets: false,
-            receive_buffer_bytes: 65_536,
-        }),
-        clients: 2,
-        threads: 1,
-        window: Window {
-            length_ns: 200 * MS,
-            ramp_up_ns: 0,
-            ramp_down_ns: 0,
-        },
-        delay_ns: 0,
-        think_ns: 0,
-        seed: 1,
-        timeout_ns: 30_000 * MS,
-        leave_after_errors: None,
-        verify_share: 1.0,
-        max_rate_per_s: None,
-        engine_threads: 1,
-        cpus: Vec::new(),
-    }
+pub fn mix_at(url: &str) -> MixSpec {
+    spec(json!({
+        "version": 1,
+        "protocol": "http",
+        "target": {"url": url},
+        "workload": {"name": "url"},
+        "clients": 2,
+        "window": {"length_s": 0.2},
+        "seed": 1,
+    }))
 }
 
-/// `mix` with its work changed.
-pub fn with_web(mut mix: Mix, change: impl FnOnce(&mut WebWork)) -> Mix {
-    match &mut mix.work {
-        Work::Web(work) => change(work),
-        Work::Files(_) => panic!("a mix of web work"),
-    }
+pub fn spec(document: Value) -> MixSpec {
+    MixSpec::parse(&document.to_string()).expect("a document")
+}
+
+/// `mix` with an option of its clients changed.
+pub fn with_client(mut mix: MixSpec, option: &str, value: Value) -> MixSpec {
+    mix.client[option] = value;
     mix
 }
 
 /// `mix`, of which clients leave with their first error: it ends once all have left, long before its length.
-pub fn until_all_have_left(mix: Mix) -> Mix {
-    Mix {
-        window: Window {
-            length_ns: 50_000 * MS,
-            ramp_up_ns: 0,
-            ramp_down_ns: 49_999 * MS,
-        },
-        leave_after_errors: Some(1),
-        ..mix
-    }
+pub fn until_all_have_left(mut mix: MixSpec) -> MixSpec {
+    mix.window.length_s = 50.0;
+    mix.window.ramp_down_s = 49.999;
+    mix.leave_after_errors = Some(1);
+    mix
+}
+
+/// The mix for its target, which needs no consent or is asked with `token`.
+pub fn prepared(mix: &MixSpec, token: Option<&str>) -> PreparedMix {
+    let secrets = Secrets {
+        consent_token: token.map(str::to_owned),
+        ..Secrets::default()
+    };
+    let target = OpenTarget::open(&mix.protocol, mix.target.clone(), &secrets).expect("load is welcome");
+    PreparedMix::new(mix, &target, &Material::default()).expect("a mix that makes sense")
+}
+
+pub fn run(mix: MixSpec) -> MixTally {
+    run_with(mix, None)
 }
 
 /// Runs it to its end, and checks what must hold of any tally.
-pub fn run(mix: Mix) -> MixTally {
-    let mut load = Load::start(mix).expect("the mix starts");
+pub fn run_with(mix: MixSpec, token: Option<&str>) -> MixTally {
+    let mut load = Load::start(&prepared(&mix, token)).expect("the mix starts");
     assert!(load.wait(PATIENCE), "the mix hangs");
     let tally = load.result().expect("it has ended").clone();
     let in_seconds: u64 = tally.by_second.iter().map(|second| second.operations).sum();
     assert_eq!(in_seconds, tally.operations_total);
-    let errors: u64 = tally.faults.iter().map(|fault| fault.count).sum();
+    let errors: u64 = tally.errors.iter().map(|fault| fault.count).sum();
     assert_eq!(
         tally.by_second.iter().map(|second| second.errors).sum::<u64>(),
         errors
@@ -83,7 +74,7 @@ pub fn run(mix: Mix) -> MixTally {
         tally.by_client.iter().map(|client| client.errors).sum::<u64>(),
         errors
     );
-    let in_window: u64 = tally.by_class.iter().map(|class| class.count).sum();
+    let in_window: u64 = tally.by_operation.iter().map(|class| class.count).sum();
     assert_eq!(
         tally
             .by_client
@@ -99,11 +90,14 @@ pub fn run(mix: Mix) -> MixTally {
 
 /// The kinds of failure, and how often each occurred.
 pub fn faults(tally: &MixTally) -> Vec<(Fault, u64)> {
-    tally
-        .faults
-        .iter()
-        .map(|fault| (fault.fault, fault.count))
-        .collect()
+    let errors = tally.errors.iter();
+    errors.map(|error| (fault(&error.fault), error.count)).collect()
+}
+
+/// The kind of that name.
+pub fn fault(name: &str) -> Fault {
+    let found = Fault::ALL.iter().find(|fault| fault.name() == name);
+    *found.expect("a name of a fault")
 }
 
 pub fn left(tally: &MixTally) -> usize {

@@ -1,86 +1,76 @@
 //! What a file server says before any load: whether each share lets its clients in, what room there is, and whether
-//! something of an earlier load stands there. Nothing is written. Not for: consent (`dyno_smb::SmbTarget`).
+//! something of an earlier load stands there. Nothing is written. Not for: consent, which opens the target.
 
-use crate::files::{as_new_clients, DIRECTORY};
+use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
+use crate::kind::Look;
+use crate::workspaces::DIRECTORY;
 use dyno_files::{Call, Files, Reply, Uncached};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
-use dyno_reactor::{Dialer, Executor};
-use dyno_smb::{Session, SmbTarget};
+use dyno_reactor::Executor;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// For all shares together; they are asked at the same time.
 const TIMEOUT_NS: u64 = 10 * NS_PER_S;
-/// Of the sessions that ask, counted down from the last client but one, who asks for consent.
-const FIRST_ASKING_CLIENT: u32 = u32::MAX - 1;
 
-/// One share as it is before its load.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShareLook {
-    /// Its name.
-    pub share: String,
-    /// Room for us, where the server says so in a way that can be believed.
-    pub free_bytes: Option<u64>,
-    /// There are directories of the clients of earlier loads, or of some that go on.
-    pub is_used: bool,
-    /// Why it can't be used.
-    pub failure: Option<Failure>,
-}
-
-/// Asks about every share of `target`.
-#[must_use]
-pub fn look(target: &SmbTarget) -> Vec<ShareLook> {
+/// Asks about every share, as clients of that identity.
+pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
     // On a thread of its own: who has entered a namespace doesn't come back.
-    let here = target.clone();
-    let looking = std::thread::spawn(move || look_from_here(&here));
-    looking.join().unwrap_or_else(|_| {
-        let shares = target.shares().iter();
-        shares.map(|share| failed(share, Fault::OtherIo)).collect()
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| look_from_here(sessions, identity));
+        looking
+            .join()
+            .unwrap_or_else(|_| all_failed(sessions, Fault::OtherIo))
     })
 }
 
-fn failed(share: &str, fault: Fault) -> ShareLook {
-    ShareLook {
+fn failed<S: Sessions>(share: &str, failure: &Failure) -> Look {
+    Look {
         share: share.to_owned(),
         free_bytes: None,
         is_used: false,
-        failure: Some(fault.into()),
+        why: Some(failure.to_string()),
+        advice: S::advice(failure).map(str::to_owned),
     }
 }
 
-fn look_from_here(target: &SmbTarget) -> Vec<ShareLook> {
-    let unanswered = target
-        .shares()
-        .iter()
-        .map(|share| failed(share, Fault::ResponseTimeout));
-    let looks = Rc::new(RefCell::new(unanswered.collect::<Vec<_>>()));
-    let prepared = target.enter().and_then(|()| Executor::new());
+fn all_failed<S: Sessions>(sessions: &S, fault: Fault) -> Vec<Look> {
+    let shares = sessions.shares().iter();
+    shares.map(|share| failed::<S>(share, &fault.into())).collect()
+}
+
+fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
+    let looks = Rc::new(RefCell::new(all_failed(sessions, Fault::ResponseTimeout)));
+    let prepared = sessions.enter().and_then(|()| Executor::new());
     let Ok(executor) = prepared else {
-        let shares = target.shares().iter();
-        return shares.map(|share| failed(share, Fault::OtherIo)).collect();
+        return all_failed(sessions, Fault::OtherIo);
     };
-    let dialer = Rc::new(Dialer::new(executor.clone(), target.address(), 0));
+    let dialer = super::dialer(&executor, sessions, 0);
     let until_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
-    for (place, share) in target.shares().iter().enumerate() {
-        let session = Session::new(
-            executor.clone(),
-            dialer.clone(),
-            Rc::new(as_new_clients(target.options())),
-            FIRST_ASKING_CLIENT - u32::try_from(place).unwrap_or(0),
-            share,
-        );
-        let (looks, handle) = (looks.clone(), executor.clone());
+    for (number, share) in sessions.shares().iter().enumerate() {
+        let place = Place {
+            executor: &executor,
+            dialer: &dialer,
+        };
+        let client = FIRST_ASKING_CLIENT - u32::try_from(number).unwrap_or(0);
+        let session = sessions.session(place, identity, client, share);
+        let (looks, handle, share) = (looks.clone(), executor.clone(), share.clone());
         executor.spawn(async move {
             handle.set_deadline(until_ns);
             let mut client = Uncached::new(session);
             let asked = ask(&mut client).await;
             // What was asked for is known; how the session ends is of no use to anybody.
             let _ = client.finish().await;
-            let look = &mut looks.borrow_mut()[place];
-            look.failure = asked.err();
-            if let Ok((free_bytes, is_used)) = asked {
-                (look.free_bytes, look.is_used) = (free_bytes, is_used);
-            }
+            looks.borrow_mut()[number] = match asked {
+                Ok((free_bytes, is_used)) => Look {
+                    share,
+                    free_bytes,
+                    is_used,
+                    why: None,
+                    advice: None,
+                },
+                Err(failure) => failed::<S>(&share, &failure),
+            };
         });
     }
     // Where waiting for events fails, what has come until then is told; the rest is unanswered.

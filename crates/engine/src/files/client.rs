@@ -1,17 +1,17 @@
 //! Work on files under the engine's contract: operations of the workload become calls, what is read is held against
 //! what the file should contain, and every answer is judged against what the workload says must be there.
 
-use crate::names::Names;
+use super::names::Names;
+use super::sessions::Sessions;
+use crate::counting::Agreed;
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
-use crate::tally::SessionKind;
 use dyno_files::{
     Access, Ask, Cache, Call, Calls, Counted, Disposition, FileClient, Files, Handle, Open, Reply, Stability,
     Traffic,
 };
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_reactor::Executor;
-use dyno_smb::Session;
 use dyno_workload::{content_of, FileAction, FileOp, Intent, Ledger, PathId, Presence, Slot};
 use std::collections::BTreeMap;
 
@@ -19,14 +19,13 @@ use std::collections::BTreeMap;
 const MOST_KINDS: usize = 8;
 
 /// A session with or without the client cache.
-#[derive(Debug)]
-pub(crate) enum Client {
-    Through(Box<dyno_files::Uncached<Counted<Session>>>),
-    Cached(Box<Cache<Counted<Session>>>),
+pub(crate) enum CachedClient<C> {
+    Through(Box<dyno_files::Uncached<Counted<C>>>),
+    Cached(Box<Cache<Counted<C>>>),
 }
 
-impl Client {
-    fn counted(&self) -> &Counted<Session> {
+impl<C: FileClient> CachedClient<C> {
+    fn counted(&self) -> &Counted<C> {
         match self {
             Self::Through(through) => through.client(),
             Self::Cached(cache) => cache.client(),
@@ -34,7 +33,7 @@ impl Client {
     }
 }
 
-impl Files for Client {
+impl<C: FileClient> Files for CachedClient<C> {
     async fn connect(&mut self) -> Result<(), Failure> {
         match self {
             Self::Through(through) => through.connect().await,
@@ -72,8 +71,8 @@ struct Moved {
 }
 
 /// One client that uses files.
-pub(crate) struct FilesClient {
-    client: Client,
+pub(crate) struct FilesClient<S: Sessions> {
+    client: CachedClient<S::Client>,
     names: Names,
     handles: Vec<Option<Handle>>,
     ledger: Ledger,
@@ -83,16 +82,16 @@ pub(crate) struct FilesClient {
     checked_bytes: u64,
     reconnects: u64,
     /// What its sessions came to.
-    sessions: Vec<SessionKind>,
+    sessions: Vec<Agreed>,
     /// The session is gone: the next operation makes another.
     lost: bool,
 }
 
-impl FilesClient {
+impl<S: Sessions> FilesClient<S> {
     pub(crate) fn new(
-        client: Client,
+        client: CachedClient<S::Client>,
         names: Names,
-        ledger: Ledger,
+        number: u32,
         sampling: Sampling,
         executor: Executor,
         timeout_ns: u64,
@@ -101,7 +100,7 @@ impl FilesClient {
             client,
             names,
             handles: Vec::new(),
-            ledger,
+            ledger: Ledger::new(number),
             sampling,
             executor,
             timeout_ns,
@@ -131,10 +130,9 @@ impl FilesClient {
     pub(crate) async fn connect(&mut self) -> Result<(), Failure> {
         self.client.connect().await?;
         self.reconnects += u64::from(std::mem::take(&mut self.lost));
-        if let Some(agreed) = self.client.counted().inner().agreed() {
-            let kind = SessionKind::from(agreed);
-            if self.sessions.len() < MOST_KINDS && !self.sessions.contains(&kind) {
-                self.sessions.push(kind);
+        if let Some(agreed) = S::agreed(self.client.counted().inner()) {
+            if self.sessions.len() < MOST_KINDS && !self.sessions.contains(&agreed) {
+                self.sessions.push(agreed);
             }
         }
         Ok(())
@@ -227,7 +225,7 @@ impl FilesClient {
     }
 
     /// What its sessions came to, also where they are over.
-    pub(crate) fn sessions(&self) -> &[SessionKind] {
+    pub(crate) fn sessions(&self) -> &[Agreed] {
         &self.sessions
     }
 
@@ -495,7 +493,7 @@ fn leaves_session(fault: Fault) -> bool {
     )
 }
 
-impl Protocol for FilesClient {
+impl<S: Sessions> Protocol for FilesClient<S> {
     type Op = FileOp;
 
     async fn perform(&mut self, op: &FileOp, start_ns: u64) -> Performed {

@@ -1,0 +1,79 @@
+"""Mixes from flat options, for benches and tests: the document that `serverdyno._native` takes, without a plan."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+from serverdyno import _native
+from serverdyno.fleet.document import NONCE_BITS, VERSION
+
+WINDOW = ("length_s", "ramp_up_s", "ramp_down_s")
+ENGINE = {"engine_threads": "threads", "cpus": "cpus"}
+OF_WEB_CLIENT = {
+    "http_version": "version",
+    "keep_alive": "keep_alive",
+    "close": "close",
+    "receive_buffer_bytes": "receive_buffer_bytes",
+    "fresh_sockets": "fresh_sockets",
+}
+OF_DISK_MIX = ("workspace_bytes", "legacy_seed_reads", "true_offsets")
+
+
+def http_target(url: str, consent_token: str | None = None) -> _native.Target:
+    """Open a web server."""
+    return _native.Target.open("http", json.dumps({"url": url}), consent_token=consent_token)
+
+
+def smb_target(
+    url: str, *, password: str | None = None, consent_token: str | None = None, **section: Any
+) -> _native.Target:
+    """Open shares; `section`: the rest of the document's section."""
+    text = json.dumps({"url": url} | section)
+    return _native.Target.open("smb", text, password=password, consent_token=consent_token)
+
+
+def document(
+    target: _native.Target, workload: dict[str, Any], client: dict[str, Any], **shape: Any
+) -> dict[str, Any]:
+    """Return the document of a mix. `shape`: its other keys, those of `window` and `engine` among them, and
+    `think_time_s`.
+    """
+    window = {key: shape.pop(key) for key in WINDOW if key in shape}
+    engine = {name: shape.pop(key) for key, name in ENGINE.items() if key in shape}
+    arrival = {"kind": "closed", "think_time_s": shape.pop("think_time_s", 0.0)}
+    return {
+        "version": VERSION,
+        "protocol": target.protocol,
+        "target": target.section,
+        "workload": workload,
+        "client": client,
+        "arrival": arrival,
+        "window": window,
+        "engine": engine,
+        "nonce": secrets.randbits(NONCE_BITS),
+        **shape,
+    }
+
+
+def web_mix(target: _native.Target, **options: Any) -> _native.PreparedMix:
+    """Prepare a mix of work on documents. `options`: `workload`, those of the client, and the mix's shape."""
+    client = {name: options.pop(key) for key, name in OF_WEB_CLIENT.items() if key in options}
+    workload = {"name": options.pop("workload")}
+    return _native.prepare(json.dumps(document(target, workload, client, **options)), target)
+
+
+def files_mix(
+    target: _native.Target,
+    files: dict[str, Any],
+    workspaces: _native.Workspaces | None = None,
+    **shape: Any,
+) -> _native.PreparedMix:
+    """Prepare a mix of work on files. `files`: `workload` with its options, a `load_file`, and the client's options."""
+    client = dict(files)
+    load_file = client.pop("load_file", None)
+    workload = {"name": client.pop("workload")}
+    workload |= {key: client.pop(key) for key in OF_DISK_MIX if key in client}
+    text = json.dumps(document(target, workload, client, **shape))
+    return _native.prepare(text, target, workspaces, load_file)

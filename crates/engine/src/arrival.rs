@@ -1,0 +1,189 @@
+//! When the operations of a client thread are due: by its pace, and not before a safety bound lets them go.
+//!
+//! The pace says when a client means to ask. Response time counts from that moment: a paced client that falls behind is
+//! late, and its lateness is response time. The bound protects a server that is not ours: what it holds back was not
+//! meant to start earlier, so its delay is no response time, and it never lets a burst follow.
+
+use serde::{Deserialize, Serialize};
+
+/// How the clients of a mix arrive with their operations.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Arrival {
+    /// The next operation is due when the one before it has ended and the think time is over.
+    Closed {
+        /// Between an answer and the next piece of work.
+        #[serde(default)]
+        think_time_s: f64,
+    },
+    /// The next operation is due one interval after the one before it was due, whatever became of that one.
+    Paced {
+        /// Of one client thread.
+        interval_s: f64,
+    },
+}
+
+impl Default for Arrival {
+    fn default() -> Self {
+        Self::Closed { think_time_s: 0.0 }
+    }
+}
+
+/// The same in whole nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    Closed { think_ns: u64 },
+    Paced { interval_ns: u64 },
+}
+
+impl Pace {
+    /// Over what time the first operations of all client threads are spread.
+    pub(crate) fn interval_ns(self) -> u64 {
+        match self {
+            Self::Closed { .. } => 0,
+            Self::Paced { interval_ns } => interval_ns,
+        }
+    }
+}
+
+/// The due times of one client thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DueTimes {
+    pace: Pace,
+    /// The least time between two starts that the bound allows; 0: no bound.
+    bound_ns: u64,
+    meant_ns: u64,
+    released_ns: u64,
+}
+
+impl DueTimes {
+    pub(crate) fn new(pace: Pace, bound_ns: u64, first_ns: u64) -> Self {
+        Self {
+            pace,
+            bound_ns,
+            meant_ns: first_ns,
+            released_ns: 0,
+        }
+    }
+
+    /// When the next operation is due. Response time counts from here.
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.meant_ns.max(self.released_ns)
+    }
+
+    /// Where the time that an operation itself may take begins: what it came late is not the server's to make up for.
+    pub(crate) fn begins_ns(&self, now_ns: u64) -> u64 {
+        match self.pace {
+            Pace::Closed { .. } => self.next_ns(),
+            Pace::Paced { .. } => self.next_ns().max(now_ns),
+        }
+    }
+
+    /// An operation has ended. `begins_piece`: think time comes before the next; `pause_ns`: that is how long the client
+    /// waits because it failed.
+    pub(crate) fn ended(&mut self, done_ns: u64, begins_piece: bool, pause_ns: u64) {
+        let due_ns = self.next_ns();
+        self.released_ns = match self.bound_ns {
+            0 => 0,
+            bound_ns => due_ns.saturating_add(bound_ns),
+        };
+        match self.pace {
+            Pace::Closed { think_ns } => {
+                let think_ns = if begins_piece { think_ns } else { 0 };
+                self.meant_ns = done_ns.saturating_add(think_ns).saturating_add(pause_ns);
+            }
+            Pace::Paced { interval_ns } => {
+                self.meant_ns = self.meant_ns.saturating_add(interval_ns);
+                if pause_ns > 0 {
+                    self.released_ns = self.released_ns.max(done_ns.saturating_add(pause_ns));
+                }
+            }
+        }
+    }
+
+    /// How many operations were due before `end_ns` and have not begun.
+    pub(crate) fn overdue(&self, end_ns: u64) -> u64 {
+        match self.pace {
+            Pace::Paced { interval_ns } if self.meant_ns < end_ns => {
+                (end_ns - 1 - self.meant_ns) / interval_ns.max(1) + 1
+            }
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(mut times: DueTimes, ended: &[u64]) -> Vec<u64> {
+        let mut due = vec![times.next_ns()];
+        for done_ns in ended {
+            times.ended(*done_ns, true, 0);
+            due.push(times.next_ns());
+        }
+        due
+    }
+
+    #[test]
+    fn a_closed_client_thinks_after_each_answer() {
+        let times = DueTimes::new(Pace::Closed { think_ns: 5 }, 0, 100);
+        assert_eq!(due(times, &[110, 200]), [100, 115, 205]);
+    }
+
+    #[test]
+    fn a_paced_client_that_falls_behind_keeps_its_intended_times() {
+        let times = DueTimes::new(Pace::Paced { interval_ns: 10 }, 0, 100);
+        assert_eq!(due(times, &[135, 136, 137, 138]), [100, 110, 120, 130, 140]);
+        assert_eq!(times.begins_ns(150), 150);
+    }
+
+    #[test]
+    fn the_bound_delays_and_never_lets_a_burst_follow() {
+        let closed = DueTimes::new(Pace::Closed { think_ns: 0 }, 50, 100);
+        assert_eq!(due(closed, &[101, 300, 301]), [100, 150, 300, 350]);
+        let behind = DueTimes::new(Pace::Paced { interval_ns: 10 }, 50, 100);
+        assert_eq!(due(behind, &[101, 151, 201]), [100, 150, 200, 250]);
+    }
+
+    #[test]
+    fn what_was_due_and_never_began_is_counted() {
+        let mut times = DueTimes::new(Pace::Paced { interval_ns: 10 }, 0, 0);
+        times.ended(95, true, 0);
+        assert_eq!(
+            (times.overdue(10), times.overdue(11), times.overdue(100)),
+            (0, 1, 9)
+        );
+        assert_eq!(DueTimes::new(Pace::Closed { think_ns: 0 }, 0, 0).overdue(100), 0);
+    }
+
+    #[test]
+    fn a_pause_after_a_failure_moves_one_start_and_not_the_pace() {
+        let mut times = DueTimes::new(Pace::Paced { interval_ns: 10 }, 0, 0);
+        times.ended(1, true, 30);
+        assert_eq!(times.next_ns(), 31);
+        times.ended(32, true, 0);
+        assert_eq!(times.next_ns(), 20);
+    }
+
+    #[test]
+    fn a_stall_of_a_second_in_ten_is_nine_tenths_of_a_second_in_the_99th_percentile() {
+        const MS: u64 = 1_000_000;
+        let mut times = DueTimes::new(Pace::Paced { interval_ns: MS }, 0, 0);
+        let mut responses = Vec::new();
+        let mut now_ns = 0;
+        while times.next_ns() < 10_000 * MS {
+            let due_ns = times.next_ns();
+            now_ns = now_ns.max(due_ns) + MS / 10;
+            if (4_000 * MS..5_000 * MS).contains(&now_ns) {
+                now_ns = 5_000 * MS;
+            }
+            responses.push(now_ns - due_ns);
+            times.ended(now_ns, true, 0);
+        }
+        responses.sort_unstable();
+        assert_eq!(responses.len(), 10_000);
+        // The server catches up ten times as fast as requests come, which adds a little to the 900 ms.
+        assert_eq!(responses[9_900] / MS, 910);
+    }
+}

@@ -1,0 +1,390 @@
+//! Counts what becomes of operations while a mix runs: one tally an engine thread, a document at its end (`tally.rs`).
+//!
+//! The window counts successes that completed in it; totals count from start to end, so that they can be held against
+//! the server's own count.
+
+use crate::protocol::Performed;
+use crate::tally::{
+    CallTally, ClientTally, ErrorTally, MixTally, OperationTally, RequestTally, SecondTally, SessionTally,
+};
+use dyno_files::{CallKind, Calls};
+use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// What a session agreed on with the server, in the protocol's own terms.
+pub(crate) type Agreed = BTreeMap<String, Value>;
+
+/// One kind of failure.
+#[derive(Debug, Clone, Copy)]
+struct FaultCount {
+    fault: Fault,
+    count: u64,
+    in_window: u64,
+    first: Failure,
+    first_at_ns: u64,
+}
+
+/// What a client that uses files did beside its operations.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FilesCount {
+    pub passes: u64,
+    pub bytes_checked: u64,
+    pub calls: Calls,
+    pub requests: BTreeMap<&'static str, u64>,
+    pub protocol_requests: u64,
+    pub sessions: Vec<Agreed>,
+    pub connections: u64,
+    pub reconnects: u64,
+}
+
+/// Figures that other threads may look at while the mix runs. One writer, so plain stores.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub operations: AtomicU64,
+    pub bytes_in: AtomicU64,
+    pub bytes_moved: AtomicU64,
+    pub errors: AtomicU64,
+    pub clients_left: AtomicU64,
+}
+
+/// Counts for one engine thread while the mix runs.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    window: Window,
+    mix: MixTally,
+    faults: Vec<FaultCount>,
+    live: Arc<Live>,
+    bytes_in_total: u64,
+    bytes_moved_total: u64,
+    errors_total: u64,
+}
+
+impl Tally {
+    /// Of so many clients by their numbers: a client is counted under its place among them.
+    pub(crate) fn new(
+        window: Window,
+        classes: &[String],
+        clients: impl Iterator<Item = usize>,
+        live: Arc<Live>,
+    ) -> Self {
+        let class = |name: &String| OperationTally {
+            operation: name.clone(),
+            ..OperationTally::default()
+        };
+        let client = |number| ClientTally {
+            client: number as u64,
+            ..ClientTally::default()
+        };
+        let by_client: Vec<ClientTally> = clients.map(client).collect();
+        let mut mix = MixTally::new();
+        mix.window_ns = window.measured_ns();
+        mix.clients_planned = by_client.len() as u64;
+        mix.by_operation = classes.iter().map(class).collect();
+        mix.by_client = by_client;
+        mix.generator.threads = 1;
+        Self {
+            window,
+            mix,
+            faults: Vec::new(),
+            live,
+            bytes_in_total: 0,
+            bytes_moved_total: 0,
+            errors_total: 0,
+        }
+    }
+
+    /// Counts one operation that ended `elapsed_ns` after the start of the mix.
+    pub(crate) fn count(&mut self, client: usize, performed: &Performed, elapsed_ns: u64, response_ns: u64) {
+        let measured = self.window.phase(elapsed_ns) == Phase::Measured;
+        self.mix.generator.connections += u64::from(performed.connections);
+        self.mix.generator.reconnects += u64::from(performed.reconnected);
+        if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
+            self.mix.connect_time.record(connect_ns);
+        }
+        let closes_ns = self.window.closes_ns();
+        if elapsed_ns >= closes_ns && elapsed_ns.saturating_sub(response_ns) < closes_ns {
+            self.mix.under_way_at_close += 1;
+            self.mix.under_way_longest_ns = self.mix.under_way_longest_ns.max(response_ns);
+        }
+        match performed.result {
+            Ok(()) => self.count_success(client, performed, measured, response_ns),
+            Err(failure) => self.count_failure(client, performed, elapsed_ns, failure),
+        }
+        self.count_second(performed, elapsed_ns);
+    }
+
+    fn count_success(&mut self, client: usize, performed: &Performed, measured: bool, response_ns: u64) {
+        self.mix.operations_total += 1;
+        self.bytes_in_total += performed.bytes_in;
+        self.live
+            .operations
+            .store(self.mix.operations_total, Ordering::Relaxed);
+        self.live.bytes_in.store(self.bytes_in_total, Ordering::Relaxed);
+        self.bytes_moved_total += performed.bytes_read + performed.bytes_written;
+        self.live
+            .bytes_moved
+            .store(self.bytes_moved_total, Ordering::Relaxed);
+        if !measured {
+            return;
+        }
+        let class = &mut self.mix.by_operation[usize::from(performed.class.0)];
+        class.count += 1;
+        class.bytes_read += performed.bytes_read;
+        class.bytes_written += performed.bytes_written;
+        class.response_time.record(response_ns);
+        let client = &mut self.mix.by_client[client];
+        client.operations += 1;
+        client.bytes_in += performed.bytes_in;
+        client.bytes_read += performed.bytes_read;
+        client.bytes_written += performed.bytes_written;
+        self.mix.bytes_in += performed.bytes_in;
+        self.mix.bytes_out += performed.bytes_out;
+    }
+
+    fn count_failure(&mut self, client: usize, performed: &Performed, elapsed_ns: u64, failure: Failure) {
+        let measured = self.window.phase(elapsed_ns) == Phase::Measured;
+        self.mix.by_operation[usize::from(performed.class.0)].errors += u64::from(measured);
+        self.note_failure(client, measured, failure, elapsed_ns);
+    }
+
+    fn note_failure(&mut self, client: usize, measured: bool, failure: Failure, elapsed_ns: u64) {
+        self.errors_total += 1;
+        self.live.errors.store(self.errors_total, Ordering::Relaxed);
+        self.mix.by_client[client].errors += 1;
+        let known = self.faults.iter_mut().find(|known| known.fault == failure.fault);
+        match known {
+            Some(known) => {
+                known.count += 1;
+                known.in_window += u64::from(measured);
+            }
+            None => self.faults.push(FaultCount {
+                fault: failure.fault,
+                count: 1,
+                in_window: u64::from(measured),
+                first: failure,
+                first_at_ns: elapsed_ns,
+            }),
+        }
+    }
+
+    /// Counts what kept a client out of the mix: an error before the first second's operations, and of no class.
+    pub(crate) fn count_absence(&mut self, client: usize, failure: Failure) {
+        self.note_failure(client, false, failure, 0);
+        self.second(0).errors += 1;
+    }
+
+    fn second(&mut self, second: u64) -> &mut SecondTally {
+        let seconds = &mut self.mix.by_second;
+        let place = usize::try_from(second).unwrap_or(usize::MAX);
+        while seconds.len() <= place {
+            seconds.push(SecondTally {
+                second: seconds.len() as u64,
+                ..SecondTally::default()
+            });
+        }
+        &mut seconds[place]
+    }
+
+    fn count_second(&mut self, performed: &Performed, elapsed_ns: u64) {
+        let second = self.second(elapsed_ns / NS_PER_S);
+        match performed.result {
+            Ok(()) => {
+                second.operations += 1;
+                second.bytes_in += performed.bytes_in;
+            }
+            Err(_) => second.errors += 1,
+        }
+    }
+
+    pub(crate) fn client_left(&mut self, client: usize, elapsed_ns: u64) {
+        self.mix.by_client[client].left_at_ns = Some(elapsed_ns);
+        let left = self.live.clients_left.load(Ordering::Relaxed) + 1;
+        self.live.clients_left.store(left, Ordering::Relaxed);
+    }
+
+    /// What the clients of files did beside their operations.
+    pub(crate) fn add_files(&mut self, files: FilesCount) {
+        let mut more = MixTally {
+            passes: Some(files.passes),
+            bytes_checked: Some(files.bytes_checked),
+            protocol_requests: Some(files.protocol_requests),
+            ..MixTally::default()
+        };
+        let calls = CallKind::ALL.iter().zip(&files.calls);
+        more.calls.extend(calls.map(|(kind, count)| CallTally {
+            call: kind.name().to_owned(),
+            done: count.done,
+            not_there: count.not_there,
+            failed: count.failed,
+            bytes: count.bytes,
+        }));
+        let requests = files.requests.into_iter();
+        more.requests.extend(requests.map(|(name, count)| RequestTally {
+            request: name.to_owned(),
+            count,
+        }));
+        let sessions = files.sessions.into_iter();
+        more.sessions
+            .extend(sessions.map(|agreed| SessionTally { agreed, clients: 1 }));
+        more.generator.connections = files.connections;
+        more.generator.reconnects = files.reconnects;
+        self.mix.add(&more);
+    }
+
+    /// So many operations of a client thread were due before the end and never began.
+    pub(crate) fn add_overdue(&mut self, operations: u64) {
+        self.mix.overdue_at_end += operations;
+    }
+
+    /// The digest of a client thread's first operations. Those of a client's threads make one, whatever their order.
+    pub(crate) fn add_digest(&mut self, client: usize, digest: u64) {
+        let number = self.mix.by_client[client].client;
+        *self.mix.digests.entry(number).or_default() ^= digest;
+    }
+
+    /// What the engine thread itself used in the window.
+    pub(crate) fn set_generator(&mut self, used: ThreadCpu, loop_lag: Histogram) {
+        let nanoseconds = |seconds: f64| (seconds * NS_PER_S as f64).round() as u64;
+        let generator = &mut self.mix.generator;
+        generator.cpu_user_ns = nanoseconds(used.user_s);
+        generator.cpu_system_ns = nanoseconds(used.system_s);
+        generator.busiest_cpu_ns = nanoseconds(used.user_s + used.system_s);
+        generator.loop_lag = loop_lag;
+    }
+
+    /// The document of this thread. `advice`: what to try against a failure.
+    pub(crate) fn finish(
+        &mut self,
+        source_addresses: u32,
+        advice: impl Fn(&Failure) -> Option<&'static str>,
+    ) -> MixTally {
+        let mut mix = std::mem::take(&mut self.mix);
+        mix.generator.source_addresses = u64::from(source_addresses);
+        let faults = self.faults.iter().map(|fault| ErrorTally {
+            side: fault.fault.side().name().to_owned(),
+            fault: fault.fault.name().to_owned(),
+            count: fault.count,
+            in_window: fault.in_window,
+            example: fault.first.to_string(),
+            advice: advice(&fault.first).map(str::to_owned),
+            first_at_ns: fault.first_at_ns,
+        });
+        mix.errors.extend(faults);
+        mix
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_workload::ClassId;
+
+    const WINDOW: Window = Window {
+        length_ns: 10 * NS_PER_S,
+        ramp_up_ns: 2 * NS_PER_S,
+        ramp_down_ns: 3 * NS_PER_S,
+    };
+
+    fn ended(result: Result<(), Failure>) -> Performed {
+        Performed {
+            class: ClassId(1),
+            result,
+            bytes_read: 10,
+            bytes_written: 7,
+            bytes_in: 100,
+            bytes_out: 50,
+            connect_ns: Some(5),
+            connections: 1,
+            reconnected: false,
+            session_lost: false,
+        }
+    }
+
+    /// One operation that ends at each of `moments`.
+    fn tally(result: Result<(), Failure>, moments: &[u64]) -> MixTally {
+        let mut tally = Tally::new(
+            WINDOW,
+            &["none".to_owned(), "all".to_owned()],
+            0..3,
+            Arc::default(),
+        );
+        for moment in moments {
+            tally.count(2, &ended(result), *moment, 1000);
+        }
+        tally.finish(0, |_| None)
+    }
+
+    /// Either side of each border: start, window open, window closed, end.
+    const MOMENTS: [u64; 7] = [
+        0,
+        2 * NS_PER_S - 1,
+        2 * NS_PER_S,
+        7 * NS_PER_S - 1,
+        7 * NS_PER_S,
+        10 * NS_PER_S - 1,
+        10 * NS_PER_S,
+    ];
+
+    #[test]
+    fn only_what_ends_in_the_window_counts_in_it_and_the_total_counts_all() {
+        let tally = tally(Ok(()), &MOMENTS);
+        assert_eq!(tally.operations_total, 7);
+        assert_eq!((tally.by_operation[1].count, tally.by_operation[0].count), (2, 0));
+        assert_eq!(tally.by_operation[1].bytes_read, 20);
+        assert_eq!(tally.by_operation[1].bytes_written, 14);
+        assert_eq!(
+            (tally.by_client[2].bytes_read, tally.by_client[2].bytes_written),
+            (20, 14)
+        );
+        assert_eq!((tally.bytes_in, tally.bytes_out), (200, 100));
+        assert_eq!(
+            (tally.response_time().count(), tally.connect_time.count()),
+            (2, 2)
+        );
+        assert_eq!(
+            (tally.by_client[2].operations, tally.by_client[2].bytes_in),
+            (2, 200)
+        );
+        assert_eq!(tally.generator.connections, 7);
+        let seconds: Vec<u64> = tally.by_second.iter().map(|second| second.operations).collect();
+        assert_eq!(seconds, [1, 1, 1, 0, 0, 0, 1, 1, 0, 1, 1]);
+    }
+
+    #[test]
+    fn a_failure_is_counted_once_and_moves_no_figure_of_the_successes() {
+        let tally = tally(Err(Fault::WrongLength.into()), &MOMENTS);
+        let [fault] = &tally.errors[..] else {
+            panic!("{:?}", tally.errors)
+        };
+        assert_eq!(
+            (fault.fault.as_str(), fault.count, fault.in_window),
+            ("wrong_length", 7, 2)
+        );
+        assert_eq!((tally.by_operation[1].errors, tally.by_client[2].errors), (2, 7));
+        assert_eq!((tally.operations_total, tally.by_operation[1].count), (0, 0));
+        assert_eq!(
+            (tally.bytes_in, tally.bytes_out, tally.response_time().count()),
+            (0, 0, 0)
+        );
+        assert_eq!(tally.by_second.iter().map(|second| second.errors).sum::<u64>(), 7);
+    }
+
+    #[test]
+    fn the_parts_of_several_threads_add_up() {
+        let mut sum = tally(Ok(()), &MOMENTS);
+        sum.add(&tally(Err(Fault::ClosedEarly.into()), &MOMENTS));
+        sum.add(&tally(Err(Fault::ClosedEarly.into()), &MOMENTS[..3]));
+        sum.add(&tally(Ok(()), &[25 * NS_PER_S]));
+        assert_eq!((sum.operations_total, sum.by_operation[1].count), (8, 2));
+        assert_eq!(
+            (sum.errors.len(), sum.errors[0].count, sum.errors[0].in_window),
+            (1, 10, 3)
+        );
+        assert_eq!(sum.by_second.len(), 26);
+        assert_eq!((sum.by_client.len(), sum.by_client[2].errors), (3, 10));
+        assert_eq!((sum.response_time().count(), sum.generator.connections), (2, 18));
+    }
+}

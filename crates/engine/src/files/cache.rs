@@ -1,0 +1,149 @@
+//! What a client of a file server keeps, and how long it may prepare: the section `client` of the document, as far as it
+//! is the same for every file protocol.
+
+use super::client::CachedClient;
+use crate::problems::Problems;
+use crate::spec::nanoseconds;
+use dyno_files::{Cache, CacheOptions, Caching, Counted, FileClient, Policy, Redirector, Uncached};
+use dyno_measure::NS_PER_S;
+use serde::Deserialize;
+use serde_json::{json, Value};
+
+const MAX_DORMANT_FILES: u32 = 100_000;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CacheName {
+    None,
+    Oplocks,
+    Leases,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RedirectorName {
+    Xp,
+    Plain,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ClientSection {
+    cache: CacheName,
+    redirector: RedirectorName,
+    dormant_files: u32,
+    dormant_s: f64,
+    keep_workspace: bool,
+    preparation_timeout_s: f64,
+}
+
+impl Default for ClientSection {
+    fn default() -> Self {
+        Self {
+            cache: CacheName::Leases,
+            redirector: RedirectorName::Plain,
+            dormant_files: 45,
+            dormant_s: 10.0,
+            keep_workspace: true,
+            preparation_timeout_s: 600.0,
+        }
+    }
+}
+
+/// How clients use files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FilesOptions {
+    /// The client cache; None: every operation goes through to the server.
+    cache: Option<CacheOptions>,
+    /// Leave the workspaces for the next mix.
+    pub keep_workspace: bool,
+    /// What a client may take to make its workspace.
+    pub preparation_ns: u64,
+}
+
+impl FilesOptions {
+    /// Reads the section `client` of a document.
+    pub(crate) fn read(section: &Value, problems: &mut Problems) -> Option<Self> {
+        let section: ClientSection = problems.section("client", section)?;
+        problems.unless(
+            section.dormant_files <= MAX_DORMANT_FILES,
+            "client.dormant_files",
+            "must lie between 0 and 100,000",
+        );
+        problems.unless(
+            (0.0..=3600.0).contains(&section.dormant_s),
+            "client.dormant_s",
+            "must lie between 0 and 3,600 seconds",
+        );
+        problems.time(section.preparation_timeout_s, "client.preparation_timeout_s");
+        Some(Self {
+            cache: section.cache_options(),
+            keep_workspace: section.keep_workspace,
+            preparation_ns: nanoseconds(section.preparation_timeout_s),
+        })
+    }
+
+    pub(crate) fn client<C: FileClient>(&self, session: C) -> CachedClient<C> {
+        let counted = Counted::new(session);
+        match self.cache {
+            None => CachedClient::Through(Box::new(Uncached::new(counted))),
+            Some(options) => CachedClient::Cached(Box::new(Cache::new(counted, options))),
+        }
+    }
+
+    /// The cache as the clients really have it; None where every operation goes through.
+    pub(crate) fn told(&self) -> Option<Value> {
+        let options = self.cache?;
+        let asks_for = match options.policy {
+            Policy::Nothing | Policy::CloseToOpen(_) => None,
+            Policy::Oplock(_) => Some("oplocks"),
+            Policy::Lease(_) => Some("leases"),
+        };
+        let redirector = match options.redirector {
+            Redirector::Xp => "xp",
+            Redirector::Plain => "plain",
+        };
+        Some(json!({
+            "asks_for": asks_for,
+            "redirector": redirector,
+            "most_bytes": options.most_bytes.max(CacheOptions::LEAST_BYTES),
+            "page_bytes": CacheOptions::PAGE_BYTES,
+            "read_run_bytes": options.read_run_bytes,
+            "write_run_bytes": options.write_run_bytes,
+            "read_ahead_bytes": options.read_ahead_bytes,
+            "most_deferred": options.most_deferred,
+            "deferred_age_s": options.deferred_age_ns as f64 / NS_PER_S as f64,
+        }))
+    }
+}
+
+impl ClientSection {
+    fn cache_options(&self) -> Option<CacheOptions> {
+        let like = match self.redirector {
+            RedirectorName::Xp => CacheOptions::default(),
+            RedirectorName::Plain => CacheOptions::modern(),
+        };
+        let policy = match self.cache {
+            // Without a cache the redirector of XP still has its manners around deletes and renames.
+            CacheName::None if like.redirector == Redirector::Xp => Policy::Nothing,
+            CacheName::None => return None,
+            CacheName::Oplocks => Policy::Oplock(Caching::ALL),
+            CacheName::Leases => Policy::Lease(Caching::ALL),
+        };
+        let asks = policy != Policy::Nothing;
+        Some(CacheOptions {
+            policy,
+            most_deferred: if asks {
+                self.dormant_files
+            } else {
+                like.most_deferred
+            },
+            deferred_age_ns: if asks {
+                nanoseconds(self.dormant_s)
+            } else {
+                like.deferred_age_ns
+            },
+            ..like
+        })
+    }
+}

@@ -1,0 +1,302 @@
+//! One client of a file server from its log-on to its leaving: it makes or finds its workspace, waits for the others,
+//! works, and leaves things as a next mix needs them. Not for: its operations (`client.rs`, and the one client loop).
+
+use super::client::FilesClient;
+use super::removal::remove;
+use super::sessions::Sessions;
+use super::workload::AnyWorkload;
+use super::FilesWork;
+use crate::client::{ClientState, ClientThread};
+use crate::counting::FilesCount;
+use crate::engine_thread::EngineThread;
+use dyno_files::Calls;
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_workload::FileAction;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// One step of preparing or leaving (a log-on, a call) may take so many timeouts of an operation. A server that lets
+/// nobody take a step for so long stands still, and nobody else waits for it.
+const STEP_TIMEOUTS: u64 = 2;
+/// What a client may take to write back, close and remove what its mix has left, in timeouts of an operation.
+const LEAVING_TIMEOUTS: u64 = 4;
+/// How often a client that waits for the others looks whether all are there.
+const LOOK_NS: u64 = 2_000_000;
+
+/// The clients of one engine thread that have yet to log on, in the order of their numbers.
+pub(crate) struct Queue<S: Sessions> {
+    waiting: RefCell<VecDeque<ClientTask<S>>>,
+    /// When any client last took a step of its preparation.
+    step_ns: Cell<u64>,
+}
+
+impl<S: Sessions> Queue<S> {
+    pub(crate) fn new(waiting: VecDeque<ClientTask<S>>) -> Self {
+        Self {
+            waiting: RefCell::new(waiting),
+            step_ns: Cell::new(monotonic_ns()),
+        }
+    }
+
+    fn note_step(&self) {
+        self.step_ns.set(monotonic_ns());
+    }
+
+    /// Nobody has taken a step for so long that nobody will.
+    fn stands_still(&self, step_ns: u64) -> bool {
+        monotonic_ns().saturating_sub(self.step_ns.get()) >= step_ns
+    }
+
+    /// The next one begins.
+    pub(crate) fn admit(self: &Rc<Self>, engine: &EngineThread) {
+        let next = self.waiting.borrow_mut().pop_front();
+        if let Some(task) = next {
+            engine.executor.spawn(task.run(self.clone()));
+        }
+    }
+}
+
+/// One client from its log-on to its leaving.
+pub(crate) struct ClientTask<S: Sessions> {
+    engine: Rc<EngineThread>,
+    work: Arc<FilesWork<S>>,
+    /// Among the clients of its engine thread.
+    row: usize,
+    number: usize,
+    client: FilesClient<S>,
+    workload: AnyWorkload,
+    /// The contents of a workspace that was found are known from an earlier mix.
+    known: bool,
+    /// What it had done when the mix started, and when its part in it was over.
+    at_start: Option<Figures>,
+    at_end: Option<Figures>,
+}
+
+impl<S: Sessions> ClientTask<S> {
+    pub(crate) fn new(
+        engine: Rc<EngineThread>,
+        work: Arc<FilesWork<S>>,
+        (row, number): (usize, usize),
+        client: FilesClient<S>,
+        workload: AnyWorkload,
+    ) -> Self {
+        Self {
+            engine,
+            work,
+            row,
+            number,
+            client,
+            workload,
+            known: false,
+            at_start: None,
+            at_end: None,
+        }
+    }
+
+    async fn run(mut self, queue: Rc<Queue<S>>) {
+        if let Some(ledger) = self.work.workspaces.take(self.number) {
+            self.client.set_ledger(ledger);
+            self.known = true;
+        }
+        self.client.begin_mix(self.work.mark());
+        let whole = self.take_part(&queue).await;
+        if whole && self.work.options.keep_workspace {
+            self.work.workspaces.keep(self.number, self.client.take_ledger());
+        }
+    }
+
+    /// Whether it has left the workspace as the next mix needs it.
+    async fn take_part(&mut self, queue: &Rc<Queue<S>>) -> bool {
+        let engine = self.engine.clone();
+        let prepare_until_ns = monotonic_ns().saturating_add(self.work.options.preparation_ns);
+        let connected = self.log_on(queue, prepare_until_ns).await;
+        queue.admit(&engine);
+        let prepared = match connected {
+            Ok(()) => {
+                self.work.workspaces.begin(self.number);
+                self.prepare(queue, prepare_until_ns).await
+            }
+            Err(failure) => Err(failure),
+        };
+        engine.start.arrive(1);
+        let start_ns = self.wait_for_start(&engine).await;
+        let thread = ClientThread::new(&engine, start_ns, (self.number, 0), ClientState::new(self.row));
+        let whole = prepared.is_ok();
+        if let Err(failure) = prepared {
+            // It was in the mix as it was planned, and is out of it before it begins.
+            thread.absent(failure);
+        } else {
+            self.at_start = Some(self.figures());
+            thread.run(&mut self.workload, &mut self.client).await;
+            self.at_end = Some(self.figures());
+        }
+        // Who is out of the mix early puts nothing in order while the others are measured.
+        let end_ns = start_ns.saturating_add(engine.mix.window.length_ns);
+        if monotonic_ns() < end_ns {
+            engine
+                .executor
+                .set_deadline(end_ns.saturating_add(self.leaving_ns()));
+            self.client.wait_until(end_ns).await;
+        }
+        let left = self.leave(whole).await;
+        whole && left.is_ok()
+    }
+
+    /// The first of all steps. Where the server has stood still for those before, it is not tried.
+    async fn log_on(&mut self, queue: &Queue<S>, until_ns: u64) -> Result<(), Failure> {
+        if queue.stands_still(self.step_ns()) {
+            return Err(Fault::ResponseTimeout.into());
+        }
+        self.allow_for_step(until_ns);
+        self.client.connect().await?;
+        queue.note_step();
+        Ok(())
+    }
+
+    /// Finds the workspace of an earlier mix, or makes it.
+    async fn prepare(&mut self, queue: &Queue<S>, until_ns: u64) -> Result<(), Failure> {
+        self.allow_for_step(until_ns);
+        self.client.make_parents().await?;
+        let marker = self.workload.as_files().marker();
+        // A workspace of another day has contents that nobody knows any more: it is made anew.
+        let found = self.known && self.client.finds(marker).await?;
+        if !found {
+            self.client.forget_everything();
+        }
+        for action in &self.workload.as_files().preparation(found) {
+            self.allow_for_step(until_ns);
+            self.client.act_unmeasured(action).await?;
+            queue.note_step();
+        }
+        Ok(())
+    }
+
+    async fn wait_for_start(&mut self, engine: &EngineThread) -> u64 {
+        loop {
+            if let Some(start_ns) = engine.start.ns() {
+                return start_ns;
+            }
+            let look_ns = monotonic_ns() + LOOK_NS;
+            engine
+                .executor
+                .set_deadline(look_ns.saturating_add(self.step_ns()));
+            self.client.wait_until(look_ns).await;
+        }
+    }
+
+    /// Removes what the mix has left beside the workspace, and this too where it isn't kept. `whole`: there is one.
+    async fn leave(&mut self, whole: bool) -> Result<(), Failure> {
+        let until_ns = monotonic_ns().saturating_add(self.leaving_ns());
+        let tidied = if whole { self.tidy(until_ns).await } else { Ok(()) };
+        self.engine.executor.set_deadline(until_ns);
+        if self.work.options.keep_workspace {
+            return tidied.and(self.client.finish().await);
+        }
+        let mut removed = tidied;
+        if whole && removed.is_ok() {
+            removed = self.do_all(self.workload.as_files().removal(), until_ns).await;
+        }
+        self.engine.executor.set_deadline(until_ns);
+        removed = removed.and(self.client.finish().await);
+        if (!whole || removed.is_err()) && self.work.workspaces.stands(self.number) {
+            // A file that could not be written, for one: what was open has ended with the session.
+            self.engine.executor.set_deadline(until_ns);
+            removed = remove(&mut self.client, self.workload.as_files()).await;
+        }
+        if removed.is_ok() {
+            self.work.workspaces.gone(self.number);
+        }
+        removed
+    }
+
+    fn step_ns(&self) -> u64 {
+        self.work.timeout_ns.saturating_mul(STEP_TIMEOUTS)
+    }
+
+    fn leaving_ns(&self) -> u64 {
+        self.work.timeout_ns.saturating_mul(LEAVING_TIMEOUTS)
+    }
+
+    /// The next step has its own time, within that of all of them.
+    fn allow_for_step(&self, until_ns: u64) {
+        let step_ns = monotonic_ns().saturating_add(self.step_ns());
+        self.engine.executor.set_deadline(step_ns.min(until_ns));
+    }
+
+    async fn tidy(&mut self, until_ns: u64) -> Result<(), Failure> {
+        if self.client.lost() {
+            self.allow_for_step(until_ns);
+            self.client.connect().await?;
+        }
+        self.do_all(self.workload.as_files().leaving(), until_ns).await
+    }
+
+    async fn do_all(&mut self, actions: Vec<FileAction>, until_ns: u64) -> Result<(), Failure> {
+        for action in &actions {
+            self.allow_for_step(until_ns);
+            self.client.act_unmeasured(action).await?;
+        }
+        Ok(())
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            passes: self.workload.as_files().passes(),
+            checked_bytes: self.client.checked_bytes(),
+            calls: self.client.calls(),
+            requests: self.client.requests(),
+        }
+    }
+}
+
+/// Counts what a client did beside its operations, however it ends: a mix that is stopped drops its clients where they
+/// wait.
+impl<S: Sessions> Drop for ClientTask<S> {
+    fn drop(&mut self) {
+        let mut files = FilesCount::default();
+        if let Some(before) = &self.at_start {
+            files = match &self.at_end {
+                Some(after) => after.since(before),
+                None => self.figures().since(before),
+            };
+        }
+        files.protocol_requests = self.client.protocol_requests();
+        files.sessions = self.client.sessions().to_vec();
+        files.connections = self.client.connections();
+        files.reconnects = self.client.reconnects();
+        // Borrowed only where this thread is panicking.
+        if let Ok(mut tally) = self.engine.tally.try_borrow_mut() {
+            tally.add_files(files);
+        }
+    }
+}
+
+/// What a client has done so far.
+struct Figures {
+    passes: u64,
+    checked_bytes: u64,
+    calls: Calls,
+    requests: BTreeMap<&'static str, u64>,
+}
+
+impl Figures {
+    fn since(&self, before: &Self) -> FilesCount {
+        let mut calls = self.calls;
+        for (now, then) in calls.iter_mut().zip(&before.calls) {
+            *now = now.since(then);
+        }
+        let requests = self.requests.iter().map(|(name, count)| {
+            let then = before.requests.get(name).copied().unwrap_or_default();
+            (*name, count - then)
+        });
+        FilesCount {
+            passes: self.passes - before.passes,
+            bytes_checked: self.checked_bytes - before.checked_bytes,
+            calls,
+            requests: requests.collect(),
+            ..FilesCount::default()
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Takes away what clients have made on a file server and could not take away themselves: their mix was stopped, the
+//! disk was full, or the server was gone for a while.
+//!
+//! Each workspace has a session of its own again, which deletes by name whatever the workload may have made, and nothing
+//! else. Not for: leaving in order at the end of a mix (`client_task.rs`).
+
+use super::client::FilesClient;
+use super::sessions::{Place, Sessions};
+use super::{FilesWork, LOGGING_ON};
+use crate::removal::{Progress, Removal};
+use crate::sampling::Sampling;
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_reactor::{Dialer, Executor};
+use dyno_workload::{FileAction, FileWorkload};
+use rand_xoshiro::rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A server that has just lost its clients may have their files open for a moment yet.
+const ATTEMPTS: u32 = 6;
+/// After the first attempt; each further pause is twice as long, three seconds in all.
+const FIRST_PAUSE_NS: u64 = 100_000_000;
+
+/// Takes one workspace away, with everything that a pass may have left in it. What can't be removed keeps nothing else
+/// from being removed. The task's deadline is the caller's.
+pub(crate) async fn remove<S: Sessions>(
+    client: &mut FilesClient<S>,
+    workload: &dyn FileWorkload,
+) -> Result<(), Failure> {
+    client.connect().await?;
+    let mut result = Ok(());
+    let left = workload.preparation(true);
+    for action in left.iter().chain(&workload.removal()) {
+        if !matches!(
+            action,
+            FileAction::Delete { .. } | FileAction::RemoveDirectory { .. }
+        ) {
+            continue;
+        }
+        let removed = client.act_unmeasured(action).await;
+        // The first failure is the most telling: a file that stays keeps its directory, too.
+        result = result.and(removed);
+        if client.lost() {
+            return result;
+        }
+    }
+    result.and(client.finish().await)
+}
+
+/// Begins to remove every workspace of `work` that stands, and what is then empty above them. It gives up after
+/// `most_ns`.
+pub(crate) fn start<S: Sessions>(work: &Arc<FilesWork<S>>, most_ns: u64) -> Removal {
+    let (placed, removed) = (work.clone(), work.clone());
+    let place = move |client: usize| {
+        let directory = placed.workspaces.directory_of(client);
+        let directory = match placed.sessions.base_path() {
+            "" => directory,
+            base => format!("{base}/{directory}"),
+        };
+        (placed.sessions.share_of(client).to_owned(), directory)
+    };
+    let remove = move |progress: &Arc<Progress>, until_ns| remove_all(&removed, progress, until_ns);
+    Removal::start(work.workspaces.clone(), Box::new(place), most_ns, remove)
+}
+
+/// What the tasks of one removal share.
+struct RemovalTask<S> {
+    work: Arc<FilesWork<S>>,
+    executor: Executor,
+    dialer: Rc<Dialer>,
+    progress: Arc<Progress>,
+    until_ns: u64,
+    waiting: RefCell<VecDeque<usize>>,
+}
+
+fn remove_all<S: Sessions>(
+    work: &Arc<FilesWork<S>>,
+    progress: &Arc<Progress>,
+    until_ns: u64,
+) -> Result<(), Failure> {
+    work.sessions.enter().map_err(|_| Fault::Unreachable)?;
+    let executor = Executor::new().map_err(|_| Fault::NoFiles)?;
+    let removal = Rc::new(RemovalTask {
+        dialer: super::dialer(&executor, &work.sessions, 0),
+        executor: executor.clone(),
+        work: work.clone(),
+        progress: progress.clone(),
+        until_ns,
+        waiting: RefCell::new(work.workspaces.standing().into()),
+    });
+    let over = || progress.stopped() || monotonic_ns() >= until_ns;
+    for _ in 0..LOGGING_ON.min(removal.waiting.borrow().len()) {
+        executor.spawn(remove_waiting(removal.clone()));
+    }
+    executor.run(over).map_err(|_| Fault::OtherIo)?;
+    // Clients are dealt out to the shares in turn: the first of them have one each.
+    for number in 0..work.sessions.shares().len() {
+        executor.spawn(remove_parents(removal.clone(), number));
+    }
+    executor.run(over).map_err(|_| Fault::OtherIo.into())
+}
+
+/// Removes one workspace after another until none is left that nobody has begun with.
+async fn remove_waiting<S: Sessions>(removal: Rc<RemovalTask<S>>) {
+    loop {
+        let next = removal.waiting.borrow_mut().pop_front();
+        let Some(number) = next else { return };
+        let mut pause_ns = FIRST_PAUSE_NS;
+        for attempt in 1..=ATTEMPTS {
+            removal.executor.set_deadline(removal.until_ns);
+            match removal.remove_one(number).await {
+                Ok(()) => {
+                    removal.work.workspaces.gone(number);
+                    break;
+                }
+                Err(failure) => removal.progress.note(number, failure),
+            }
+            if attempt < ATTEMPTS {
+                let due_ns = monotonic_ns().saturating_add(pause_ns);
+                removal.executor.sleep_until(due_ns).await;
+                pause_ns *= 2;
+            }
+        }
+    }
+}
+
+async fn remove_parents<S: Sessions>(removal: Rc<RemovalTask<S>>, number: usize) {
+    removal.executor.set_deadline(removal.until_ns);
+    let mut client = removal.client(number);
+    if client.connect().await.is_ok() {
+        // A directory that is not empty, or not there, stays as it is.
+        let _ = client.remove_parents().await;
+        let _ = client.finish().await;
+    }
+}
+
+impl<S: Sessions> RemovalTask<S> {
+    async fn remove_one(&self, number: usize) -> Result<(), Failure> {
+        let workload = self.work.workload.of_client(0, number);
+        remove(&mut self.client(number), workload.as_files()).await
+    }
+
+    fn client(&self, number: usize) -> FilesClient<S> {
+        let place = Place {
+            executor: &self.executor,
+            dialer: &self.dialer,
+        };
+        let workload = self.work.workload.of_client(0, number);
+        let nothing = Sampling::new(0.0, Xoshiro256PlusPlus::seed_from_u64(0));
+        self.work
+            .client(place, number, workload.as_files().catalogue(), nothing)
+    }
+}

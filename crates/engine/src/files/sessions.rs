@@ -1,0 +1,54 @@
+//! How the clients of a mix come by their sessions with a file server: what a file protocol gives to the work on files.
+
+use crate::counting::Agreed;
+use dyno_files::FileClient;
+use dyno_measure::Failure;
+use dyno_reactor::{Dialer, Executor};
+use rustix::io::Errno;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// The last of all numbers of clients, counted down: those that ask a server before its load.
+pub(crate) const FIRST_ASKING_CLIENT: u32 = u32::MAX - 1;
+
+/// Makes the sessions of one file protocol.
+pub(crate) trait Sessions: Debug + Send + Sync + 'static {
+    /// A session.
+    type Client: FileClient + 'static;
+
+    /// The address of the server.
+    fn address(&self) -> SocketAddr;
+
+    /// Brings the calling thread to where the server can be reached.
+    fn enter(&self) -> Result<(), Errno>;
+
+    /// All shares. Clients are dealt out to them in turn.
+    fn shares(&self) -> &[String];
+
+    /// The directory of a share below which clients work; empty: the share's root.
+    fn base_path(&self) -> &str;
+
+    /// A session of the client of that number on a share, yet to be made. Those with the same `identity` are the same
+    /// client machines to the server, those with another are machines that it has not met.
+    fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Self::Client;
+
+    /// What a session that stands came to.
+    fn agreed(client: &Self::Client) -> Option<Agreed>;
+
+    /// What to try against a failure.
+    fn advice(failure: &Failure) -> Option<&'static str>;
+
+    /// The share of a client.
+    fn share_of(&self, client: usize) -> &str {
+        let shares = self.shares();
+        &shares[client % shares.len()]
+    }
+}
+
+/// Where a client's task runs, and what it connects by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub executor: &'a Executor,
+    pub dialer: &'a Rc<Dialer>,
+}

@@ -1,0 +1,166 @@
+//! The contract of a kind of work: a protocol together with the workloads that it carries out.
+//!
+//! A kind opens a target, once load is proven to be welcome there; the target prepares the work of a mix; the work puts
+//! its clients on the engine's threads. One kind, one file in `kinds/` and one line in its table. Operations are not
+//! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
+
+use crate::engine_thread::EngineThread;
+use crate::mix::Mix;
+use crate::problems::Problems;
+use crate::removal::Removal;
+use crate::workspaces::Workspaces;
+use dyno_measure::Failure;
+use dyno_target::TargetError;
+use dyno_workload::LoadFile;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::{self, Debug};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What opens a target and stands in no record.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Secrets {
+    /// The user's token that asks for consent.
+    pub consent_token: Option<String>,
+    /// Of the user that clients log on as.
+    pub password: Option<String>,
+}
+
+impl Debug for Secrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+/// Why a target was not opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Its section of the document is wrong.
+    Section(Problems),
+    /// The kind itself said so.
+    Target(TargetError),
+}
+
+/// What a mix needs that is not in its document.
+#[derive(Debug, Clone, Default)]
+pub struct Material {
+    /// The workspaces of the clients, from mix to mix.
+    pub workspaces: Workspaces,
+    /// A load file to replay.
+    pub load_file: Option<Arc<LoadFile>>,
+}
+
+/// The sections of a document that a target's kind reads itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Sections<'a> {
+    /// What clients do.
+    pub workload: &'a Value,
+    /// How they use the protocol.
+    pub client: &'a Value,
+}
+
+/// One share, export or other part of a server as it is before its load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Look {
+    /// Its name.
+    pub share: String,
+    /// Room for us, where the server says so in a way that can be believed.
+    pub free_bytes: Option<u64>,
+    /// There are directories of the clients of earlier loads, or of some that go on.
+    pub is_used: bool,
+    /// Why it can't be used.
+    pub why: Option<String>,
+    /// What to try then.
+    pub advice: Option<String>,
+}
+
+/// What came of one plain question for a document, outside of load.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// What the server calls itself.
+    pub server: Option<String>,
+    /// The body, or its beginning.
+    pub body: Vec<u8>,
+    /// Whether it is all of the body.
+    pub whole: bool,
+}
+
+/// A kind of work.
+pub(crate) trait Kind: Sync {
+    /// As the document's `protocol` names it.
+    fn name(&self) -> &'static str;
+
+    /// Opens a target: resolves its address once, and proves that load is welcome there.
+    fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError>;
+}
+
+/// A destination that load may go to.
+pub trait Target: Send + Sync + Debug {
+    /// The address that was checked and is used.
+    fn address(&self) -> String;
+
+    /// Whether it is this machine.
+    fn is_loopback(&self) -> bool;
+
+    /// What else is to be known of it.
+    fn facts(&self) -> Value;
+
+    /// Asks what can be asked without load; nothing is written. `nonce`: another each time.
+    fn look(&self, _nonce: u64) -> Vec<Look> {
+        Vec::new()
+    }
+
+    /// Asks for one document, until a moment of the monotonic clock, and reads no further than so many bytes. None of a
+    /// target that has no documents.
+    fn get(&self, _path: &str, _deadline_ns: u64, _most_bytes: usize) -> Option<Result<Answer, Failure>> {
+        None
+    }
+
+    /// Everything of a mix that can be built before the clock runs. What is wrong goes to `problems`.
+    fn prepare(
+        &self,
+        mix: &Arc<Mix>,
+        sections: Sections<'_>,
+        material: &Material,
+        problems: &mut Problems,
+    ) -> Option<Arc<dyn Work>>;
+}
+
+/// The work of one mix, ready to start.
+pub(crate) trait Work: Send + Sync + Debug {
+    /// Names of the operation classes, by id.
+    fn classes(&self) -> &[String];
+
+    /// What a thread must do before it makes a socket.
+    fn enter(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// Puts the clients of one engine thread on its loop. Each of them arrives at the thread's start.
+    fn seat_clients(&self, thread: &Rc<EngineThread>);
+
+    /// What to try against a failure.
+    fn advice(&self, _failure: &Failure) -> Option<&'static str> {
+        None
+    }
+
+    /// What each client keeps, for the record.
+    fn client_cache(&self) -> Option<Value> {
+        None
+    }
+
+    /// The room that one client's files need at least, once it has gone through its workload.
+    fn workspace_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Begins to take away every workspace that stands, for `most_ns` at most; None of work without workspaces.
+    fn remove_workspaces(&self, _most_ns: u64) -> Option<Removal> {
+        None
+    }
+}

@@ -1,0 +1,21 @@
+//! The kinds of work that there are: a file each, and a line of the table.
+
+mod http;
+mod null;
+mod smb;
+
+use crate::kind::Kind;
+
+/// All of them.
+const KINDS: &[&dyn Kind] = &[&http::Http, &smb::Smb, &null::Null];
+
+/// The kind of that name.
+pub(crate) fn kind(name: &str) -> Option<&'static dyn Kind> {
+    KINDS.iter().find(|kind| kind.name() == name).copied()
+}
+
+/// What to say of a name that no kind has.
+pub(crate) fn unknown(name: &str) -> String {
+    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name()).collect();
+    format!("{name:?} is none of {}", names.join(", "))
+}

@@ -1,0 +1,247 @@
+//! Files over SMB as a kind of work: its sections of the document, its target and its sessions. The work itself is in
+//! `files/`, which knows no protocol.
+
+use crate::files::{look, FilesOptions, FilesWork, FilesWorkload, Place, Sessions, SharedFilesWork};
+use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
+use crate::mix::Mix;
+use crate::problems::Problems;
+use dyno_measure::Failure;
+use dyno_smb::{Agreed, Cipher, Dialect, Encryption, Options, Session, Signing, SigningAlgorithm, SmbTarget};
+use rustix::io::Errno;
+use serde::Deserialize;
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Its line in the table of kinds.
+pub(crate) struct Smb;
+
+#[derive(Deserialize)]
+enum DialectName {
+    #[serde(rename = "2.0.2")]
+    Smb202,
+    #[serde(rename = "2.1")]
+    Smb210,
+    #[serde(rename = "3.0")]
+    Smb300,
+    #[serde(rename = "3.0.2")]
+    Smb302,
+    #[serde(rename = "3.1.1")]
+    Smb311,
+}
+
+impl DialectName {
+    fn dialect(&self) -> Dialect {
+        match self {
+            Self::Smb202 => Dialect::Smb202,
+            Self::Smb210 => Dialect::Smb210,
+            Self::Smb300 => Dialect::Smb300,
+            Self::Smb302 => Dialect::Smb302,
+            Self::Smb311 => Dialect::Smb311,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SigningName {
+    Off,
+    Auto,
+    Required,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum EncryptionName {
+    Off,
+    Required,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetSection {
+    url: String,
+    #[serde(default)]
+    shares: Vec<String>,
+    #[serde(default)]
+    user: Option<String>,
+    #[serde(default)]
+    network_namespace: Option<PathBuf>,
+    #[serde(default = "oldest")]
+    min_dialect: DialectName,
+    #[serde(default = "newest")]
+    max_dialect: DialectName,
+    #[serde(default = "as_required")]
+    signing: SigningName,
+    #[serde(default = "unencrypted")]
+    encryption: EncryptionName,
+}
+
+fn oldest() -> DialectName {
+    DialectName::Smb202
+}
+
+fn newest() -> DialectName {
+    DialectName::Smb311
+}
+
+fn as_required() -> SigningName {
+    SigningName::Auto
+}
+
+fn unencrypted() -> EncryptionName {
+    EncryptionName::Off
+}
+
+impl TargetSection {
+    fn options(&self, secrets: &Secrets) -> Options {
+        let (domain, user) = match self.user.as_deref().map(|user| (user, user.split_once('\\'))) {
+            Some((_, Some((domain, name)))) => (domain, name),
+            Some((user, None)) => ("", user),
+            None => ("", ""),
+        };
+        Options {
+            guest: self.user.is_none(),
+            user: user.to_owned(),
+            password: secrets.password.clone().unwrap_or_default(),
+            domain: domain.to_owned(),
+            min_dialect: self.min_dialect.dialect(),
+            max_dialect: self.max_dialect.dialect(),
+            signing: match self.signing {
+                SigningName::Off => Signing::Off,
+                SigningName::Auto => Signing::WhenRequired,
+                SigningName::Required => Signing::Required,
+            },
+            encryption: match self.encryption {
+                EncryptionName::Off => Encryption::Off,
+                EncryptionName::Required => Encryption::Required,
+            },
+            ..Options::default()
+        }
+    }
+}
+
+impl Kind for Smb {
+    fn name(&self) -> &'static str {
+        "smb"
+    }
+
+    fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
+        let mut problems = Problems::default();
+        let section: Option<TargetSection> = problems.section("target", section);
+        if let Some(section) = &section {
+            problems.unless(
+                section.min_dialect.dialect() <= section.max_dialect.dialect(),
+                "target.min_dialect",
+                "is newer than max_dialect",
+            );
+        }
+        let section = problems.none_or(section).map_err(OpenError::Section)?;
+        let options = section.options(secrets);
+        let target = SmbTarget::open(
+            &section.url,
+            section.shares,
+            options,
+            section.network_namespace.as_deref(),
+            secrets.consent_token.as_deref(),
+        );
+        Ok(Box::new(SmbSessions(target.map_err(OpenError::Target)?)))
+    }
+}
+
+/// The sessions with a target, which are all that the work on files knows of SMB.
+#[derive(Debug, Clone)]
+struct SmbSessions(SmbTarget);
+
+impl Target for SmbSessions {
+    fn address(&self) -> String {
+        self.0.address().to_string()
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.0.is_loopback()
+    }
+
+    fn facts(&self) -> Value {
+        json!({"shares": self.0.shares()})
+    }
+
+    fn look(&self, nonce: u64) -> Vec<Look> {
+        look(self, nonce)
+    }
+
+    fn prepare(
+        &self,
+        mix: &Arc<Mix>,
+        sections: Sections<'_>,
+        material: &Material,
+        problems: &mut Problems,
+    ) -> Option<Arc<dyn Work>> {
+        problems.unless(
+            mix.threads == 1,
+            "threads",
+            "a client that uses files has one thread",
+        );
+        let workload = FilesWorkload::read(sections.workload, material.load_file.as_ref(), problems);
+        let options = FilesOptions::read(sections.client, problems);
+        let workspaces = material.workspaces.clone();
+        let work = FilesWork::new(mix, self.clone(), workload?, options?, workspaces);
+        Some(Arc::new(SharedFilesWork(Arc::new(work))))
+    }
+}
+
+impl Sessions for SmbSessions {
+    type Client = Session;
+
+    fn address(&self) -> SocketAddr {
+        self.0.address()
+    }
+
+    fn enter(&self) -> Result<(), Errno> {
+        self.0.enter()
+    }
+
+    fn shares(&self) -> &[String] {
+        self.0.shares()
+    }
+
+    fn base_path(&self) -> &str {
+        &self.0.options().base_path
+    }
+
+    /// Samba hands a connection under a known GUID to the process that had the last one (multichannel); where that is
+    /// about to end, the connection hangs or is ended with it. So the GUIDs are those of the mix.
+    fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {
+        let options = Options {
+            guid_seed: identity,
+            ..self.0.options().clone()
+        };
+        let (executor, dialer) = (place.executor.clone(), place.dialer.clone());
+        Session::new(executor, dialer, Rc::new(options), client, share)
+    }
+
+    fn agreed(client: &Session) -> Option<BTreeMap<String, Value>> {
+        client.agreed().map(told)
+    }
+
+    fn advice(failure: &Failure) -> Option<&'static str> {
+        dyno_smb::advice(failure)
+    }
+}
+
+/// What was agreed, as far as it decides what figures mean.
+fn told(agreed: &Agreed) -> BTreeMap<String, Value> {
+    let told = [
+        ("dialect", json!(agreed.dialect.name())),
+        ("signing", json!(agreed.signing.map(SigningAlgorithm::name))),
+        ("encryption", json!(agreed.cipher.map(Cipher::name))),
+        ("guest", json!(agreed.guest)),
+        ("max_read_bytes", json!(agreed.max_read_bytes)),
+        ("max_write_bytes", json!(agreed.max_write_bytes)),
+        ("leases", json!(agreed.leases)),
+    ];
+    told.map(|(name, value)| (name.to_owned(), value)).into()
+}

@@ -1,0 +1,263 @@
+//! The document that says what a mix is: the one line down from the control plane. Read and checked here once.
+//!
+//! The sections `target`, `workload` and `client` belong to the kind of work (`kinds/`), which reads them itself.
+//! Secrets and blobs travel beside the document and stand in no record.
+
+use crate::arrival::Arrival;
+use crate::problems::Problems;
+use dyno_measure::NS_PER_S;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Of the document.
+pub const VERSION: u32 = 1;
+const MAX_STREAMS: usize = 1_000_000;
+const MAX_ENGINE_THREADS: usize = 256;
+const MAX_CPUS: usize = 1024;
+
+/// When and how much of a mix counts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowSpec {
+    /// The whole mix, both ramps included.
+    pub length_s: f64,
+    /// Uncounted time at the start.
+    #[serde(default)]
+    pub ramp_up_s: f64,
+    /// Uncounted time at the end.
+    #[serde(default)]
+    pub ramp_down_s: f64,
+}
+
+/// The clients that one process carries: `client_offset`, `client_offset + client_step` and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartSpec {
+    /// Number of the first.
+    pub client_offset: usize,
+    /// From one to the next.
+    #[serde(default = "one")]
+    pub client_step: usize,
+    /// How many.
+    pub clients: usize,
+}
+
+/// The threads that make the load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineSpec {
+    /// How many.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// The CPUs that they are pinned to, in turn; none: not pinned.
+    #[serde(default)]
+    pub cpus: Vec<usize>,
+}
+
+impl Default for EngineSpec {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            cpus: Vec::new(),
+        }
+    }
+}
+
+/// What sets the moment at which a mix starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartRule {
+    /// That every client of this process is ready.
+    #[default]
+    Ready,
+    /// Whoever started it, once every client of every process is ready: `Load::go`.
+    Told,
+}
+
+/// One mix: a fixed load for a fixed time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixSpec {
+    /// Of this document.
+    pub version: u32,
+    /// The kind of work: a line of the table in `kinds/`.
+    pub protocol: String,
+    /// Where to, as the kind of work reads it. No secrets.
+    pub target: Value,
+    /// What clients do, by `name`, with its own parameters.
+    pub workload: Value,
+    /// How a client uses the protocol.
+    #[serde(default = "empty")]
+    pub client: Value,
+    /// Simulated client machines of the whole mix.
+    pub clients: usize,
+    /// Request streams in each.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// The part of it that this process carries; None: all.
+    #[serde(default)]
+    pub part: Option<PartSpec>,
+    /// How clients arrive with their operations.
+    #[serde(default)]
+    pub arrival: Arrival,
+    /// Operations per second of the whole mix, at most: a safety bound, shared out by client. Not a pace.
+    #[serde(default)]
+    pub max_rate_per_s: Option<f64>,
+    /// Its length, and what of it counts.
+    pub window: WindowSpec,
+    /// Each client starts at a random moment up to this late.
+    #[serde(default)]
+    pub delay_s: f64,
+    /// How long an operation may take.
+    #[serde(default = "thirty")]
+    pub timeout_s: f64,
+    /// Errors after which a client leaves; None: never.
+    #[serde(default)]
+    pub leave_after_errors: Option<u32>,
+    /// The share of what is read of which the content is checked.
+    #[serde(default = "all")]
+    pub verify_share: f64,
+    /// Of every random stream.
+    #[serde(default)]
+    pub seed: u64,
+    /// Another for each mix that is made: tells its clients and what they write from those of any other.
+    #[serde(default)]
+    pub nonce: u64,
+    /// What sets its start.
+    #[serde(default)]
+    pub start: StartRule,
+    /// The threads that make the load.
+    #[serde(default)]
+    pub engine: EngineSpec,
+    /// So many of a client thread's first operations go into the digest of what the client did; 0: no digest.
+    #[serde(default)]
+    pub digest_operations: u32,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn thirty() -> f64 {
+    30.0
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+fn empty() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+pub(crate) fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * NS_PER_S as f64).round() as u64
+}
+
+impl MixSpec {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// The first place at which it is none, by its path, or another version.
+    pub fn parse(text: &str) -> Result<Self, Problems> {
+        let mut problems = Problems::default();
+        let value: Option<Value> = match serde_json::from_str(text) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                problems.unless(false, "the document", &error.to_string());
+                None
+            }
+        };
+        let found = value.as_ref().and_then(|value| value.get("version")?.as_u64());
+        if let Some(found) = found.filter(|found| *found != u64::from(VERSION)) {
+            problems.unless(
+                false,
+                "version",
+                &format!("{found} is not known here, {VERSION} is"),
+            );
+            return Err(problems);
+        }
+        let spec = value.and_then(|value| problems.section("mix", &value));
+        problems.none_or(spec)
+    }
+
+    /// Everything in it that is wrong, whatever the kind of work; goes to `problems`.
+    pub(crate) fn check(&self, problems: &mut Problems) {
+        self.check_times(problems);
+        self.check_clients(problems);
+        self.check_engine(problems);
+    }
+
+    fn check_times(&self, problems: &mut Problems) {
+        let window = &self.window;
+        problems.time(window.length_s, "window.length_s");
+        problems.time(window.ramp_up_s, "window.ramp_up_s");
+        problems.time(window.ramp_down_s, "window.ramp_down_s");
+        problems.unless(
+            window.length_s > window.ramp_up_s + window.ramp_down_s,
+            "window",
+            "the ramps leave nothing of the length",
+        );
+        problems.time(self.delay_s, "delay_s");
+        problems.time(self.timeout_s, "timeout_s");
+        problems.unless(self.timeout_s > 0.0, "timeout_s", "must be more than 0");
+        match self.arrival {
+            Arrival::Closed { think_time_s } => problems.time(think_time_s, "arrival.think_time_s"),
+            Arrival::Paced { interval_s } => {
+                problems.time(interval_s, "arrival.interval_s");
+                problems.unless(
+                    nanoseconds(interval_s) > 0,
+                    "arrival.interval_s",
+                    "must be more than 0",
+                );
+            }
+        }
+    }
+
+    fn check_clients(&self, problems: &mut Problems) {
+        problems.unless(
+            (1..=MAX_STREAMS).contains(&self.clients.saturating_mul(self.threads)),
+            "clients",
+            "clients x threads must lie between 1 and 1,000,000",
+        );
+        if let Some(part) = self.part {
+            let last = part
+                .client_step
+                .saturating_mul(part.clients.saturating_sub(1))
+                .saturating_add(part.client_offset);
+            problems.unless(part.clients > 0, "part.clients", "must be at least 1");
+            problems.unless(part.client_step > 0, "part.client_step", "must be at least 1");
+            problems.unless(last < self.clients, "part", "has clients that the mix has not");
+        }
+        problems.unless(
+            (0.0..=1.0).contains(&self.verify_share),
+            "verify_share",
+            "must lie between 0 and 1",
+        );
+        problems.unless(
+            self.leave_after_errors != Some(0),
+            "leave_after_errors",
+            "must be at least 1",
+        );
+        problems.unless(
+            self.max_rate_per_s
+                .is_none_or(|rate| rate.is_finite() && rate > 0.0),
+            "max_rate_per_s",
+            "must be more than 0",
+        );
+    }
+
+    fn check_engine(&self, problems: &mut Problems) {
+        let EngineSpec { threads, cpus } = &self.engine;
+        problems.unless(
+            (1..=MAX_ENGINE_THREADS).contains(threads),
+            "engine.threads",
+            "must lie between 1 and 256",
+        );
+        problems.unless(
+            cpus.iter().all(|cpu| *cpu < MAX_CPUS),
+            "engine.cpus",
+            "a CPU's number must be less than 1024",
+        );
+    }
+}

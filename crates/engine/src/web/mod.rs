@@ -1,0 +1,185 @@
+//! Work on documents over HTTP: what is asked for, and the client threads that ask.
+
+mod client;
+
+use crate::client::{ClientState, ClientThread};
+use crate::engine_thread::EngineThread;
+use crate::kind::Work;
+use crate::sampling::{Sampling, SAMPLING_STREAM};
+use client::{Web, WebCatalogue};
+use dyno_http::{Client, Connecting, Limits, RequestStyle, Target, Version};
+use dyno_measure::Failure;
+use dyno_reactor::Dialer;
+use dyno_workload::{Catalogue, Get, Outcome, SingleUrl, Tree, WebbenchStatic, Workload};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What clients ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WebWorkload {
+    /// The WebBench static tree.
+    WebbenchStatic,
+    /// The target's own URL, again and again.
+    Url,
+}
+
+impl WebWorkload {
+    fn catalogue(self, target: &Target) -> Catalogue {
+        match self {
+            Self::WebbenchStatic => {
+                let mut catalogue = Catalogue::webbench_static(&Tree::load());
+                // The tree may lie below a path of the server.
+                let base = target.path().trim_end_matches('/');
+                for entry in &mut catalogue.entries {
+                    entry.path.insert_str(0, base);
+                }
+                catalogue
+            }
+            Self::Url => Catalogue::single_url(target.path()),
+        }
+    }
+
+    fn of_thread(self, seed: u64, client: usize, thread: usize) -> AnyWorkload {
+        match self {
+            Self::WebbenchStatic => AnyWorkload::WebbenchStatic(WebbenchStatic::new(
+                Tree::load(),
+                seed,
+                u32::try_from(client).unwrap_or(u32::MAX),
+                u32::try_from(thread).unwrap_or(u32::MAX),
+            )),
+            Self::Url => AnyWorkload::Url(SingleUrl),
+        }
+    }
+}
+
+/// How clients use HTTP.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WebClientOptions {
+    /// The HTTP version that requests name.
+    pub version: Version,
+    /// Use a connection again.
+    pub keep_alive: bool,
+    /// Close with a reset instead of an ordinary close.
+    pub reset: bool,
+    /// Make a new socket for every connection also on loopback, where it can be spared.
+    pub fresh_sockets: bool,
+    /// The most that one receive call takes.
+    pub receive_buffer_bytes: usize,
+}
+
+/// One workload or the other; an enum because it lies in the hot path.
+#[derive(Debug)]
+enum AnyWorkload {
+    WebbenchStatic(WebbenchStatic),
+    Url(SingleUrl),
+}
+
+impl Workload for AnyWorkload {
+    type Op = Get;
+
+    fn next(&mut self, last: &Outcome) -> Get {
+        match self {
+            Self::WebbenchStatic(workload) => workload.next(last),
+            Self::Url(workload) => workload.next(last),
+        }
+    }
+}
+
+/// Documents over HTTP, with every request built.
+#[derive(Debug)]
+pub(crate) struct WebWork {
+    target: Target,
+    workload: WebWorkload,
+    options: WebClientOptions,
+    catalogue: Arc<WebCatalogue>,
+    classes: Vec<String>,
+}
+
+impl WebWork {
+    pub(crate) fn new(target: Target, workload: WebWorkload, options: WebClientOptions) -> Self {
+        let catalogue = workload.catalogue(&target);
+        let style = RequestStyle {
+            version: options.version,
+            keep_alive: options.keep_alive,
+            host: target.host().to_owned(),
+        };
+        let classes = catalogue.classes.iter().map(|class| format!("GET {class}"));
+        Self {
+            target,
+            workload,
+            options,
+            classes: classes.collect(),
+            catalogue: Arc::new(WebCatalogue::new(&catalogue, &style)),
+        }
+    }
+
+    /// Makes the client threads of one engine thread once the mix has started.
+    fn seating(
+        &self,
+        engine: Rc<EngineThread>,
+        dialer: Rc<Dialer>,
+    ) -> impl std::future::Future<Output = ()> + 'static {
+        let (workload, options, catalogue) = (self.workload, self.options, self.catalogue.clone());
+        async move {
+            let start_ns = engine.start.wait(&engine.executor).await;
+            let mix = &engine.mix;
+            let connecting = Connecting {
+                keep_alive: options.keep_alive,
+                reset: options.reset,
+                timeout_ns: mix.timeout_ns,
+            };
+            let buffer = vec![0; options.receive_buffer_bytes].into_boxed_slice();
+            let buffer = Rc::new(RefCell::new(buffer));
+            for (place, client) in engine.clients().enumerate() {
+                let state = ClientState::new(place);
+                for thread in 0..mix.threads {
+                    let client_thread = ClientThread::new(&engine, start_ns, (client, thread), state.clone());
+                    let connection = Client::new(
+                        engine.executor.clone(),
+                        dialer.clone(),
+                        connecting,
+                        buffer.clone(),
+                        Limits::default(),
+                    );
+                    let sampling =
+                        Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, client, thread));
+                    let mut web = Web::new(catalogue.clone(), connection, sampling);
+                    let mut workload = workload.of_thread(mix.seed, client, thread);
+                    engine
+                        .executor
+                        .spawn(async move { client_thread.run(&mut workload, &mut web).await });
+                }
+            }
+        }
+    }
+}
+
+impl Work for WebWork {
+    fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    fn advice(&self, failure: &Failure) -> Option<&'static str> {
+        dyno_http::advice(failure)
+    }
+
+    fn seat_clients(&self, thread: &Rc<EngineThread>) {
+        let dialer = Dialer::new(
+            thread.executor.clone(),
+            self.target.address(),
+            thread.dialer_number(),
+        );
+        let dialer = Rc::new(if self.options.fresh_sockets {
+            dialer.with_fresh_sockets()
+        } else {
+            dialer
+        });
+        thread
+            .dialer
+            .set(dialer.clone())
+            .expect("clients are seated once");
+        thread.executor.spawn(self.seating(thread.clone(), dialer));
+        thread.start.arrive(thread.clients().len());
+    }
+}

@@ -1,0 +1,110 @@
+//! What is said of a document that is wrong: everything at once, each problem with its key's path.
+
+use dyno_engine::{Material, MixSpec, OpenError, OpenTarget, PreparedMix, Secrets};
+use serde_json::{json, Value};
+
+fn document() -> Value {
+    json!({
+        "version": 1,
+        "protocol": "http",
+        "target": {"url": "http://127.0.0.1:1/"},
+        "workload": {"name": "url"},
+        "clients": 2,
+        "window": {"length_s": 0.2},
+    })
+}
+
+/// The lines that are said of the document after `change`.
+fn problems(change: impl FnOnce(&mut Value)) -> Vec<String> {
+    let mut document = document();
+    change(&mut document);
+    let said = match MixSpec::parse(&document.to_string()) {
+        Err(problems) => problems.to_string(),
+        Ok(spec) => {
+            let target = json!({"url": "http://127.0.0.1:1/"});
+            let target = OpenTarget::open("http", target, &Secrets::default()).expect("loopback");
+            match PreparedMix::new(&spec, &target, &Material::default()) {
+                Err(problems) => problems.to_string(),
+                Ok(_) => return Vec::new(),
+            }
+        }
+    };
+    said.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_document_that_is_right_has_no_problem() {
+    assert_eq!(problems(|_| {}), [""; 0]);
+}
+
+#[test]
+fn every_problem_is_told_at_once_with_its_path() {
+    let said = problems(|document| {
+        document["window"]["ramp_up_s"] = json!(1.0);
+        document["leave_after_errors"] = json!(0);
+        document["workload"]["name"] = json!("nonsense");
+        document["client"] = json!({"version": "3"});
+        document["engine"] = json!({"threads": 3, "cpus": [0, 1]});
+        document["part"] = json!({"client_offset": 1, "clients": 2});
+        document["arrival"] = json!({"kind": "paced", "interval_s": 0.0});
+    });
+    let paths: Vec<&str> = said.iter().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(
+        paths,
+        [
+            "engine.threads",
+            "window",
+            "arrival.interval_s",
+            "part",
+            "leave_after_errors",
+            "workload.name",
+            "client.version",
+        ],
+        "{said:#?}"
+    );
+    assert_eq!(
+        said[0],
+        "engine.threads: 3 threads on 2 CPU(s) would take each other's time"
+    );
+}
+
+#[test]
+fn what_is_no_document_is_told_by_the_path_where_it_ends_to_be_one() {
+    let said = problems(|document| document["window"]["length_s"] = json!("long"));
+    assert!(
+        said[0].starts_with("mix.window.length_s: invalid type"),
+        "{said:?}"
+    );
+    let said = problems(|document| document["windows"] = json!({}));
+    assert!(said[0].contains("unknown field `windows`"), "{said:?}");
+    let said = problems(|document| document["version"] = json!(2));
+    assert_eq!(said, ["version: 2 is not known here, 1 is"]);
+    assert!(MixSpec::parse("{").is_err());
+}
+
+#[test]
+fn a_mix_is_for_the_target_that_was_opened_alone() {
+    let said = problems(|document| document["target"]["url"] = json!("http://192.0.2.1/"));
+    assert_eq!(said, ["target: is not the one that was opened"]);
+}
+
+#[test]
+fn a_protocol_that_nobody_knows_and_a_target_with_nonsense_are_refused_in_words() {
+    let opened = OpenTarget::open("gopher", json!({}), &Secrets::default());
+    let Err(OpenError::Section(problems)) = opened else {
+        panic!("{opened:?}")
+    };
+    assert_eq!(
+        problems.to_string(),
+        "protocol: \"gopher\" is none of http, smb, null"
+    );
+    let section = json!({"url": "smb://127.0.0.1/a", "min_dialect": "3.0", "max_dialect": "2.1"});
+    let opened = OpenTarget::open("smb", section, &Secrets::default());
+    let Err(OpenError::Section(problems)) = opened else {
+        panic!("{opened:?}")
+    };
+    assert_eq!(
+        problems.to_string(),
+        "target.min_dialect: is newer than max_dialect"
+    );
+}

@@ -1,0 +1,238 @@
+//! The tallies of a mix's parts can be merged in any order, and what was written is what is read.
+
+use dyno_engine::{
+    CallTally, ClientTally, ErrorTally, GeneratorTally, MixTally, OperationTally, RequestTally, SecondTally,
+    SessionTally,
+};
+use dyno_measure::Histogram;
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::prelude::*;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+const COUNT: std::ops::Range<u64> = 0..1_000_000;
+
+fn histogram() -> impl Strategy<Value = Histogram> {
+    vec(0..10_000_000_000_u64, 0..5).prop_map(|samples| {
+        let mut histogram = Histogram::new();
+        samples.into_iter().for_each(|sample| histogram.record(sample));
+        histogram
+    })
+}
+
+fn operation(name: &'static str) -> impl Strategy<Value = OperationTally> {
+    (COUNT, COUNT, COUNT, COUNT, histogram()).prop_map(
+        move |(count, bytes_read, bytes_written, errors, response_time)| OperationTally {
+            operation: name.to_owned(),
+            count,
+            bytes_read,
+            bytes_written,
+            errors,
+            response_time,
+        },
+    )
+}
+
+fn clients() -> impl Strategy<Value = Vec<ClientTally>> {
+    let figures = (COUNT, COUNT, COUNT, COUNT, proptest::option::of(COUNT));
+    btree_map(0..6_u64, figures, 0..4).prop_map(|clients| {
+        let row = |(client, (operations, bytes_in, bytes_read, errors, left_at_ns))| ClientTally {
+            client,
+            operations,
+            bytes_in,
+            bytes_read,
+            bytes_written: bytes_read,
+            errors,
+            left_at_ns,
+        };
+        clients.into_iter().map(row).collect()
+    })
+}
+
+fn seconds() -> impl Strategy<Value = Vec<SecondTally>> {
+    btree_map(0..5_u64, (COUNT, COUNT, COUNT), 0..4).prop_map(|seconds| {
+        let row = |(second, (operations, bytes_in, errors))| SecondTally {
+            second,
+            operations,
+            bytes_in,
+            errors,
+        };
+        seconds.into_iter().map(row).collect()
+    })
+}
+
+fn errors() -> impl Strategy<Value = Vec<ErrorTally>> {
+    let figures = (COUNT, COUNT, "[ab]", proptest::option::of("[xy]"), 0..3_u64);
+    btree_map("[fgh]", figures, 0..3).prop_map(|errors| {
+        let row = |(fault, (count, in_window, example, advice, first_at_ns))| ErrorTally {
+            side: "server".to_owned(),
+            fault,
+            count,
+            in_window,
+            example,
+            advice,
+            first_at_ns,
+        };
+        errors.into_iter().map(row).collect()
+    })
+}
+
+fn calls() -> impl Strategy<Value = (Vec<CallTally>, Vec<RequestTally>, Vec<SessionTally>)> {
+    (
+        btree_map("[opr]", (COUNT, COUNT, COUNT, COUNT), 0..3),
+        btree_map("[CRW]", COUNT, 0..3),
+        btree_set("[23]", 0..2),
+    )
+        .prop_map(|(calls, requests, sessions)| {
+            let call = |(call, (done, not_there, failed, bytes))| CallTally {
+                call,
+                done,
+                not_there,
+                failed,
+                bytes,
+            };
+            let session = |dialect| SessionTally {
+                agreed: BTreeMap::from([("dialect".to_owned(), json!(dialect))]),
+                clients: 1,
+            };
+            let requests = requests.into_iter();
+            (
+                calls.into_iter().map(call).collect(),
+                requests
+                    .map(|(request, count)| RequestTally { request, count })
+                    .collect(),
+                sessions.into_iter().map(session).collect(),
+            )
+        })
+}
+
+fn generator() -> impl Strategy<Value = GeneratorTally> {
+    (COUNT, COUNT, COUNT, COUNT, histogram()).prop_map(
+        |(cpu_user_ns, cpu_system_ns, busiest_cpu_ns, connections, loop_lag)| GeneratorTally {
+            cpu_user_ns,
+            cpu_system_ns,
+            busiest_cpu_ns,
+            threads: 1,
+            processes: 1,
+            loop_lag,
+            connections,
+            reconnects: connections / 2,
+            source_addresses: 1,
+        },
+    )
+}
+
+fn tally() -> impl Strategy<Value = MixTally> {
+    let of_the_mix = (
+        any::<bool>(),
+        proptest::option::of(0..100_u32),
+        COUNT,
+        histogram(),
+    );
+    let operations = (operation("open"), operation("read"));
+    let rows = (clients(), seconds(), errors(), calls());
+    let digests = btree_map(0..6_u64, any::<u64>(), 0..3);
+    (
+        of_the_mix,
+        operations,
+        rows,
+        digests,
+        generator(),
+        proptest::option::of(COUNT),
+    )
+        .prop_map(
+            |((stopped, started, total, connect_time), (open, read), rows, digests, generator, passes)| {
+                let (by_client, by_second, errors, (calls, requests, sessions)) = rows;
+                MixTally {
+                    stopped,
+                    started_unix_s: started.map(f64::from),
+                    clients_planned: by_client.len() as u64,
+                    operations_total: total,
+                    bytes_in: total / 2,
+                    bytes_out: total / 3,
+                    connect_time,
+                    under_way_at_close: total % 7,
+                    under_way_longest_ns: total,
+                    overdue_at_end: total % 3,
+                    by_operation: vec![open, read],
+                    by_client,
+                    by_second,
+                    errors,
+                    digests,
+                    passes,
+                    bytes_checked: passes,
+                    protocol_requests: passes,
+                    calls,
+                    requests,
+                    sessions,
+                    client_cache: passes.map(|passes| json!({"page_bytes": passes % 2})),
+                    generator,
+                    ..MixTally::new()
+                }
+            },
+        )
+}
+
+fn merged(left: &MixTally, right: &MixTally) -> MixTally {
+    left.clone().merge(right).expect("parts of one mix")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_order_of_merging_does_not_matter(a in tally(), b in tally(), c in tally()) {
+        prop_assert_eq!(merged(&a, &b), merged(&b, &a));
+        prop_assert_eq!(merged(&merged(&a, &b), &c), merged(&a, &merged(&b, &c)));
+        prop_assert_eq!(merged(&MixTally::new(), &a), a);
+    }
+
+    #[test]
+    fn what_was_written_is_what_is_read(a in tally()) {
+        prop_assert_eq!(MixTally::from_bytes(&a.to_bytes()), Ok(a));
+    }
+}
+
+#[test]
+fn of_two_first_failures_the_earlier_is_the_example_and_of_equals_the_first_by_its_words() {
+    let with = |first_at_ns, example: &str| MixTally {
+        errors: vec![ErrorTally {
+            fault: "other_io".to_owned(),
+            example: example.to_owned(),
+            count: 1,
+            first_at_ns,
+            ..ErrorTally::default()
+        }],
+        ..MixTally::new()
+    };
+    for (left, right, example) in [((5, "b"), (9, "a"), "b"), ((5, "b"), (5, "a"), "a")] {
+        let sum = merged(&with(left.0, left.1), &with(right.0, right.1));
+        assert_eq!(
+            (sum.errors[0].example.as_str(), sum.errors[0].count),
+            (example, 2)
+        );
+    }
+}
+
+#[test]
+fn tallies_of_different_workloads_and_of_other_versions_are_refused_in_words() {
+    let of = |name: &str| MixTally {
+        by_operation: vec![OperationTally {
+            operation: name.to_owned(),
+            ..OperationTally::default()
+        }],
+        ..MixTally::new()
+    };
+    let refused = of("read").merge(&of("GET a")).expect_err("other classes");
+    assert_eq!(
+        refused.to_string(),
+        "by_operation: the tallies are of different workloads"
+    );
+    let newer = MixTally {
+        version: 2,
+        ..MixTally::new()
+    };
+    let refused = MixTally::from_bytes(&newer.to_bytes()).expect_err("another version");
+    assert!(refused.contains("version 2"), "{refused}");
+    assert!(MixTally::from_bytes(b"nonsense").is_err());
+}

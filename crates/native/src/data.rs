@@ -1,0 +1,40 @@
+//! What the data plane tells as data, in Python's own types: one conversion for every document, so that a figure is added
+//! in one place, the structure that holds it.
+
+use ciborium::Value;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use serde::Serialize;
+
+/// `data` as dictionaries, lists, numbers, text, bytes and None.
+pub(crate) fn to_python<'py>(py: Python<'py>, data: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let value = Value::serialized(data).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    convert(py, value)
+}
+
+fn convert(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
+        Value::Integer(value) => i128::from(value).into_pyobject(py)?.into_any(),
+        Value::Float(value) => value.into_pyobject(py)?.into_any(),
+        Value::Text(value) => value.into_pyobject(py)?.into_any(),
+        Value::Bytes(value) => PyBytes::new(py, &value).into_any(),
+        Value::Array(values) => {
+            let list = PyList::empty(py);
+            for value in values {
+                list.append(convert(py, value)?)?;
+            }
+            list.into_any()
+        }
+        Value::Map(entries) => {
+            let dictionary = PyDict::new(py);
+            for (key, value) in entries {
+                dictionary.set_item(convert(py, key)?, convert(py, value)?)?;
+            }
+            dictionary.into_any()
+        }
+        _ => return Err(PyRuntimeError::new_err("data of a kind that has no place here")),
+    })
+}

@@ -1,0 +1,34 @@
+"""What a mix needs beyond itself. Not for: running one (`local.py`)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from serverdyno import _native
+from serverdyno.fleet.processes import Processes
+from serverdyno.plan.model import Bounds, GeneratorPlan, Suite
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a mix needs beyond itself: the same for all mixes of a run. `processes` carry the mixes where there are
+    several; None: this process does.
+    """
+
+    suite: Suite
+    target: _native.Target
+    generator: GeneratorPlan
+    cpus: tuple[int, ...]
+    bounds: Bounds | None
+    workspaces: _native.Workspaces = field(default_factory=_native.Workspaces)
+    load_file: _native.LoadFile | None = None
+    processes: Processes | None = None
+
+    def generator_cpu_s(self) -> float:
+        """CPU seconds so far of this process and of all that make its load: what they use is nobody else's."""
+        return time.process_time() + (self.processes.cpu_s() if self.processes else 0.0)
+
+    def workspaces_begun(self) -> bool:
+        """Whether any client has ever begun to make a workspace."""
+        return self.processes.begun() if self.processes else self.workspaces.begun()

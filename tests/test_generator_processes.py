@@ -1,0 +1,92 @@
+"""Several generator processes carry one mix as one does; one that is killed fails the mix, and nothing stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+from benches.mixes import document, http_target
+
+from serverdyno import _native
+from serverdyno.errors import DynoError
+from serverdyno.fleet.processes import Processes, processes
+
+PATIENCE_S = 60.0
+CLIENTS, DIGESTED = 6, 20
+NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[_native.Target]:
+    """The document tree, on threads of this process."""
+    server = _native.ReferenceServer.start()
+    try:
+        yield http_target(f"http://127.0.0.1:{server.port}/")
+    finally:
+        server.stop()
+
+
+def mix(target: _native.Target, **shape: Any) -> dict[str, Any]:
+    """Of every client its first operations, many times over."""
+    wanted = {"clients": CLIENTS, "length_s": 2.0, "seed": 7, "digest_operations": DIGESTED} | shape
+    return document(target, {"name": "webbench-static"}, {}, **wanted)
+
+
+def ended(running: Processes, told: dict[str, Any]) -> _native.MixResult:
+    """The result of a mix that has to end."""
+    load = running.start(told)
+    assert load.wait(PATIENCE_S), "the mix does not end"
+    return load.result()
+
+
+def test_however_many_processes_carry_it_the_clients_do_the_same(target: _native.Target) -> None:
+    results = []
+    for count in (1, 2, 4):
+        with processes(count, target, NO_SECRETS) as running:
+            results.append(ended(running, mix(target)))
+    for result, count in zip(results, (1, 2, 4), strict=True):
+        assert result["errors"] == []
+        assert result["generator"]["processes"] == count
+        assert [row["client"] for row in result["by_client"]] == list(range(CLIENTS))
+        assert all(row["operations"] > DIGESTED for row in result["by_client"])
+        assert (result["clients_planned"], result["clients_participating"]) == (CLIENTS, CLIENTS)
+        assert result["operations"] == sum(row["count"] for row in result["by_operation"])
+        assert result.keys() == results[0].keys()
+    digests = [result["digests"] for result in results]
+    assert len(digests[0]) == CLIENTS
+    assert digests == [digests[0]] * 3
+
+
+def test_a_process_without_a_client_is_left_out_and_a_bound_is_of_all_together(
+    target: _native.Target,
+) -> None:
+    with processes(2, target, NO_SECRETS) as running:
+        alone = ended(running, mix(target, clients=1, length_s=0.3))
+        bounded = ended(running, mix(target, length_s=1.0, max_rate_per_s=30.0))
+    assert (alone["generator"]["processes"], alone["clients_planned"]) == (1, 1)
+    assert 1 <= bounded["operations_total"] <= 30
+
+
+def test_a_killed_process_fails_the_mix_in_words_and_nothing_stays(target: _native.Target) -> None:
+    with processes(2, target, NO_SECRETS) as running:
+        pids = [worker.pid for worker in running.workers]
+        load = running.start(mix(target, length_s=PATIENCE_S))
+        while not load.snapshot()["operations"]:
+            load.wait(0.05)
+        os.kill(pids[1], signal.SIGKILL)
+        with pytest.raises(DynoError, match=r"generator process 2 of 2 ended: signal 9"):
+            load.wait(PATIENCE_S)
+        load.stop()
+        assert running.lost_clients() == list(range(CLIENTS))
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_a_document_that_is_refused_is_refused_by_its_problems(target: _native.Target) -> None:
+    with processes(2, target, NO_SECRETS) as running:
+        with pytest.raises(ValueError, match=r"window\.length_s"):
+            running.start(mix(target, length_s=-1.0))
+        assert ended(running, mix(target, length_s=0.3))["errors"] == []
