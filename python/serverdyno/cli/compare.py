@@ -9,6 +9,7 @@ import typer
 
 EXAMPLE = "Example: dyno compare experiments/before experiments/after --fail-if-slower"
 SLOWER = 1
+CANT_TELL = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -24,14 +25,15 @@ def compare(
         bool,
         typer.Option(
             "--fail-if-slower",
-            help="Say the verdict over all comparisons with the base, and exit with 1 where any is slower, corrected "
-            "for their number, or where something is missing. With one repetition no interval is given.",
+            help="Say the verdict over all comparisons with the base. Exit with 1 where any is slower, corrected for "
+            "their number; with 3 where that can't be told: not comparable, too few repetitions, or an interval that "
+            "does not rule out a slowdown of the plan's minimum effect (2 % at least).",
         ),
     ] = False,
 ) -> None:
     """Compare the configurations of one experiment with each other, or two experiments."""
     from serverdyno import report  # noqa: PLC0415
-    from serverdyno.analysis.improvement import Verdict  # noqa: PLC0415
+    from serverdyno.analysis.slowdown import Slowdown  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.report.views import text  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
@@ -40,6 +42,5 @@ def compare(
     out = standard_output()
     text.render_compared(compared, out)
     if fail_if_slower:
-        say(out, f"verdict: {compared.verdict}")
-        if compared.verdict in (Verdict.SLOWER, Verdict.NOT_COMPARABLE):
-            raise typer.Exit(SLOWER)
+        say(out, f"verdict: {compared.verdict}; {compared.slowdown}")
+        raise typer.Exit({Slowdown.SLOWER: SLOWER, Slowdown.CANT_TELL: CANT_TELL}.get(compared.slowdown, 0))

@@ -90,16 +90,11 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
 
 
 def _comparisons(source: Source, results: Results) -> tuple[Comparison, ...]:
-    found = pairs.compared(
+    return pairs.compared(
         pairs.pairs(results.configurations),
+        durability.outcomes(durability.promises(source, results)),
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
-    )
-    promises = durability.promises(source, results)
-    differs = [durability.differs(promises, each.base, each.other) for each in found]
-    return tuple(
-        replace(each, unlike=durability.unlike(differ), differs_in_durability=differ)
-        for each, differ in zip(found, differs, strict=True)
     )
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from serverdyno import wording
 from serverdyno.analysis.improvement import Verdict
+from serverdyno.analysis.slowdown import Slowdown, slowdown
 from serverdyno.errors import UserError
 from serverdyno.protocols.work import Terms
 from serverdyno.report import pairs
 from serverdyno.report.model import Comparison, Finding, Report, Table, verdict_of
-from serverdyno.report.sections import tables
+from serverdyno.report.sections import durability, tables
 from serverdyno.report.source import Source
 from serverdyno.report.words import verdicts
 from serverdyno.report.words.findings import MOST_FINDINGS
@@ -29,7 +30,8 @@ LASTING_HOST_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What `dyno compare` says. `verdict` is for programs: the most alarming of all comparisons with the base.
+    """What `dyno compare` says. `verdict` is for programs: the most alarming of all comparisons with the base;
+    `slowdown`: whether any is slower.
 
     `warnings`: those of the reports. `differences`: what else differs between two experiments than the server
     under test.
@@ -41,6 +43,7 @@ class Compared:
     warnings: tuple[str, ...]
     differences: tuple[str, ...]
     verdict: Verdict
+    slowdown: Slowdown
 
 
 def compare(reports: Sequence[Report]) -> Compared:
@@ -79,8 +82,9 @@ def _across(base: Report, other: Report) -> Compared:
         )
         for result in common
     ]
+    did = _outcomes(base, "first") | _outcomes(other, "second")
     comparisons = pairs.compared(
-        both, paired=False, minimum_percent=other.source.head.plan.minimum_effect_percent
+        both, did, paired=False, minimum_percent=other.source.head.plan.minimum_effect_percent
     )
     basis = f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
     warnings = tuple(
@@ -90,6 +94,12 @@ def _across(base: Report, other: Report) -> Compared:
     )
     differences = _differences(base.source, other.source)
     return _result(comparisons, base.results.terms, basis, warnings, differences)
+
+
+def _outcomes(report: Report, which: str) -> dict[str, durability.Outcome]:
+    """What each configuration of an experiment did with a flush, by the name that it is compared under."""
+    found = durability.outcomes(durability.promises(report.source, report.results))
+    return {f"{name} ({which})": outcome for name, outcome in found.items()}
 
 
 def _refuse_unlike(base: Source, other: Source) -> None:
@@ -156,4 +166,7 @@ def _result(
         warnings=warnings,
         differences=differences,
         verdict=verdict_of(_with_the_base(comparisons)),
+        slowdown=slowdown(
+            [each for comparison in _with_the_base(comparisons) for each in comparison.improvements]
+        ),
     )

@@ -5,9 +5,11 @@ What is said is built in `build`; nothing here reads a record.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from serverdyno.analysis.comparability import Obstacle
 from serverdyno.analysis.improvement import Figure as Compared
 from serverdyno.analysis.improvement import Improvement, Verdict
 from serverdyno.analysis.trust import Mark
@@ -193,19 +195,19 @@ class Comparison:
     """`other` against `base`: two configurations, or one configuration in two experiments.
 
     The verdict of each improvement is final. `limits`: the
-    marks that limit any mix of either, with its name: what else than the server set its figures. `unlike`: in what
-    else the two differ than in speed, as a sentence. `differs_in_durability`: whether that is in what became of a
-    flush; None: not known. `parts_of_a_pass`: the figures for which clients of either side made, in the mean, less
-    than one pass of the workload in a window, so that the two were asked for different operations.
+    marks that limit any mix of either, with its name: what else than the server set its figures. `obstacles`:
+    why a figure is not comparable although it was measured. `differs_in_durability`: whether the two did different
+    things with a flush; None: not known. `parts_of_a_pass`: the figures for which clients of either side made, in the
+    mean, less than one pass of the workload in a window, so that the two were asked for different operations.
     """
 
     base: str
     other: str
     improvements: tuple[Improvement, ...]
     limits: tuple[tuple[str, Mark], ...] = ()
-    unlike: str = ""
     differs_in_durability: bool | None = False
     parts_of_a_pass: frozenset[Compared] = frozenset()
+    obstacles: Mapping[Compared, tuple[Obstacle, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,6 +255,7 @@ def _improvements(comparisons: Sequence[Comparison], work: Work[Any]) -> RawTabl
         "mixes",
         "minimum_effect_percent",
         "verdict",
+        "not_comparable_because",
         "corrected_for_comparisons",
         "found_percent",
         "repetitions_needed_for_5_percent",
@@ -278,6 +279,10 @@ def _improvements(comparisons: Sequence[Comparison], work: Work[Any]) -> RawTabl
             len(found.mixes),
             found.minimum_percent,
             found.verdict.value,
+            "; ".join(
+                f"{each.name}: {each.kind}" if each.name else each.kind.value
+                for each in comparison.obstacles.get(found.figure, ())
+            ),
             found.among,
             found.found_percent,
             found.repetitions_needed,

@@ -74,7 +74,8 @@ class MixResult:
     (by side, from start to end) and `connections`: summed over the repetitions. `clients_starved`: most of any
     repetition that stayed and completed nothing in the window; `stalls`: seconds of the window without any success,
     by repetition; `fairness`: Jain's index over the clients that stayed, of what throughput counts. `response`: of
-    the merged repetitions; `response_of_runs`: of each that had a success. `under_way_*`: operations that the
+    the merged repetitions; `response_of_runs`: of each that had a success. `operations`: successes by class,
+    summed; `others_cpus`: CPUs that others and the hypervisor took, in the mean. `under_way_*`: operations that the
     window closed upon, summed, and how long the slowest of them took in the end.
     """
 
@@ -104,6 +105,8 @@ class MixResult:
     connections: Connections
     cost: Cost
     server_cpus: int | None
+    operations: dict[str, int]
+    others_cpus: float | None
     marks: frozenset[trust.Mark]
 
     @property
@@ -391,8 +394,27 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
         connections=_connections(records),
         cost=_cost(records),
         server_cpus=given.server_cpus,
+        operations=_by_class(records),
+        others_cpus=_others_cpus(records),
         marks=_marks(records, given, passes),
     )
+
+
+def _by_class(records: Sequence[MixRecord]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for record in records:
+        counts.update({row.operation: row.count for row in record.by_operation})
+    return dict(counts)
+
+
+def _others_cpus(records: Sequence[MixRecord]) -> float | None:
+    """In the mean of the repetitions in which both are known."""
+    taken = [
+        (record.others_cpu_s + record.steal_cpu_s) / record.window_s
+        for record in records
+        if record.others_cpu_s is not None and record.steal_cpu_s is not None
+    ]
+    return sum(taken) / len(taken) if taken else None
 
 
 def _starved(record: MixRecord) -> int:

@@ -317,20 +317,12 @@ def _media_warnings(found: Sequence[Promise]) -> list[str]:
     ]
 
 
-def differs(found: Sequence[Promise], base: str, other: str) -> bool | None:
-    """Whether two did different things with a flush; None: not known."""
-    did = outcomes(found)
+def differs(did: Mapping[str, Outcome], base: str, other: str) -> bool | None:
+    """Whether two did different things with a flush, by what each did; None: not known."""
     first, second = did.get(base), did.get(other)
     if first is None or second is None:
         return False
     return None if first.uncertain or second.uncertain else first != second
-
-
-def unlike(differs: bool | None) -> str:
-    """A sentence for each comparison of two that did different things with a flush, or may have; else nothing."""
-    if differs is None:
-        return "Whether they did the same with a flush is not known."
-    return "They differ in what became of a flush, so like is not compared with like." if differs else ""
 
 
 @dataclass(frozen=True, slots=True)

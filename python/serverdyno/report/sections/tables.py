@@ -242,7 +242,10 @@ def _improvement_row(
             marks=letters(_marks(comparison, improvement)),
         ),
         Cell(wording.change_span(improvement.low_percent, improvement.high_percent)),
-        Cell(improvement.verdict.value),
+        Cell(
+            improvement.verdict.value,
+            "; ".join(verdicts.reason(each) for each in comparison.obstacles.get(improvement.figure, ())),
+        ),
         Cell(wording.change(improvement.found_percent)),
         Cell(
             wording.NOTHING

@@ -21,6 +21,7 @@ from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.results import ConfigurationResult, MixResult
 from serverdyno.report.model import Comparison, Disclosure, Fact, Finding, Report, Section
 from serverdyno.report.sections import durability
+from serverdyno.report.words import verdicts
 
 SCHEMA_VERSION: Literal[1] = 1
 SCHEMA_NAME = "report.schema.json"
@@ -145,6 +146,7 @@ class ComparisonFigures:
     that such an experiment finds in four of five cases; `repetitions_needed`: how many would find 5 % as often.
     `part_of_a_pass`: clients of either side
     made, in the mean, less than one pass of the workload in a window, so the two were asked for different operations.
+    `not_comparable_because`: why the verdict is that, although both were measured.
     `differs_in_durability`: the two did different things with a flush; null where that is not known.
     """
 
@@ -160,6 +162,7 @@ class ComparisonFigures:
     paired: bool
     minimum_percent: float
     verdict: Verdict
+    not_comparable_because: tuple[str, ...]
     corrected_for: int | None
     found_percent: float | None
     repetitions_needed: int | None
@@ -348,6 +351,9 @@ def _comparisons(comparison: Comparison) -> list[ComparisonFigures]:
             paired=found.paired,
             minimum_percent=found.minimum_percent,
             verdict=found.verdict,
+            not_comparable_because=tuple(
+                verdicts.reason(each) for each in comparison.obstacles.get(found.figure, ())
+            ),
             corrected_for=found.among,
             found_percent=found.found_percent,
             repetitions_needed=found.repetitions_needed,

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
 from serverdyno import wording
+from serverdyno.analysis.comparability import Kind, Obstacle
 from serverdyno.analysis.improvement import CONFIDENCE, Figure, Improvement, Verdict
 from serverdyno.analysis.trust import LIMITS
 from serverdyno.protocols.work import Terms
@@ -44,14 +45,19 @@ def tally(comparisons: Sequence[Comparison]) -> str:
 def claim(comparison: Comparison, figures: Collection[Figure]) -> str:
     """One sentence for each verdict, and one more where something else than the server may have set the result."""
     by_verdict: dict[Verdict, list[Improvement]] = defaultdict(list)
+    by_obstacles: dict[tuple[Obstacle, ...], list[Improvement]] = defaultdict(list)
     for improvement in comparison.improvements:
         if improvement.figure in figures:
-            by_verdict[improvement.verdict].append(improvement)
+            if why := comparison.obstacles.get(improvement.figure):
+                by_obstacles[why].append(improvement)
+            else:
+                by_verdict[improvement.verdict].append(improvement)
     sentences = [_sentence(comparison, verdict, found) for verdict, found in by_verdict.items()]
+    sentences += [_not_comparable(comparison, why, found) for why, found in by_obstacles.items()]
     if comparison.limits and set(by_verdict) != {Verdict.NOT_COMPARABLE}:
         sentences.append(_limits(comparison))
-    if comparison.unlike:
-        sentences.append(comparison.unlike)
+    if comparison.differs_in_durability is None:
+        sentences.append("Whether they did the same with a flush is not known.")
     if partial := [figure.value for figure in figures if figure in comparison.parts_of_a_pass]:
         sentences.append(
             "In the mean, clients made less than one pass of the workload in the window in mixes of "
@@ -129,6 +135,31 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
         Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {names}: not every repetition of "
         "both completed anything over the same mixes.",
     }[verdict]
+
+
+def _not_comparable(comparison: Comparison, why: Sequence[Obstacle], found: Sequence[Improvement]) -> str:
+    """The reasons first, and then what was seen all the same."""
+    names = wording.listing([improvement.figure.value for improvement in found])
+    seen = "; ".join(
+        f"in {improvement.figure.value} {wording.change(improvement.percent)} ({_range(improvement)})"
+        for improvement in found
+    )
+    return (
+        f"{comparison.other} and {comparison.base} are not comparable in {names}: "
+        f"{wording.listing([reason(each) for each in why])}. Seen: {seen}."
+    )
+
+
+def reason(why: Obstacle) -> str:
+    """One reason why two figures are not comparable, as a clause."""
+    share = wording.share(why.amount)
+    return {
+        Kind.CLIENTS_LEFT: f"up to {share} of the clients left mixes of {why.name}",
+        Kind.FAILED: f"up to {share} of the operations of {why.name} failed in a mix",
+        Kind.OTHER_WORK: f"{share} of the operations were of other kinds",
+        Kind.NOISE: f"others took {wording.cpus(why.amount)} CPUs more in the mixes of {why.name}",
+        Kind.DURABILITY: "they differ in what became of a flush",
+    }[why.kind]
 
 
 def _chance(found: Sequence[Improvement]) -> str:

@@ -1,0 +1,119 @@
+"""Whether two figures may be compared at all: what a verdict rests on besides its interval.
+
+An interval knows what differs from run to run. It does not know that one server threw its clients out, that a neighbour
+took a CPU from the other, that the two were asked for different operations, or that one of them kept a promise that the
+other didn't. Each of these shifts every run of one side alike. Not for: limits by the generator or the plan, which
+bound a figure and are marked (see `trust`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from serverdyno.analysis.improvement import Improvement, Verdict
+from serverdyno.analysis.trust import NOISY_CPUS
+
+TOLERATED_SHARE = 0.01
+"""Of the clients of a mix that left, and of its operations that failed. Throughput is of the others, so that it shifts
+by about that share: below what most comparisons can show. A rule of thumb."""
+TOLERATED_OTHER_WORK = 0.02
+"""Of the operations, by class, beyond what two draws of the same mixture differ by."""
+
+
+class Kind(StrEnum):
+    """Why two figures are not comparable."""
+
+    CLIENTS_LEFT = "clients left"
+    FAILED = "operations failed"
+    OTHER_WORK = "different operations"
+    NOISE = "others used the machine"
+    DURABILITY = "durability"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One reason. `name`: of the configuration it is about, or nothing where it is about both. `amount`: a share; of
+    noise, CPUs."""
+
+    kind: Kind
+    name: str = ""
+    amount: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under what the mixes of one side ran at which a figure was read.
+
+    `left_share`, `failed_share`: of clients and of operations, in the mix where it is largest. `others_cpus`: CPUs that
+    others and the hypervisor took, in the mean; None: not known. `cpus`: those of the server or of the generator, the
+    fewer. `operations`: successes by class.
+    """
+
+    name: str
+    left_share: float
+    failed_share: float
+    others_cpus: float | None
+    cpus: int
+    operations: Mapping[str, int]
+
+
+def obstacles(
+    base: Conditions, other: Conditions, found: Improvement, *, differs_in_durability: bool | None
+) -> tuple[Obstacle, ...]:
+    """Return why the verdict of an improvement may not be given; nothing where it may."""
+    why = []
+    for side in (base, other):
+        if side.left_share > TOLERATED_SHARE:
+            why.append(Obstacle(Kind.CLIENTS_LEFT, side.name, side.left_share))
+        if side.failed_share > TOLERATED_SHARE:
+            why.append(Obstacle(Kind.FAILED, side.name, side.failed_share))
+    unlike = other_work(base.operations, other.operations)
+    if unlike > 0:
+        why.append(Obstacle(Kind.OTHER_WORK, amount=unlike))
+    if differs_in_durability:
+        why.append(Obstacle(Kind.DURABILITY))
+    return (*why, *_noise(base, other, found))
+
+
+def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
+    """Return the share of operations that are of other classes on one side than on the other; 0 where it is tolerated.
+
+    Half the sum of the differences of shares (total variation). Two draws of one mixture of k classes, the smaller of n
+    operations, differ by less than sqrt(k / n) in nearly all cases.
+    """
+    totals = sum(base.values()), sum(other.values())
+    if not all(totals):
+        return 0.0
+    classes = base.keys() | other.keys()
+    apart = sum(abs(base.get(name, 0) / totals[0] - other.get(name, 0) / totals[1]) for name in classes) / 2
+    return apart if apart > TOLERATED_OTHER_WORK + math.sqrt(len(classes) / min(totals)) else 0.0
+
+
+def _noise(base: Conditions, other: Conditions, found: Improvement) -> Sequence[Obstacle]:
+    """Others slow a server down: it may be faster in spite of them, or slower by more than they can explain."""
+    if base.others_cpus is None or other.others_cpus is None:
+        return ()
+    more = other.others_cpus - base.others_cpus
+    if abs(more) <= NOISY_CPUS:
+        return ()
+    explained = math.log1p(explained_share(abs(more), min(base.cpus, other.cpus)))
+    low, high = (
+        math.log1p(percent / 100) if percent is not None else 0.0
+        for percent in (found.low_percent, found.high_percent)
+    )
+    stands = {
+        Verdict.FASTER: more > 0 or low > explained,
+        Verdict.SLOWER: more < 0 or high < -explained,
+        Verdict.EQUIVALENT: False,
+    }
+    if stands.get(found.verdict, True):
+        return ()
+    return (Obstacle(Kind.NOISE, (other if more > 0 else base).name, abs(more)),)
+
+
+def explained_share(taken_cpus: float, cpus: int) -> float:
+    """Return by how much a side would be faster, at most, that had back what others took from its CPUs."""
+    return math.inf if taken_cpus >= cpus else cpus / (cpus - taken_cpus) - 1

@@ -1,0 +1,38 @@
+"""Whether anything is slower, for a program to act on: slower, not slower, or nobody can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from math import log1p
+
+from serverdyno.analysis.improvement import Improvement, Verdict
+
+TOLERATED_PERCENT = 2.0
+"""What must be ruled out before a program is told that nothing is slower, where the plan states nothing larger."""
+
+
+class Slowdown(StrEnum):
+    """The answer."""
+
+    NONE = "nothing is slower"
+    SLOWER = "slower"
+    CANT_TELL = "can't tell"
+
+
+def slowdown(improvements: Sequence[Improvement]) -> Slowdown:
+    """Whether any figure is slower; can't tell where one is not comparable, or a slowdown is not ruled out.
+
+    Ruled out is one of more than the minimum effect, or of `TOLERATED_PERCENT` where that is larger.
+    """
+    if any(each.verdict is Verdict.SLOWER for each in improvements):
+        return Slowdown.SLOWER
+    ruled_out = bool(improvements) and all(_ruled_out(each) for each in improvements)
+    return Slowdown.NONE if ruled_out else Slowdown.CANT_TELL
+
+
+def _ruled_out(found: Improvement) -> bool:
+    if found.verdict in (Verdict.NOT_COMPARABLE, Verdict.TOO_FEW_REPETITIONS) or found.low_percent is None:
+        return False
+    tolerated = max(found.minimum_percent, TOLERATED_PERCENT)
+    return log1p(found.low_percent / 100) > -log1p(tolerated / 100)

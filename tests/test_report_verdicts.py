@@ -1,0 +1,153 @@
+"""A verdict carries its caveats: what shifts every run of one side alike is no difference between servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+import synthetic_files as files
+from serverdyno.analysis.comparability import Kind, explained_share, other_work
+from serverdyno.analysis.improvement import Figure, Improvement, Verdict
+from serverdyno.analysis.slowdown import Slowdown, slowdown
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Report
+from serverdyno.store.records import MixRecord
+from synthetic_experiment import Shape, experiment, scaled, with_error
+
+EQUAL = {"a": Shape(2000, fall=0.5), "b": Shape(2000, fall=0.5)}
+Change = Callable[[MixRecord], MixRecord]
+
+
+def of_b(change: Change, shapes: dict[str, Shape] | None = None) -> Report:
+    """Two servers, with each record of the second passed through `change`."""
+    source = experiment(shapes or EQUAL)
+    records = [change(record) if record.configuration == "b" else record for record in source.records]
+    return build_from(replace(source, records=records))
+
+
+def verdicts(report: Report) -> dict[Figure, Verdict]:
+    [comparison] = report.comparisons
+    return {found.figure: found.verdict for found in comparison.improvements}
+
+
+def improvements(report: Report) -> list[Improvement]:
+    return [found for comparison in report.comparisons for found in comparison.improvements]
+
+
+def kinds(report: Report, figure: Figure) -> list[Kind]:
+    [comparison] = report.comparisons
+    return [obstacle.kind for obstacle in comparison.obstacles.get(figure, ())]
+
+
+def comparison_words(report: Report) -> str:
+    [found] = [finding.claim for finding in report.findings if finding.topic == "Comparison"]
+    return found
+
+
+def throws_clients_out(record: MixRecord) -> MixRecord:
+    """Past the peak: those that stay are few, so that what is left of the load is served quickly."""
+    if record.clients <= 16:
+        return record
+    return with_error(scaled(record, 1.6), "server", record.clients // 2, left=record.clients // 2)
+
+
+def test_a_server_that_throws_out_its_clients_is_not_called_faster_for_it() -> None:
+    report = of_b(throws_clients_out)
+    assert verdicts(report)[Figure.OVERALL_AVERAGE] is Verdict.NOT_COMPARABLE
+    assert Kind.CLIENTS_LEFT in kinds(report, Figure.OVERALL_AVERAGE)
+    said = comparison_words(report)
+    assert "b and a are not comparable in" in said
+    assert "of the clients left mixes of b" in said
+    assert "is faster" not in said
+
+
+def taken_by_a_neighbour(record: MixRecord) -> MixRecord:
+    return replace(scaled(record, 0.71), others_cpu_s=1.0 * record.window_s)
+
+
+def test_a_neighbour_on_one_side_is_not_called_a_slower_server() -> None:
+    report = of_b(taken_by_a_neighbour)
+    assert set(verdicts(report).values()) == {Verdict.NOT_COMPARABLE}
+    assert kinds(report, Figure.PEAK) == [Kind.NOISE]
+    assert "others took 0.95 CPUs more in the mixes of b" in comparison_words(report)
+    assert "29" in comparison_words(report)  # what was seen is still said
+
+
+def test_a_server_that_is_faster_in_spite_of_a_neighbour_is_faster() -> None:
+    report = of_b(
+        lambda record: replace(record, others_cpu_s=record.window_s), {"a": Shape(2000), "b": Shape(3000)}
+    )
+    assert set(verdicts(report).values()) == {Verdict.FASTER}
+
+
+def test_a_neighbour_explains_no_more_than_he_took() -> None:
+    report = of_b(
+        lambda record: replace(record, others_cpu_s=0.2 * record.window_s),
+        {"a": Shape(3000), "b": Shape(2000)},
+    )
+    assert set(verdicts(report).values()) == {Verdict.SLOWER}
+    assert explained_share(0.2, 1) == pytest.approx(0.25)
+
+
+def test_a_neighbour_of_both_is_marked_and_weighs_on_neither() -> None:
+    source = experiment({"a": Shape(2000), "b": Shape(3000)})
+    records = [replace(record, others_cpu_s=record.window_s) for record in source.records]
+    report = build_from(replace(source, records=records))
+    assert set(verdicts(report).values()) == {Verdict.FASTER}
+
+
+@pytest.mark.parametrize(("failed", "verdict"), [(2, Verdict.FASTER), (2000, Verdict.NOT_COMPARABLE)])
+def test_few_errors_are_tolerated_and_many_are_not(failed: int, verdict: Verdict) -> None:
+    report = of_b(lambda record: with_error(record, "server", failed), {"a": Shape(2000), "b": Shape(3000)})
+    assert set(verdicts(report).values()) == {verdict}
+
+
+def test_servers_that_did_different_things_with_a_flush_are_not_compared_in_speed() -> None:
+    shapes = {"strict": files.FileShape(100), "lax": files.FileShape(300, syncs_a_flush=0.0)}
+    report = build_from(files.experiment(shapes))
+    assert set(verdicts(report).values()) == {Verdict.NOT_COMPARABLE}
+    assert kinds(report, Figure.PEAK) == [Kind.DURABILITY]
+    assert "they differ in what became of a flush. Seen: in overall average +" in comparison_words(report)
+
+
+def test_servers_that_were_asked_for_other_operations_are_not_comparable() -> None:
+    def small_ones(record: MixRecord) -> MixRecord:
+        first, *rest = record.by_operation
+        moved = replace(first, count=first.count + sum(row.count for row in rest))
+        return replace(record, by_operation=[moved, *(replace(row, count=0) for row in rest)])
+
+    report = of_b(small_ones)
+    assert kinds(report, Figure.PEAK) == [Kind.OTHER_WORK]
+
+
+def test_two_draws_of_one_mixture_are_the_same_work() -> None:
+    assert other_work({"a": 480, "b": 520}, {"a": 520, "b": 480}) == 0
+    assert other_work({"a": 48_000, "b": 52_000}, {"a": 52_000, "b": 48_000}) == pytest.approx(0.04)
+    assert other_work({}, {"a": 10}) == 0
+
+
+@pytest.mark.parametrize(
+    ("shapes", "minimum", "repetitions", "expected"),
+    [
+        ({"a": Shape(2000), "b": Shape(1500)}, 0.0, 3, Slowdown.SLOWER),
+        ({"a": Shape(2000), "b": Shape(3000)}, 0.0, 3, Slowdown.NONE),
+        ({"a": Shape(2000, noise=0.001), "b": Shape(2000, noise=0.001)}, 0.0, 5, Slowdown.NONE),
+        ({"a": Shape(2000, noise=0.05), "b": Shape(2000, noise=0.05)}, 0.0, 3, Slowdown.CANT_TELL),
+        ({"a": Shape(2000, noise=0.05), "b": Shape(2000, noise=0.05)}, 40.0, 3, Slowdown.NONE),
+        ({"a": Shape(2000), "b": Shape(3000)}, 0.0, 1, Slowdown.CANT_TELL),
+    ],
+)
+def test_nothing_is_slower_only_where_a_slowdown_is_ruled_out(
+    shapes: dict[str, Shape], minimum: float, repetitions: int, expected: Slowdown
+) -> None:
+    source = experiment(shapes, repetitions=repetitions)
+    plan = source.head.plan.model_copy(update={"minimum_effect_percent": minimum})
+    report = build_from(replace(source, head=source.head.model_copy(update={"plan": plan})))
+    assert slowdown(improvements(report)) is expected
+
+
+def test_what_is_not_comparable_is_not_told_to_be_no_slower() -> None:
+    assert slowdown(improvements(of_b(taken_by_a_neighbour))) is Slowdown.CANT_TELL
+    assert slowdown(()) is Slowdown.CANT_TELL
