@@ -20,7 +20,7 @@ from file_server import needs_root
 from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet import local
-from serverdyno.fleet.consent import Shares, open_shares
+from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.task import Task
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
@@ -62,9 +62,8 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         environment.setenv("DYNO_SMB_PASSWORD", password)
         driver.ready()
         access = driver.access()
-        target = open_shares(
-            Shares(access.url, access.shares, access.user, access.password), suite.settings(SMB)
-        )
+        target = open_target(SMB, access, suite.settings(SMB))
+        driver.ask(target)
         task = Task(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
         local.preflight(task, mixes(suite)[0])
     return raised.value

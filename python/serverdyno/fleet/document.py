@@ -8,10 +8,9 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from serverdyno import protocols
 from serverdyno.fleet.task import Task
 from serverdyno.plan.model import Mix, Suite
-from serverdyno.protocols.files import FILES
-from serverdyno.protocols.http import HTTP
 
 VERSION = 1
 NONCE_BITS = 64
@@ -20,12 +19,16 @@ NONCE_BITS = 64
 def mix_document(mix: Mix, task: Task, seed: int) -> dict[str, Any]:
     """Return the document of one mix, under a nonce of its own."""
     suite, generator = task.suite, task.generator
-    sections = {"http": _web_sections, "smb": _files_sections}[task.target.protocol](suite, mix)
+    protocol, work, settings = protocols.of(task.target.protocol), suite.work, suite.settings(suite.work)
     return {
         "version": VERSION,
-        "protocol": task.target.protocol,
+        "protocol": protocol.name,
         "target": task.target.section,
-        **sections,
+        "workload": work.workload_section(suite.workload, settings),
+        "client": {
+            **protocol.client_section(suite.settings(protocol)),
+            **work.client_section(settings, last_mix=mix.last),
+        },
         "clients": mix.clients,
         "threads": mix.threads,
         "arrival": _arrival(mix, suite),
@@ -42,24 +45,7 @@ def mix_document(mix: Mix, task: Task, seed: int) -> dict[str, Any]:
 
 
 def _arrival(mix: Mix, suite: Suite) -> dict[str, Any]:
-    pace = suite.settings(FILES).operations_per_client_s
+    pace = suite.work.operations_per_client_s(suite.settings(suite.work))
     if pace is None:
         return {"kind": "closed", "think_time_s": mix.think_time_s}
     return {"kind": "paced", "interval_s": 1 / pace}
-
-
-def _web_sections(suite: Suite, mix: Mix) -> dict[str, Any]:
-    del mix
-    return {"workload": {"name": suite.workload}, "client": suite.settings(HTTP).model_dump()}
-
-
-def _files_sections(suite: Suite, mix: Mix) -> dict[str, Any]:
-    files = suite.settings(FILES)
-    workload: dict[str, Any] = {"name": suite.workload}
-    if suite.workload == "diskmix":
-        workload |= files.model_dump(include={"workspace_bytes", "legacy_seed_reads", "true_offsets"})
-    client = files.model_dump(include={"cache", "redirector", "dormant_files", "dormant_s"})
-    return {
-        "workload": workload,
-        "client": client | {"keep_workspace": files.save_workspace and not mix.last},
-    }

@@ -15,6 +15,7 @@ import psutil
 
 from serverdyno.errors import ServerError
 from serverdyno.fleet import local
+from serverdyno.fleet.consent import open_target
 from serverdyno.fleet.placement import Placement
 from serverdyno.fleet.task import Task
 from serverdyno.plan.model import Configuration, GeneratorPlan, Mix, Suite
@@ -22,7 +23,7 @@ from serverdyno.plan.spoken import protocol_of
 from serverdyno.protocols.base import Protocol
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import ceiling_record
-from serverdyno.runner.under_test import opened, under_test
+from serverdyno.runner.under_test import under_test
 from serverdyno.servers.registry import driver_type
 from serverdyno.servers.running import running
 from serverdyno.store.head import ExperimentHead
@@ -65,7 +66,7 @@ class Calibration:
     def _against(self, server: CalibrationServer, progress: Progress) -> list[CeilingRecord]:
         settings = server.settings | {"threads": min(len(self.placement.server), MOST_THREADS)}
         with running(server.server, settings, cpus=self.placement.server) as reference:
-            target = opened(server.protocol, reference.access(), self.suite, None, ())
+            target = open_target(server.protocol, reference.access(), self.suite.settings(server.protocol))
             task = Task(
                 self.suite,
                 target,

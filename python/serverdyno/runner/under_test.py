@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from serverdyno import _native
-from serverdyno.fleet.consent import Shares, consent_token, open_shares, open_target
+from serverdyno.fleet.consent import consent_token, open_target
 from serverdyno.fleet.processes import processes
 from serverdyno.fleet.task import Task
-from serverdyno.plan.model import Bounds, Configuration, Mix, Suite
+from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.spoken import protocol_of
-from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.smb import SMB
-from serverdyno.servers.base import Access, ServerDriver
+from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.running import running
 from serverdyno.store.head import ExperimentHead
 
@@ -35,7 +32,7 @@ def under_test(
     ) as server:
         # Consent comes before the first request, and every request goes to the address that has consented.
         access = server.access()
-        target = opened(protocol, access, suite, bounds, mixes)
+        target = open_target(protocol, access, suite.settings(protocol), bounds, mixes)
         server.ask(target)
         task = Task(
             suite=suite,
@@ -62,13 +59,3 @@ def carried(task: Task, password: str | None) -> Iterator[Task]:
     with processes(task.generator.processes, task.target, secrets, path) as workers:
         workspaces = _native.Workspaces(workers.workspaces)
         yield replace(task, processes=workers, workspaces=workspaces)
-
-
-def opened(
-    protocol: Protocol[Any], access: Access, suite: Suite, bounds: Bounds | None, mixes: Sequence[Mix]
-) -> _native.Target:
-    """The target that a server is reached at, by its protocol. Raises as `open_target` does."""
-    if protocol is not SMB:
-        return open_target(access.url, bounds, mixes)
-    shares = Shares(access.url, access.shares, access.user, access.password, access.network_namespace)
-    return open_shares(shares, suite.settings(SMB), bounds, mixes)
