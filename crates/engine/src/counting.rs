@@ -9,6 +9,7 @@ use crate::tally::{
 };
 use dyno_files::{CallKind, Calls};
 use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
+use dyno_reactor::ReadyWork;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -253,6 +254,12 @@ impl Tally {
         generator.cpu_system_ns = nanoseconds(used.system_s);
         generator.busiest_cpu_ns = nanoseconds(used.user_s + used.system_s);
         generator.loop_lag = loop_lag;
+    }
+
+    /// How long connections waited for the engine thread in the window, and the thread for a CPU.
+    pub(crate) fn set_waiting(&mut self, ready_work: ReadyWork, run_delay_ns: Option<u64>) {
+        self.mix.generator.ready_work_ns = ready_work.ready_ns;
+        self.mix.generator.run_delay_ns = run_delay_ns;
     }
 
     /// The document of this thread. `advice`: what to try against a failure.

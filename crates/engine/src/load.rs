@@ -8,7 +8,7 @@ use crate::prepared::PreparedMix;
 use crate::start::Start;
 use crate::tally::MixTally;
 use dyno_measure::{monotonic_ns, thread_cpu, NS_PER_S};
-use dyno_reactor::pin_to;
+use dyno_reactor::{pin_to, run_delay_ns};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use serde::Serialize;
 use std::rc::Rc;
@@ -247,9 +247,15 @@ async fn meter(thread: Rc<EngineThread>) {
     let start_ns = thread.start.wait(executor).await;
     let window = thread.mix.window;
     executor.sleep_until(start_ns + window.opens_ns()).await;
-    let before = thread_cpu();
+    let (before, delayed_ns) = (thread_cpu(), run_delay_ns());
     executor.start_lag();
+    executor.start_ready_work();
     executor.sleep_until(start_ns + window.closes_ns()).await;
     let used = thread_cpu().since(before);
-    thread.tally.borrow_mut().set_generator(used, executor.take_lag());
+    let run_delay_ns = run_delay_ns()
+        .zip(delayed_ns)
+        .map(|(after, before)| after - before);
+    let mut tally = thread.tally.borrow_mut();
+    tally.set_generator(used, executor.take_lag());
+    tally.set_waiting(executor.take_ready_work(), run_delay_ns);
 }

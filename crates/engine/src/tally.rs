@@ -162,6 +162,12 @@ pub struct GeneratorTally {
     /// From the kernel's report of readiness to the end of its batch, in the window, ns.
     #[serde(rename = "loop_lag_hdr")]
     pub loop_lag: Histogram,
+    /// Connections times seconds in the window in which their next step was the generator's (`dyno_reactor::ReadyWork`).
+    #[serde(rename = "ready_work_s", with = "seconds")]
+    pub ready_work_ns: u64,
+    /// How long the engine threads were ready to run in the window and had no CPU; None where the kernel does not tell.
+    #[serde(rename = "run_delay_s", with = "seconds_or_none")]
+    pub run_delay_ns: Option<u64>,
     /// Opened from start to end; of work on files, from the first client's log-on to the last one's leaving.
     pub connections: u64,
     /// Idle connections that the server had closed; of work on files, sessions set up after one that was lost.
@@ -478,6 +484,8 @@ impl GeneratorTally {
         self.threads += other.threads;
         self.processes += other.processes;
         self.loop_lag.add(&other.loop_lag);
+        self.ready_work_ns += other.ready_work_ns;
+        self.run_delay_ns = sum(self.run_delay_ns, other.run_delay_ns);
         self.connections += other.connections;
         self.reconnects += other.reconnects;
         self.source_addresses += other.source_addresses;

@@ -107,14 +107,17 @@ fn calls() -> impl Strategy<Value = (Vec<CallTally>, Vec<RequestTally>, Vec<Sess
 }
 
 fn generator() -> impl Strategy<Value = GeneratorTally> {
-    (COUNT, COUNT, COUNT, COUNT, histogram()).prop_map(
-        |(cpu_user_ns, cpu_system_ns, busiest_cpu_ns, connections, loop_lag)| GeneratorTally {
+    let delay_ns = proptest::option::of(COUNT);
+    (COUNT, COUNT, COUNT, COUNT, delay_ns, histogram()).prop_map(
+        |(cpu_user_ns, cpu_system_ns, busiest_cpu_ns, connections, run_delay_ns, loop_lag)| GeneratorTally {
             cpu_user_ns,
             cpu_system_ns,
             busiest_cpu_ns,
             threads: 1,
             processes: 1,
             loop_lag,
+            ready_work_ns: cpu_user_ns / 2,
+            run_delay_ns,
             connections,
             reconnects: connections / 2,
             source_addresses: 1,
