@@ -122,7 +122,8 @@ class GeneratorResult(TypedDict):
     processes: int
     loop_lag_hdr: bytes  # HDR V2, nanoseconds from the kernel's readiness report to the end of its batch
     ready_work_s: float  # connections x seconds in the window in which their next step was the generator's
-    run_delay_s: float | None  # in which engine threads were ready and had no CPU; None: the kernel does not tell
+    # In which engine threads were ready and had no CPU; None: the kernel does not tell.
+    run_delay_s: float | None
     connections: int  # opened from start to end; of files from the first log-on to the last leaving
     reconnects: int  # an idle kept-alive connection was closed, the request sent again; of files: sessions after a loss
     source_addresses: int  # local addresses used
