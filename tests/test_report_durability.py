@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from serverdyno.analysis.durability import border
 from serverdyno.report.build import build_from
+from serverdyno.report.figures.durability import Promise
 from serverdyno.report.model import Report
-from serverdyno.report.sections import durability
+from serverdyno.report.sections import durability as durability_table
 from serverdyno.report.source import Source
 from serverdyno.report.views import document
+from serverdyno.report.words import durability
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import MixRecord, SyncRow
 from synthetic_files import FileShape, experiment
@@ -251,19 +254,16 @@ def test_syncs_may_be_short_by_what_was_under_way_at_the_opening_and_no_more(
     flushes: int, syncs: int, clients: int, verdict: str
 ) -> None:
     source = experiment({"samba": FileShape(100)}, repetitions=1)
-    shown = durability.promises(
-        replace(source, records=[few(flushes, syncs, clients)(row) for row in source.records]),
-        report_of(source, few(flushes, syncs, clients)).results,
-    )
+    shown = report_of(source, few(flushes, syncs, clients)).results.promises
     assert [(each.flushes, each.syncs) for each in shown] == [(flushes, syncs)]
-    assert [row[-1].text for row in durability.table(shown, "").rows] == [verdict]
+    assert [row[-1].text for row in durability_table.table(shown, "").rows] == [verdict]
     warned = durability.warnings(shown)
     assert [NONE in said or STRAY in said for said in warned] == ([True] if verdict in (NONE, STRAY) else [])
     if verdict == STRAY:
         assert f"({flushes:,} flushes, {syncs} sync" in warned[0]
 
 
-def shifted(source: Source, by: dict[int, int]) -> list[durability.Promise]:
+def shifted(source: Source, by: dict[int, int]) -> tuple[Promise, ...]:
     """As many syncs as flushes in each mix, but for those of `by`, which have so many more."""
 
     def changed(row: MixRecord) -> MixRecord:
@@ -271,7 +271,7 @@ def shifted(source: Source, by: dict[int, int]) -> list[durability.Promise]:
         return replace(row, syncs=[SyncRow("fsync", flushes + by.get(row.mix, 0))])
 
     changed_source = replace(source, records=[changed(row) for row in source.records])
-    return durability.promises(changed_source, build_from(changed_source).results)
+    return build_from(changed_source).results.promises
 
 
 def test_syncs_to_spare_in_one_mix_are_not_those_that_another_lacks() -> None:
@@ -286,7 +286,7 @@ def test_syncs_to_spare_in_one_mix_are_not_those_that_another_lacks() -> None:
 
 
 def test_a_mix_of_few_flushes_may_lack_one_and_a_run_of_such_mixes_may_not_lack_all() -> None:
-    assert durability.border(3, clients=8, window_s=4.0) == 1
+    assert border(3, clients=8, window_s=4.0) == 1
     source = experiment({"samba": FileShape(100)}, repetitions=1)
 
     def changed(row: MixRecord) -> MixRecord:

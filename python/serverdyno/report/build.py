@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 from serverdyno import clean
 from serverdyno.errors import DynoError
 from serverdyno.report import pairs
+from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
 from serverdyno.report.model import Comparison, Fact, Report
 from serverdyno.report.sections import beside as published_beside
-from serverdyno.report.sections import contents, durability, testbed
+from serverdyno.report.sections import contents, testbed
 from serverdyno.report.source import Source
 from serverdyno.report.words import caveats, ceilings, findings
 from serverdyno.report.words.disclosure import disclosure
@@ -92,7 +93,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
 def _comparisons(source: Source, results: Results) -> tuple[Comparison, ...]:
     return pairs.compared(
         pairs.pairs(results.configurations),
-        durability.outcomes(durability.promises(source, results)),
+        outcomes(results.promises),
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
     )

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from serverdyno import wording
+from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.slowdown import Slowdown, slowdown
 from serverdyno.errors import UserError
 from serverdyno.protocols.work import Terms
 from serverdyno.report import pairs
+from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.model import Comparison, Finding, Report, Table, verdict_of
-from serverdyno.report.sections import durability, tables
+from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
 from serverdyno.report.words import verdicts
 from serverdyno.report.words.findings import MOST_FINDINGS
@@ -96,10 +98,9 @@ def _across(base: Report, other: Report) -> Compared:
     return _result(comparisons, base.results.terms, basis, warnings, differences)
 
 
-def _outcomes(report: Report, which: str) -> dict[str, durability.Outcome]:
+def _outcomes(report: Report, which: str) -> dict[str, Outcome]:
     """What each configuration of an experiment did with a flush, by the name that it is compared under."""
-    found = durability.outcomes(durability.promises(report.source, report.results))
-    return {f"{name} ({which})": outcome for name, outcome in found.items()}
+    return {f"{name} ({which})": outcome for name, outcome in outcomes(report.results.promises).items()}
 
 
 def _refuse_unlike(base: Source, other: Source) -> None:

@@ -13,11 +13,11 @@ from itertools import combinations
 
 from serverdyno.analysis.comparability import Conditions, obstacles
 from serverdyno.analysis.comparisons import compare
+from serverdyno.analysis.durability import Outcome, differs
 from serverdyno.analysis.improvement import Improvement, Verdict
 from serverdyno.analysis.trust import Mark, limits
 from serverdyno.report.figures.results import ConfigurationResult, MixResult
 from serverdyno.report.model import Comparison
-from serverdyno.report.sections.durability import Outcome, differs
 
 MOST_PAIRWISE = 8
 """Configurations: eight make 28 pairs, as many as a table can be read for."""

@@ -20,6 +20,7 @@ from serverdyno.analysis.improvement import Runs
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms
+from serverdyno.report.figures.durability import Promise, promises
 from serverdyno.report.figures.shape import Shape, shape_of
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
@@ -197,13 +198,17 @@ class ConfigurationResult:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All configurations, in the order of the plan; the records used, and those left out with the reason."""
+    """All configurations, in the order of the plan; the records used, and those left out with the reason.
+
+    `promises`: what file servers did with flushes, run by run.
+    """
 
     work: Work[Any]
     axis: Axis
     configurations: tuple[ConfigurationResult, ...]
     used: tuple[MixRecord, ...]
     left_out: tuple[tuple[MixRecord, str], ...]
+    promises: tuple[Promise, ...]
     contradictions: tuple[str, ...]
 
     @property
@@ -232,6 +237,7 @@ def compute(source: Source) -> Results:
         configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
         used=tuple(used),
         left_out=tuple(left_out),
+        promises=tuple(promises(source, used)),
         contradictions=tuple(problem for record in used for problem in _contradictions(record)),
     )
 

@@ -126,7 +126,7 @@ def _durability(source: Source, results: Results, line: str) -> list[Section]:
     if not source.head.suite.work.has_durability:
         return []
     text = "A flush promises that what was written is on the disk. This is how we know whether it was."
-    shown = durability.table(durability.promises(source, results), line)
+    shown = durability.table(results.promises, line)
     return [Section("durability", "Durability: what a flush did", text=(text,), tables=(shown,))]
 
 

@@ -20,8 +20,7 @@ from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.results import ConfigurationResult, MixResult
 from serverdyno.report.model import Comparison, Disclosure, Fact, Finding, Report, Section
-from serverdyno.report.sections import durability
-from serverdyno.report.words import verdicts
+from serverdyno.report.words import durability, verdicts
 
 SCHEMA_VERSION: Literal[1] = 1
 SCHEMA_NAME = "report.schema.json"
@@ -205,7 +204,7 @@ def as_json(report: Report) -> bytes:
 
 def document(report: Report) -> Document:
     """The document of a report."""
-    told = durability.told(durability.promises(report.source, report.results))
+    told = durability.told(report.results.promises)
     return Document(
         schema_version=SCHEMA_VERSION,
         title=report.title,

@@ -11,9 +11,8 @@ from serverdyno import clean, wording
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results, cpus_busy
-from serverdyno.report.sections import durability
 from serverdyno.report.source import Source
-from serverdyno.report.words import agreed
+from serverdyno.report.words import agreed, durability
 from serverdyno.report.words.basis import shortening
 from serverdyno.store.note import RunNote
 
@@ -49,7 +48,7 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
     found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
     return (
         *found,
-        *durability.warnings(durability.promises(source, results)),
+        *durability.warnings(results.promises),
         *agreed.warnings(source),
         *_run_warnings(source),
         *_shared_cpus(source),

@@ -15,9 +15,9 @@ from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixResult, Results
 from serverdyno.report.model import Comparison, Finding
-from serverdyno.report.sections import curves, durability, scaling, tuning
+from serverdyno.report.sections import curves, scaling, tuning
 from serverdyno.report.source import Source
-from serverdyno.report.words import verdicts
+from serverdyno.report.words import durability, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT
 
 MOST_FINDINGS = 8
@@ -33,7 +33,7 @@ def summary(source: Source, results: Results, comparisons: Sequence[Comparison])
     """The executive summary, a paragraph each."""
     paragraphs = [_what_was_done(source, results)]
     if any(result.peak for result in results.configurations):
-        beside = durability.beside_peaks(durability.promises(source, results))
+        beside = durability.beside_peaks(results.promises)
         paragraphs.append(_highest_and_lowest(results, beside))
     if comparisons:
         paragraphs.append(_what_may_be_said(comparisons))
@@ -92,7 +92,7 @@ def findings(
     found += verdicts.findings(comparisons, results.terms, tables, MOST_FINDINGS - len(named))
     found += _of_designs(source, results, tables)
     found += curves.falls(results, tables)
-    found += durability.findings(durability.promises(source, results), tables)
+    found += durability.findings(results.promises, tables)
     if results.mixes:
         found.append(_generator_finding(results, tables))
         found += _machine_finding(results, tables)

@@ -1,0 +1,125 @@
+"""Flushes and syncs of each run, from its records and its note. What they say of a server is judged in `analysis`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from serverdyno.analysis.durability import InMix, Kept, Outcome, border, judged, missing, together, unstable
+from serverdyno.analysis.medium import Layer, Media
+from serverdyno.report.figures import histograms
+from serverdyno.report.source import Source
+from serverdyno.store.note import FsyncTimes, RunNote
+from serverdyno.store.records import MixRecord, OperationRow
+
+FLUSH = "flush"
+DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync")
+"""The calls after which data is on the disk. sync_file_range(2) and msync(2) alone don't promise that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Flushes and syncs of one run, in the windows of its mixes. `syncs` None: not known, `because` says why.
+
+    `mixes`: each on its own, since syncs to spare in one are not those that another lacks.
+    `added_ms`: what each sync of the server took longer on purpose. `outcome`: by the counts of flushes that were
+    answered, and by what the files lie on.
+    """
+
+    run: int
+    configuration: str
+    repetition: int
+    flushes: int
+    failed: int
+    response: histograms.Times | None
+    disk_ms: FsyncTimes | None
+    disk_after_ms: FsyncTimes | None
+    syncs: int | None
+    because: str
+    mixes: tuple[InMix, ...]
+    media: Media
+    added_ms: float
+    outcome: Outcome
+
+    @property
+    def short(self) -> bool:
+        """Whether the syncs make up for the flushes only with those that may fall outside the windows."""
+        return self.outcome.kept is Kept.EACH and missing(self.mixes) > 0
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the disk's own fsync was another one after the mixes."""
+        if self.disk_ms is None or self.disk_after_ms is None:
+            return False
+        return unstable(self.disk_ms.p50, self.disk_after_ms.p50)
+
+
+def promises(source: Source, used: Iterable[MixRecord]) -> list[Promise]:
+    """One of each run that has a finished mix; none of web servers."""
+    if not source.head.suite.work.has_durability:
+        return []
+    by_run: dict[int, list[MixRecord]] = defaultdict(list)
+    for record in used:
+        by_run[record.run].append(record)
+    added_ms = {each.name: each.settings.get("fsync_delay_ms") or 0.0 for each in source.head.configurations}
+    return [
+        _promise(records, source.run_notes.get(run), added_ms.get(records[0].configuration, 0.0))
+        for run, records in by_run.items()
+    ]
+
+
+def _promise(records: Sequence[MixRecord], note: RunNote | None, added_ms: float) -> Promise:
+    rows = [_flushes(record) for record in records]
+    known = all(record.syncs_known for record in records)
+    mixes = tuple(
+        _in_mix(record, sum(row.count for row in flushes))
+        for record, flushes in zip(records, rows, strict=True)
+    )
+    media = _media(note)
+    because = (note and note.syncs_unknown_because) or "the run was not finished"
+    return Promise(
+        run=records[0].run,
+        configuration=records[0].configuration,
+        repetition=records[0].repetition,
+        flushes=sum(mix.flushes for mix in mixes),
+        failed=sum(row.errors for row in chain(*rows)),
+        response=histograms.times([row.response_time_hdr for row in chain(*rows)]),
+        disk_ms=note.disk_fsync_ms if note else None,
+        disk_after_ms=note.disk_fsync_after_ms if note else None,
+        syncs=sum(mix.syncs for mix in mixes) if known else None,
+        because="" if known else because,
+        mixes=mixes,
+        media=media,
+        added_ms=added_ms,
+        outcome=judged(mixes, media, syncs_known=known),
+    )
+
+
+def _media(note: RunNote | None) -> Media:
+    """What the volumes lay on, by a run's note."""
+    volumes = (note.media if note else None) or ()
+    return Media(
+        tuple(
+            tuple(Layer(layer.file_system, tuple(layer.options), layer.device) for layer in layers)
+            for layers in volumes
+        )
+    )
+
+
+def _flushes(record: MixRecord) -> list[OperationRow]:
+    return [row for row in record.by_operation if row.operation == FLUSH]
+
+
+def _in_mix(record: MixRecord, flushes: int) -> InMix:
+    syncs = sum(row.count for row in record.syncs if row.system_call in DATA_CALLS)
+    return InMix(flushes, syncs, border(flushes, record.clients, record.window_s))
+
+
+def outcomes(found: Iterable[Promise]) -> dict[str, Outcome]:
+    """What the runs of each configuration did, by its name."""
+    by_name: dict[str, set[Outcome]] = defaultdict(set)
+    for promise in found:
+        by_name[promise.configuration].add(promise.outcome)
+    return {name: together(seen) for name, seen in by_name.items()}
