@@ -17,7 +17,7 @@ from rich.console import Console
 from serverdyno import clean
 from serverdyno.report import View, write_report
 from serverdyno.report.build import build_from
-from serverdyno.report.model import Report
+from serverdyno.report.model import RawTable, Report
 from serverdyno.report.source import Source
 from serverdyno.report.views import csv as report_csv
 from serverdyno.report.views import document, html, markdown, text
@@ -200,6 +200,39 @@ def test_json_and_csv_hold_texts_that_any_reader_takes(report: Report) -> None:
         written = report_csv.text(table)
         assert not unsafe(written.replace("\r\n", "\n"))
         assert len(list(csv.reader(io.StringIO(written)))) == len(table.rows) + 1
+
+
+FORMULAS = (
+    '=HYPERLINK("http://evil.example")',
+    "=1+1",
+    "+1+cmd|' /C calc'!A0",
+    "-2+3+cmd|' /C calc'!A0",
+    "@SUM(1;2)",
+    "\t=1+1",
+    "\r=1+1",
+    "\n=1+1",
+    "\uff1d1+1",
+    "-",
+)
+
+
+@pytest.mark.parametrize("formula", FORMULAS, ids=ascii)
+def test_a_spreadsheet_computes_no_text(formula: str) -> None:
+    written = report_csv.text(RawTable("t", "t", (formula, "b"), ((formula, 1), ("a", formula))))
+    read = list(csv.reader(io.StringIO(written, newline="")))
+    assert read == [[f"'{formula}", "b"], [f"'{formula}", "1"], ["a", f"'{formula}"]]
+
+
+def test_numbers_and_plain_texts_stand_in_a_csv_file_as_they_are() -> None:
+    cells = (-1, -2.5, None, float("-inf"), "-3.5", "+4", "a=b", "a@b", "'quoted'", "")
+    written = report_csv.text(RawTable("t", "t", tuple(f"c{place}" for place in range(len(cells))), (cells,)))
+    assert list(csv.reader(io.StringIO(written)))[1] == ["" if cell is None else str(cell) for cell in cells]
+
+
+def test_no_table_of_a_report_has_a_formula(report: Report) -> None:
+    for table in report.raw:
+        rows = csv.reader(io.StringIO(report_csv.text(table), newline=""))
+        assert not [cell for row in rows for cell in row if report_csv.is_formula(cell)]
 
 
 def test_a_line_of_megabytes_is_shortened_and_says_so(report: Report) -> None:

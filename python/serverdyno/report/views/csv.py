@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
+from typing import Any
 
 from serverdyno.report.model import RawTable
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a spreadsheet takes for the beginning of a formula (OWASP, CSV Injection), full-width forms too."""
+
 
 def text(table: RawTable) -> str:
-    """One raw table with a head line."""
+    """One raw table with a head line. Texts that a spreadsheet would compute have an apostrophe before them."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
-    writer.writerow(table.columns)
-    writer.writerows(table.rows)
+    writer.writerow(_as_texts(table.columns))
+    writer.writerows(_as_texts(row) for row in table.rows)
     return buffer.getvalue()
+
+
+def _as_texts(row: Iterable[Any]) -> list[Any]:
+    return [f"'{cell}" if isinstance(cell, str) and is_formula(cell) else cell for cell in row]
+
+
+def is_formula(cell: str) -> bool:
+    """Whether a spreadsheet would compute the text; a number with a sign is none."""
+    if not cell.startswith(FORMULA):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
