@@ -96,6 +96,24 @@ def test_what_a_terminal_obeys_does_not_reach_it(home: Home, tmp_path: Path) -> 
     assert "\x1b" not in done.stderr and "\x07" not in done.stderr and "not known here" in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["plan", "suite", "tree"])
+def test_a_path_that_a_terminal_obeys_is_cleaned_where_it_is_printed(
+    home: Home, tmp_path: Path, verb: str
+) -> None:
+    path = tmp_path / os.fsdecode(b"\x1b]0;title\x07 \xff :warning: x.toml")
+    if verb == "plan":
+        path.write_text(f"{HEAD}{SERVER}")
+        done = home.dyno("plan", "check", path)
+    elif verb == "suite":
+        done = home.dyno("suite", "extend", "quick-static", "--into", path)
+    else:
+        path.mkdir()
+        done = home.dyno("tree", path)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout and "\x07" not in done.stdout
+    assert "]0;title\ufffd \ufffd :warning: x.toml" in done.stdout
+
+
 def test_a_bad_load_file_is_not_quoted_at_length(home: Home, tmp_path: Path) -> None:
     suite, plan, load = tmp_path / "suite.toml", tmp_path / "plan.toml", tmp_path / "load.txt"
     load.write_text(f"\x1b]0;title\x07{'secret' * 1_000_000} 0x1\n")

@@ -31,6 +31,7 @@ def extend(
     ] = False,
 ) -> None:
     """Write the next suite, with twice the load, for servers whose throughput still rose at the last mix."""
+    from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.extend import Growth, as_toml, extended  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
@@ -47,12 +48,14 @@ def extend(
         raise UserError(f"can't write {into}: {error.strerror}", hint="name another file") from error
     planned = mixes(grown)
     length_s = sum(mix.length_s for mix in planned)
-    typer.echo(
+    console = standard_output()
+    say(
+        console,
         f"{into}: {grown.name}, {len(planned)} mixes up to {planned[-1].clients} clients x {planned[-1].threads}; "
-        f"one run takes {format_duration_s(length_s)}"
+        f"one run takes {format_duration_s(length_s)}",
     )
-    typer.echo(f"extended because {reason}")
-    typer.echo(f"to run it: dyno run PLAN --suite {into}")
+    say(console, f"extended because {reason}")
+    say(console, f"to run it: dyno run PLAN --suite {into}")
 
 
 def _origin(origin: str, anyway: bool) -> tuple[Suite, str]:

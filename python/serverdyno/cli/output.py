@@ -19,7 +19,7 @@ def standard_output() -> Console:
 
 def say(console: Console, line: str) -> None:
     """Print a line that may hold what others wrote: not wrapped, no markup, and nothing that a terminal obeys."""
-    console.print(clean.text(line), soft_wrap=True, markup=False, highlight=False)
+    console.print(clean.text(line), soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def complain(error: DynoError) -> None:

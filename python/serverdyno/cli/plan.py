@@ -24,6 +24,7 @@ def check(
 ) -> None:
     """Check a plan, all problems at once, and say what it would run and for how long."""
     from serverdyno import suites  # noqa: PLC0415
+    from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.plan.document import read_text  # noqa: PLC0415
     from serverdyno.plan.expand import configurations, mixes  # noqa: PLC0415
     from serverdyno.plan.load import load_plan  # noqa: PLC0415
@@ -37,12 +38,12 @@ def check(
     levels = configurations(checked, settings_types())
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
     length_s = len(runs) * sum(mix.length_s for mix in planned)
-    typer.echo(f"{plan}: no problems")
-    typer.echo(
-        f"{len(runs)} runs of {len(planned)} mixes: {format_duration_s(length_s)}, and some for server starts"
-    )
+    console = standard_output()
+    say(console, f"{plan}: no problems")
+    took = format_duration_s(length_s)
+    say(console, f"{len(runs)} runs of {len(planned)} mixes: {took}, and some for server starts")
     for run in runs:
-        typer.echo(f"  {run.folder}")
+        say(console, f"  {run.folder}")
     for name in sorted({level.server for level in levels}):
         if driver_type(name).installed() is None:
-            typer.echo(f"note: {name} is not installed here (see: dyno servers)")
+            say(console, f"note: {name} is not installed here (see: dyno servers)")

@@ -99,11 +99,15 @@ def show(
 
 def write_page(path: Path, page: str) -> None:
     """Writes a page and says so on standard error. Raises UserError where it can't."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from serverdyno.cli.output import say  # noqa: PLC0415
+
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise UserError(f"can't write {path}: {error.strerror}", hint="name another file") from error
-    typer.echo(f"page: {path}", err=True)
+    say(Console(stderr=True), f"page: {path}")
 
 
 def page_style() -> str:

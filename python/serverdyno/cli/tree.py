@@ -21,6 +21,7 @@ def tree(
 ) -> None:
     """Write the document tree of the WebBench suites below a document root of your own."""
     from serverdyno import _native  # noqa: PLC0415
+    from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 
     if not directory.is_dir():
@@ -33,6 +34,7 @@ def tree(
             raise UserError(f"the tree can't be written: {error}") from error
     if problems := _native.tree_check(str(directory)):
         raise UserError("\n".join([f"the tree below {directory} is not whole:", *problems]))
-    typer.echo(
-        f"{directory}/wbtree: {facts['files']:,} files, {facts['bytes']:,} bytes, digest {facts['digest']}"
+    say(
+        standard_output(),
+        f"{directory}/wbtree: {facts['files']:,} files, {facts['bytes']:,} bytes, digest {facts['digest']}",
     )
