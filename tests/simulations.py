@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from serverdyno.analysis.comparisons import compare
 from serverdyno.analysis.improvement import Figure, Runs, Verdict
+from serverdyno.plan.model import Order
 
 MIXES = 16
 RUN_NOISE = 0.02
@@ -50,6 +51,7 @@ class Design:
     noise: Noise = Noise.NORMAL
     spreads: tuple[float, ...] = ()
     """Noise of each configuration, over the usual one; empty: 1 each."""
+    order: Order = "interleaved"
 
 
 def curve() -> NDArray[np.float64]:
@@ -58,13 +60,16 @@ def curve() -> NDArray[np.float64]:
 
 
 def experiments(design: Design, count: int, seed: int) -> Iterator[Experiment]:
-    """`count` experiments in interleaved order: A B C, C B A, A B C ..."""
+    """`count` experiments. The interleaved order is A B C, C B A, A B C ...; a random one is drawn for each."""
     random = np.random.default_rng(seed)
     configurations, repetitions = len(design.factors), design.repetitions
     places = np.arange(configurations * repetitions).reshape(repetitions, configurations)
-    places[1::2] = places[1::2, ::-1]
+    if design.order == "interleaved":
+        places[1::2] = places[1::2, ::-1]
     spreads = np.asarray(design.spreads or [1.0] * configurations)
     for _ in range(count):
+        if design.order == "random":
+            places = random.permuted(places, axis=1)
         of_run = _shared(random, design.noise, places.size)[places.T] * spreads[:, None]
         of_mix = _drawn(random, design.noise, (configurations, repetitions, MIXES)) * spreads[:, None, None]
         logs = RUN_NOISE * of_run[..., None] + MIX_NOISE * of_mix
@@ -135,6 +140,14 @@ def table(count: int) -> Iterator[str]:
         for equal in (2, 4):
             cells = [_percent(claims(Design(n, (1.0,) * equal, noise), count).false) for n in repetitions]
             yield f"| any false claim, {equal} equal, {noise} | " + " | ".join(cells) + " |"
+    for equal in (2, 4):
+        designs = [Design(n, (1.0,) * equal, Noise.AUTOCORRELATED, order="random") for n in repetitions]
+        cells = [_percent(claims(design, count).false) for design in designs]
+        yield (
+            f'| the same, order = "random", {equal} equal, {Noise.AUTOCORRELATED} | '
+            + " | ".join(cells)
+            + " |"
+        )
     for factors in ((1.0, 0.95), (1.0, 0.9), (1.0, 1.0, 1.0, 0.9)):
         found = [claims(Design(n, factors), count) for n in repetitions]
         cells = [f"{_percent(each.average)}, {_percent(each.peak)}" for each in found]
