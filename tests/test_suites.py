@@ -158,6 +158,15 @@ def test_a_suite_whose_parts_do_not_fit_is_refused_with_every_reason(text: str, 
         assert problem.startswith(beginning), problem
 
 
+def test_a_suite_with_a_pace_and_think_time_is_refused() -> None:
+    text = SOUND.replace("webbench-static", "diskmix") + "clients = [1]\nlength_s = 9\nthink_time_s = 1\n"
+    assert suites.parse(text, "s.toml").think_time_s == 1
+    with pytest.raises(PlanError) as caught:
+        suites.parse(text + "[files]\noperations_per_client_s = 2\n", "s.toml")
+    [problem] = caught.value.problems
+    assert problem.startswith("line 8: think_time_s: clients have a pace of 2 operations/s")
+
+
 def test_a_suite_made_from_options_is_held_to_the_same_rules() -> None:
     made = suites.parse(SOUND + "clients = [1]\nlength_s = 10\n", "s.toml")
     check_suite(made, 1, "dyno load")

@@ -197,6 +197,21 @@ proptest! {
 }
 
 #[test]
+fn a_histogram_of_many_kib_is_read() {
+    let mut response_time = Histogram::new();
+    (0..200_000_u64).for_each(|sample| response_time.record(sample * sample));
+    assert!(response_time.to_bytes().len() > 8 << 10);
+    let tally = MixTally {
+        by_operation: vec![OperationTally {
+            response_time,
+            ..OperationTally::default()
+        }],
+        ..MixTally::new()
+    };
+    assert_eq!(MixTally::from_bytes(&tally.to_bytes()), Ok(tally));
+}
+
+#[test]
 fn of_two_first_failures_the_earlier_is_the_example_and_of_equals_the_first_by_its_words() {
     let with = |first_at_ns, example: &str| MixTally {
         errors: vec![ErrorTally {

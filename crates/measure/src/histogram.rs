@@ -131,7 +131,8 @@ impl<'de> Deserialize<'de> for Histogram {
                 Histogram::from_bytes(bytes).map_err(E::custom)
             }
         }
-        deserializer.deserialize_bytes(Bytes)
+        // Of any length: some formats give no more than a few KiB as borrowed bytes.
+        deserializer.deserialize_byte_buf(Bytes)
     }
 }
 

@@ -55,6 +55,13 @@ def _time_problems(suite: Suite) -> list[Problem]:
     if suite.think_time_s >= window_s:
         message = f"{suite.think_time_s:g} s is no shorter than the window of {window_s:g} s"
         problems.append(Problem(("think_time_s",), message))
+    pace = suite.work.operations_per_client_s(suite.settings(suite.work))
+    if suite.think_time_s > 0 and pace is not None:
+        message = (
+            f"clients have a pace of {pace:g} operations/s (operations_per_client_s), which says when each operation "
+            "is due: leave out one of the two"
+        )
+        problems.append(Problem(("think_time_s",), message))
     return problems
 
 
