@@ -6,7 +6,7 @@ two different services, whatever their throughput. Not for: where the counts com
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -130,9 +130,8 @@ def together(seen: set[Outcome]) -> Outcome:
     return next(iter(seen)) if len(seen) == 1 else Outcome(Kept.NOT_ALIKE)
 
 
-def differs(did: Mapping[str, Outcome], base: str, other: str) -> bool | None:
-    """Whether two did different things with a flush, by what each did; None: not known."""
-    first, second = did.get(base), did.get(other)
+def differs(first: Outcome | None, second: Outcome | None) -> bool | None:
+    """Return whether two did different things with a flush; None: not known. Without flushes nothing differs."""
     if first is None or second is None:
         return False
     return None if first.uncertain or second.uncertain else first != second

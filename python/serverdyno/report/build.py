@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from serverdyno import clean
+from serverdyno.analysis import pairs
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
-from serverdyno.report import pairs
 from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
-from serverdyno.report.model import Comparison, Fact, Report
+from serverdyno.report.figures.sides import side
+from serverdyno.report.model import Fact, Report
 from serverdyno.report.sections import beside as published_beside
 from serverdyno.report.sections import contents, testbed
 from serverdyno.report.source import Source
@@ -91,9 +93,9 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
 
 
 def _comparisons(source: Source, results: Results) -> tuple[Comparison, ...]:
+    did = outcomes(results.promises)
     return pairs.compared(
-        pairs.pairs(results.configurations),
-        outcomes(results.promises),
+        pairs.pairs([side(result, did.get(result.name)) for result in results.configurations]),
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
     )

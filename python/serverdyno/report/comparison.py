@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from serverdyno import wording
-from serverdyno.analysis.durability import Outcome
+from serverdyno.analysis import pairs
 from serverdyno.analysis.improvement import Verdict
+from serverdyno.analysis.pairs import Comparison, verdict_of
 from serverdyno.analysis.slowdown import Slowdown, slowdown
 from serverdyno.errors import UserError
 from serverdyno.protocols.work import Terms
-from serverdyno.report import pairs
 from serverdyno.report.figures.durability import outcomes
-from serverdyno.report.model import Comparison, Finding, Report, Table, verdict_of
+from serverdyno.report.figures.sides import side
+from serverdyno.report.model import Finding, Report, Table
 from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
 from serverdyno.report.words import verdicts
@@ -77,16 +78,16 @@ def _across(base: Report, other: Report) -> Compared:
             hint=f"First: {wording.listing(list(base_results))}. "
             f"Second: {wording.listing(other.source.configuration_names)}.",
         )
+    did, other_did = outcomes(base.results.promises), outcomes(other.results.promises)
     both = [
         (
-            replace(base_results[result.name], name=f"{result.name} (first)"),
-            replace(result, name=f"{result.name} (second)"),
+            side(base_results[result.name], did.get(result.name), f"{result.name} (first)"),
+            side(result, other_did.get(result.name), f"{result.name} (second)"),
         )
         for result in common
     ]
-    did = _outcomes(base, "first") | _outcomes(other, "second")
     comparisons = pairs.compared(
-        both, did, paired=False, minimum_percent=other.source.head.plan.minimum_effect_percent
+        both, paired=False, minimum_percent=other.source.head.plan.minimum_effect_percent
     )
     basis = f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
     warnings = tuple(
@@ -96,11 +97,6 @@ def _across(base: Report, other: Report) -> Compared:
     )
     differences = _differences(base.source, other.source)
     return _result(comparisons, base.results.terms, basis, warnings, differences)
-
-
-def _outcomes(report: Report, which: str) -> dict[str, Outcome]:
-    """What each configuration of an experiment did with a flush, by the name that it is compared under."""
-    return {f"{name} ({which})": outcome for name, outcome in outcomes(report.results.promises).items()}
 
 
 def _refuse_unlike(base: Source, other: Source) -> None:

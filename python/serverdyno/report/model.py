@@ -5,14 +5,10 @@ What is said is built in `build`; nothing here reads a record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from serverdyno.analysis.comparability import Obstacle
-from serverdyno.analysis.improvement import Figure as Compared
-from serverdyno.analysis.improvement import Improvement, Verdict
-from serverdyno.analysis.trust import Mark
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.report.figures.results import Results
 from serverdyno.report.source import Source
 
@@ -191,26 +187,6 @@ class Disclosure:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """`other` against `base`: two configurations, or one configuration in two experiments.
-
-    The verdict of each improvement is final. `limits`: the
-    marks that limit any mix of either, with its name: what else than the server set its figures. `obstacles`:
-    why a figure is not comparable although it was measured. `differs_in_durability`: whether the two did different
-    things with a flush; None: not known. `parts_of_a_pass`: the figures for which clients of either side made, in the
-    mean, less than one pass of the workload in a window, so that the two were asked for different operations.
-    """
-
-    base: str
-    other: str
-    improvements: tuple[Improvement, ...]
-    limits: tuple[tuple[str, Mark], ...] = ()
-    differs_in_durability: bool | None = False
-    parts_of_a_pass: frozenset[Compared] = frozenset()
-    obstacles: Mapping[Compared, tuple[Obstacle, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
     """A titled part of the results, with an introduction, figures and tables."""
 
@@ -250,22 +226,3 @@ class Report:
     def tables(self) -> list[Table]:
         """Every table, in order."""
         return [table for section in (self.summary, *self.sections) for table in section.tables]
-
-
-def verdict_of(comparisons: tuple[Comparison, ...]) -> Verdict:
-    """One verdict for a program to act on: the most alarming of all comparisons.
-
-    In this order: slower, not comparable, too few repetitions, no difference shown, equivalent; faster only if all are.
-    Without any comparison: not comparable.
-    """
-    alarming = (
-        Verdict.SLOWER,
-        Verdict.NOT_COMPARABLE,
-        Verdict.TOO_FEW_REPETITIONS,
-        Verdict.NO_DIFFERENCE_SHOWN,
-        Verdict.EQUIVALENT,
-    )
-    if not comparisons:
-        return Verdict.NOT_COMPARABLE
-    found = {improvement.verdict for comparison in comparisons for improvement in comparison.improvements}
-    return next((verdict for verdict in alarming if verdict in found), Verdict.FASTER)

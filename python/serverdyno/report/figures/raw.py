@@ -8,11 +8,12 @@ from typing import Any
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Figure
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import share_of_ceiling
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, times
 from serverdyno.report.figures.results import MixResult, Results, generator_cpu_s, operations_per_s
-from serverdyno.report.model import Comparison, RawTable, Value
+from serverdyno.report.model import RawTable, Value
 from serverdyno.report.source import Source
 from serverdyno.store.records import CallRow, CeilingRecord, ClientRow, MixRecord, RequestRow, SyncRow
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from serverdyno import wording
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark
 from serverdyno.report.figures.results import Results
-from serverdyno.report.model import Comparison, Section
+from serverdyno.report.model import Section
 from serverdyno.report.sections import (
     clients,
     curves,

@@ -9,11 +9,12 @@ from dataclasses import replace
 from serverdyno import wording
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import CONFIDENCE, Improvement
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, QUANTILES, Times
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixResult, Results
-from serverdyno.report.model import Cell, Column, Comparison, Table
+from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.sections.operations import TOO_FEW_SAMPLES
 from serverdyno.report.source import Source
 from serverdyno.report.words import verdicts

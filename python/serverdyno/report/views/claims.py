@@ -14,10 +14,11 @@ from typing import Any
 
 from serverdyno import wording
 from serverdyno.analysis.improvement import Figure, Improvement
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.published.model import Claim
 from serverdyno.published.tables import Tables, of_columns
 from serverdyno.report.figures.results import ConfigurationResult
-from serverdyno.report.model import Comparison, Report
+from serverdyno.report.model import Report
 from serverdyno.store.records import MixRecord
 
 TABLE = "mixes"

@@ -15,11 +15,12 @@ from pydantic import TypeAdapter
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Figure as Compared
 from serverdyno.analysis.improvement import Verdict
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.results import ConfigurationResult, MixResult
-from serverdyno.report.model import Comparison, Disclosure, Fact, Finding, Report, Section
+from serverdyno.report.model import Disclosure, Fact, Finding, Report, Section
 from serverdyno.report.words import durability, verdicts
 
 SCHEMA_VERSION: Literal[1] = 1

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from serverdyno import units, wording
 from serverdyno.analysis.improvement import Figure, Verdict
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixResult, Results
-from serverdyno.report.model import Comparison, Finding
+from serverdyno.report.model import Finding
 from serverdyno.report.sections import curves, scaling, tuning
 from serverdyno.report.source import Source
 from serverdyno.report.words import durability, verdicts

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serverdyno import wording
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.model import Configuration
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.results import Results
-from serverdyno.report.model import Comparison, Fact
+from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
 from serverdyno.report.words import agreed, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT, shortening

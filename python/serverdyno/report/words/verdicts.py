@@ -12,9 +12,10 @@ from collections.abc import Collection, Sequence
 from serverdyno import wording
 from serverdyno.analysis.comparability import Kind, Obstacle
 from serverdyno.analysis.improvement import CONFIDENCE, Figure, Improvement, Verdict
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS
 from serverdyno.protocols.work import Terms
-from serverdyno.report.model import Comparison, Finding
+from serverdyno.report.model import Finding
 
 
 def findings(

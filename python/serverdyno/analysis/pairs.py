@@ -1,0 +1,143 @@
+"""Which configurations are set against which, and verdicts that hold for all comparisons together.
+
+Every pair while they are few; else each with the first, which the plan puts there as the base. Verdicts hold for all of
+them together (`comparisons`), and are given only where two figures may be compared at all (`comparability`). The
+intervals stay those of single comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+from serverdyno.analysis.comparability import Conditions, Obstacle, obstacles
+from serverdyno.analysis.comparisons import compare
+from serverdyno.analysis.durability import Outcome, differs
+from serverdyno.analysis.improvement import Figure, Improvement, Runs, Verdict
+from serverdyno.analysis.trust import Mark
+
+MOST_PAIRWISE = 8
+"""Configurations: eight make 28 pairs, as many as a table can be read for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One configuration as it is compared. Mixes are known by their index.
+
+    `limits`: marks of any of its mixes that limit its figures. `parts_of_a_pass`: mixes with less than a pass of the
+    workload. `did`: what it did with a flush; None: nothing is flushed. `conditions`: of the mixes that it is given.
+    """
+
+    name: str
+    runs: Runs
+    limits: tuple[Mark, ...]
+    parts_of_a_pass: frozenset[int]
+    did: Outcome | None
+    conditions: Callable[[Collection[int]], Conditions]
+
+
+Pair = tuple[Side, Side]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`other` against `base`: two configurations, or one configuration in two experiments.
+
+    The verdict of each improvement is final. `limits`: the marks that limit any mix of either, with its name: what else
+    than the server set its figures. `obstacles`: why a figure is not comparable although it was measured.
+    `differs_in_durability`: whether the two did different things with a flush; None: not known. `parts_of_a_pass`: the
+    figures for which clients of either side made, in the mean, less than one pass of the workload in a window, so that
+    the two were asked for different operations.
+    """
+
+    base: str
+    other: str
+    improvements: tuple[Improvement, ...]
+    limits: tuple[tuple[str, Mark], ...] = ()
+    differs_in_durability: bool | None = False
+    parts_of_a_pass: frozenset[Figure] = frozenset()
+    obstacles: Mapping[Figure, tuple[Obstacle, ...]] = field(default_factory=dict)
+
+
+def pairs(sides: Sequence[Side]) -> list[Pair]:
+    """Return the pairs to compare. Those with the first come first, in the order of the plan."""
+    if len(sides) <= MOST_PAIRWISE:
+        return list(combinations(sides, 2))
+    base, *others = sides
+    return [(base, other) for other in others]
+
+
+def compared(found: Sequence[Pair], *, paired: bool, minimum_percent: float) -> tuple[Comparison, ...]:
+    """Compare overall average and peak of the second of each pair with the first, with verdicts for all together."""
+    runs = {side.name: side.runs for pair in found for side in pair}
+    places = {name: place for place, name in enumerate(runs)}
+    improvements = compare(
+        list(runs.values()),
+        [(places[base.name], places[other.name]) for base, other in found],
+        paired=paired,
+        minimum_percent=minimum_percent,
+    )
+    return tuple(
+        _comparable_alone(_comparison(pair, of_it), pair)
+        for pair, of_it in zip(found, improvements, strict=True)
+    )
+
+
+def _comparison(pair: Pair, improvements: tuple[Improvement, ...]) -> Comparison:
+    base, other = pair
+    return Comparison(
+        base=base.name,
+        other=other.name,
+        improvements=improvements,
+        differs_in_durability=differs(base.did, other.did),
+        limits=tuple((side.name, mark) for side in pair for mark in side.limits),
+        parts_of_a_pass=frozenset(
+            found.figure
+            for found in improvements
+            if base.parts_of_a_pass.intersection(found.base_read_at)
+            or other.parts_of_a_pass.intersection(found.other_read_at)
+        ),
+    )
+
+
+def _comparable_alone(comparison: Comparison, pair: Pair) -> Comparison:
+    """Return the same without the verdicts that may not be given; what was measured stays."""
+    base, other = pair
+    reasons = {
+        found.figure: why
+        for found in comparison.improvements
+        if found.percent is not None
+        and (
+            why := obstacles(
+                base.conditions(found.base_read_at),
+                other.conditions(found.other_read_at),
+                found,
+                differs_in_durability=comparison.differs_in_durability,
+            )
+        )
+    }
+    improvements = tuple(
+        replace(found, verdict=Verdict.NOT_COMPARABLE) if found.figure in reasons else found
+        for found in comparison.improvements
+    )
+    return replace(comparison, improvements=improvements, obstacles=reasons)
+
+
+def verdict_of(comparisons: Sequence[Comparison]) -> Verdict:
+    """Return one verdict for a program to act on: the most alarming of all comparisons.
+
+    In this order: slower, not comparable, too few repetitions, no difference shown, equivalent; faster only if all are.
+    Without any comparison: not comparable.
+    """
+    alarming = (
+        Verdict.SLOWER,
+        Verdict.NOT_COMPARABLE,
+        Verdict.TOO_FEW_REPETITIONS,
+        Verdict.NO_DIFFERENCE_SHOWN,
+        Verdict.EQUIVALENT,
+    )
+    if not comparisons:
+        return Verdict.NOT_COMPARABLE
+    found = {improvement.verdict for comparison in comparisons for improvement in comparison.improvements}
+    return next((verdict for verdict in alarming if verdict in found), Verdict.FASTER)

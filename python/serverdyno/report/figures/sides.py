@@ -1,0 +1,54 @@
+"""Configurations as `analysis.pairs` compares them: their runs, their marks, and under what they were measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from functools import partial
+
+from serverdyno.analysis.comparability import Conditions
+from serverdyno.analysis.durability import Outcome
+from serverdyno.analysis.pairs import Side
+from serverdyno.analysis.trust import Mark, limits
+from serverdyno.report.figures.results import ConfigurationResult, MixResult
+
+
+def side(result: ConfigurationResult, did: Outcome | None, name: str = "") -> Side:
+    """Return a configuration as a side of a comparison.
+
+    `did`: what it did with a flush. `name`: what it is called there, where that is not its own.
+    """
+    called = name or result.name
+    return Side(
+        name=called,
+        runs=result.runs,
+        limits=limits(result.marks),
+        parts_of_a_pass=frozenset(
+            place
+            for place, mix in enumerate(result.mixes)
+            if mix is not None and Mark.PART_OF_A_PASS in mix.marks
+        ),
+        did=did,
+        conditions=partial(_conditions, called, result),
+    )
+
+
+def _conditions(name: str, result: ConfigurationResult, places: Collection[int]) -> Conditions:
+    mixes = [mix for place in places if (mix := result.mixes[place]) is not None]
+    others = [mix.others_cpus for mix in mixes if mix.others_cpus is not None]
+    operations: Counter[str] = Counter()
+    for mix in mixes:
+        operations.update(mix.operations)
+    return Conditions(
+        name=name,
+        left_share=max((mix.clients_left / (mix.clients * mix.repetitions) for mix in mixes), default=0.0),
+        failed_share=max((_failed_share(mix) for mix in mixes), default=0.0),
+        others_cpus=sum(others) / len(others) if others else None,
+        cpus=min((min(mix.server_cpus or 1, mix.cost.generator_threads) for mix in mixes), default=1),
+        operations=operations,
+    )
+
+
+def _failed_share(mix: MixResult) -> float:
+    attempts = sum(mix.operations.values()) + mix.errors_in_window
+    return mix.errors_in_window / attempts if attempts else 0.0
