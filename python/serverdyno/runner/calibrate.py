@@ -64,6 +64,14 @@ class Calibration:
         return [record for server in servers for record in self._against(server, progress)]
 
     def _against(self, server: CalibrationServer, progress: Progress) -> list[CeilingRecord]:
+        mixes = self._bearable()
+        if not mixes:
+            progress.notice(
+                "the generator's ceiling is not measured: not even the smallest mix's workspaces fit into half of "
+                "the memory that is free here",
+                "A figure that the generator has limited bears no mark.",
+            )
+            return []
         settings = server.settings | {"threads": min(len(self.placement.server), MOST_THREADS)}
         with running(server.server, settings, cpus=self.placement.server) as reference:
             target = open_target(server.protocol, reference.access(), self.suite.settings(server.protocol))
@@ -75,15 +83,15 @@ class Calibration:
                 None,
                 load_file=self.suite.work.load_file(self.suite.settings(self.suite.work)),
             )
-            return [self._point(mix, task, server, progress) for mix in calibration_mixes(self._bearable())]
+            return [self._point(mix, task, server, progress) for mix in calibration_mixes(mixes)]
 
     def _bearable(self) -> Sequence[Mix]:
-        """The mixes for whose workspaces this machine has memory, where the reference server keeps them."""
+        """The mixes for whose workspaces this machine has memory, where the reference server keeps them; maybe none."""
         bytes_each = self.suite.work.workspace_bytes(self.suite.settings(self.suite.work))
         if bytes_each == 0:
             return self.mixes
         most = psutil.virtual_memory().available * MEMORY_SHARE / bytes_each
-        return [mix for mix in self.mixes if mix.clients * mix.threads <= most] or self.mixes[:1]
+        return [mix for mix in self.mixes if mix.clients * mix.threads <= most]
 
     def _point(self, mix: Mix, task: Task, server: CalibrationServer, progress: Progress) -> CeilingRecord:
         progress.stage(

@@ -10,6 +10,7 @@ from serverdyno.runner.ask import ask_users_servers
 from serverdyno.runner.calibrate import Calibration, calibration_servers
 from serverdyno.runner.disclose import disclose_host
 from serverdyno.runner.progress import Progress
+from serverdyno.runner.room import check_room
 from serverdyno.runner.run import Run
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
@@ -63,14 +64,14 @@ def disclose(experiment: Experiment, progress: Progress) -> None:
 
 
 def ask(experiment: Experiment, progress: Progress) -> None:
-    """Asks the servers of the user that are still to be measured, before anything takes time. Raises DynoError."""
+    """Makes sure of room on servers of ours, and asks those of the user, before anything takes time. Raises DynoError.
+
+    Of those that are still to be measured.
+    """
     rest = {run.configuration for run in missing(experiment)}
-    configurations = experiment.head.configurations
-    ask_users_servers(
-        experiment.head,
-        [each for each in configurations if each.url is not None and each.name in rest],
-        progress,
-    )
+    configurations = [each for each in experiment.head.configurations if each.name in rest]
+    check_room(experiment.head, configurations)
+    ask_users_servers(experiment.head, [each for each in configurations if each.url is not None], progress)
 
 
 def calibrate(experiment: Experiment, progress: Progress) -> None:

@@ -32,6 +32,10 @@ class Settings(BaseModel):
         """Return what follows from the settings where they leave it open, for the reference server to do likewise."""
         return {}
 
+    def free_bytes(self) -> int | None:
+        """Return the room that such a server would have for files now; None: it keeps none, or nobody knows."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Installed:

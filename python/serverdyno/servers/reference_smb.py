@@ -81,6 +81,12 @@ class ReferenceSmbSettings(Settings):
             raise ValueError("; ".join(problems))
         return self
 
+    def free_bytes(self) -> int:
+        """Return the memory for files: what is set, or a share of what is free now."""
+        if self.capacity_mib is not None:
+            return self.capacity_mib * MIB
+        return max(MIB, int(psutil.virtual_memory().available * MEMORY_SHARE))
+
 
 class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
     """The driver of `dyno reference smb`."""
@@ -138,8 +144,7 @@ class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
 
     def furnish(self) -> None:
         """How much memory it may have."""
-        free_mib = int(psutil.virtual_memory().available * MEMORY_SHARE) // MIB
-        self._capacity_mib = self.settings.capacity_mib or max(1, free_mib)
+        self._capacity_mib = self.settings.free_bytes() // MIB
 
     def command(self) -> list[str]:
         """The same command that a user may run."""

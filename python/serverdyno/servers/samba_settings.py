@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -192,6 +194,15 @@ class SambaSettings(Settings):
     def in_force(self) -> dict[str, Any]:
         """Leases follow from oplocks."""
         return {"smb2_leases": self.grants_leases}
+
+    def free_bytes(self) -> int | None:
+        """Return the size of the image, or what is free where the directories of the volumes will lie."""
+        if self.file_system != "none":
+            return self.image_mib * 2**20
+        try:
+            return shutil.disk_usage(self.data_directory or tempfile.gettempdir()).free
+        except OSError:
+            return None  # the server's start says why
 
     def write_back(self) -> dict[str, int]:
         """The kernel's write-back limits that are to change, by their names below /proc/sys/vm."""

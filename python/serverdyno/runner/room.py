@@ -1,0 +1,46 @@
+"""Refuses an experiment whose workspaces fit nowhere, before anything is started or measured.
+
+Of servers that Serverdyno starts; what a server of the user's says of its room is asked in `ask.py`. A first look only:
+each run looks again, at what the shares themselves say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serverdyno.errors import UserError
+from serverdyno.plan.model import Configuration
+from serverdyno.servers.registry import driver_type
+from serverdyno.store.head import ExperimentHead
+
+MIB = 2**20
+
+
+def check_room(head: ExperimentHead, configurations: Sequence[Configuration]) -> None:
+    """Raises UserError that names every configuration without the room for the largest mix's workspaces."""
+    work = head.suite.work
+    settings = head.suite.settings(work)
+    if work.load_file(settings) is not None:
+        return  # its workspaces are those of its own files
+    clients = max(mix.clients for mix in head.mixes)
+    needed_bytes = clients * work.workspace_bytes(settings)
+    if not needed_bytes:
+        return
+    short = [
+        f"{configuration.name} has {free_bytes // MIB:,} MiB"
+        for configuration in configurations
+        if configuration.url is None
+        and (free_bytes := _free_bytes(configuration)) is not None
+        and free_bytes < needed_bytes
+    ]
+    if short:
+        raise UserError(
+            f"no room for the workspaces of {clients} clients, {needed_bytes // MIB:,} MiB: {', '.join(short)}",
+            hint="Take a suite with fewer clients or smaller workspaces, or give the server a larger disk "
+            "(data_directory, image_mib) or more memory (capacity_mib).",
+        )
+
+
+def _free_bytes(configuration: Configuration) -> int | None:
+    settings = driver_type(configuration.server).settings_type.model_validate(dict(configuration.settings))
+    return settings.free_bytes()
