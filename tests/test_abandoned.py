@@ -16,6 +16,7 @@ from dyno_process import Home, experiment, wait_for_line
 from serverdyno.plan.model import ServerPlan
 from serverdyno.servers import abandoned
 from serverdyno.servers.abandoned import OWNER, sweep
+from serverdyno.servers.volumes import Volumes
 
 PATIENCE_S = 60.0
 OF_NOBODY = "2000000000 1\n"
@@ -75,6 +76,34 @@ def test_what_is_young_a_link_or_in_use_stays(tmp_path: Path) -> None:
         working.kill()
     assert sweep(tmp_path, age_s=-1) == [young]
     assert (target / "nginx.conf").exists()
+
+
+def test_volumes_stay_as_long_as_a_process_was_told_of_the_private_directory_of_their_name(
+    tmp_path: Path,
+) -> None:
+    left = made(tmp_path, "serverdyno-samba-0123456789abcdef")
+    server = [sys.executable, "-c", "input()", f"--configfile=/elsewhere/{left.name}/smb.conf"]
+    with subprocess.Popen(server, stdin=subprocess.PIPE) as serving:
+        assert sweep(tmp_path, age_s=-1) == []
+        serving.kill()
+    assert sweep(tmp_path, age_s=-1) == [left]
+
+
+def test_volumes_of_a_killed_run_go_when_the_next_are_made_next_to_them(tmp_path: Path) -> None:
+    left = made(tmp_path, "serverdyno-samba-0123456789abcdef", None)
+    volumes = Volumes(tmp_path / "serverdyno-samba-1111111111111111", 1, "none", "", 64)
+    long_ago = time.time() - 3600
+    for path in (left, *left.iterdir()):
+        os.utime(path, (long_ago, long_ago))
+    volumes.make_root()
+    assert left.is_dir()  # it is not marked
+    (left / OWNER).write_text(OF_NOBODY)
+    for path in (left, *left.iterdir()):
+        os.utime(path, (long_ago, long_ago))
+    again = Volumes(tmp_path / "serverdyno-samba-2222222222222222", 1, "none", "", 64)
+    again.make_root()
+    assert not left.exists()
+    assert volumes.top.is_dir() and (volumes.root / OWNER).is_file()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")

@@ -64,10 +64,10 @@ def _is_abandoned(directory: Path, age_s: float) -> bool:
 
 
 def _is_used(directory: Path) -> bool:
-    """Whether a process works in it, or was told of it: a server, a keeper."""
+    """Whether a process works in it, or was told of one of its name: a server, a keeper. Volumes elsewhere share it."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if any(str(directory) in word for word in process.cmdline()):
+            if any(directory.name in word for word in process.cmdline()):
                 return True
             if Path(process.cwd()).is_relative_to(directory):
                 return True

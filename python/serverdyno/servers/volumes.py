@@ -16,6 +16,7 @@ from typing import Literal
 import psutil
 
 from serverdyno.errors import ServerError
+from serverdyno.servers import abandoned
 from serverdyno.servers.local import find_program, make_private
 from serverdyno.servers.surroundings import Mount
 
@@ -89,8 +90,13 @@ class Volumes:
             )
 
     def make_root(self) -> None:
-        """The directory, and the image where there is one. Raises ServerError."""
+        """The directory, and the image where there is one. Raises ServerError.
+
+        What killed runs have left next to it goes first.
+        """
+        abandoned.sweep(self.root.parent)
         make_private(self.root)
+        abandoned.mark(self.root)
         make_private(self.top)
         if self.file_system == "none":
             return
