@@ -1,0 +1,132 @@
+"""Plans whose mixes several generator processes carry: kept, resumed and failed as those of one are."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from dyno_process import NO_LIMIT, PATIENCE_S, Home, wait_for_line
+from serverdyno import _native
+from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.protocols.files import FilesSettings
+from serverdyno.runner.create import create_experiment
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.records import CeilingRecord
+from test_runner import Listener, carried_out
+
+WORKER = "serverdyno.fleet.worker"
+WEB = [ServerPlan(server="reference", name="first"), ServerPlan(server="reference", name="second")]
+FILES = [ServerPlan(server="reference-smb", settings={"network": "loopback"})]
+CLIENTS = [2, 3, 4]
+LEAST_WORKSPACE_BYTES = 15 << 20
+
+
+def created(folder: Path, servers: list[ServerPlan], processes: int, *, files: bool = False) -> Path:
+    """An experiment that was not begun, with mixes shorter than a plan may have."""
+    own: dict[str, Any] = {"workload": "webbench-static"}
+    if files:
+        sections = {"files": FilesSettings(workspace_bytes=LEAST_WORKSPACE_BYTES)}
+        own = {"workload": "diskmix", "sections": sections}
+    suite = Suite(
+        name="tiny",
+        title="Tiny",
+        source="a test",
+        clients=CLIENTS,
+        length_s=1.0,
+        **own,
+    )
+    generator = GeneratorPlan(processes=processes)
+    plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=servers, generator=generator)
+    ceiling = CeilingRecord(
+        mix=1,
+        clients=1,
+        threads=1,
+        started_unix_s=0.0,
+        window_s=1.0,
+        operations=NO_LIMIT,
+        bytes_in=0,
+        errors=0,
+        generator_cpu_user_s=1.0,
+        generator_cpu_system_s=0.0,
+    )
+    with create_experiment(folder, "# made by a test\n", plan, suite) as made:
+        made.write_ceilings([ceiling])
+    return folder
+
+
+def workers() -> list[psutil.Process]:
+    """Generator processes that are children of this process."""
+    return [process for process in psutil.Process().children() if WORKER in process.cmdline()]
+
+
+@pytest.mark.parametrize("files", [False, True], ids=["web", "files"])
+def test_records_are_equal_in_form_however_many_processes_made_them(tmp_path: Path, files: bool) -> None:
+    kept = []
+    for processes in (1, 2):
+        listener = Listener()
+        servers = FILES if files else WEB[:1]
+        folder = created(tmp_path / str(processes), servers, processes, files=files)
+        assert carried_out(folder, listener), listener.failures
+        assert workers() == []
+        kept.append(Experiment.open(folder).mixes())
+    for one, two in zip(*kept, strict=True):
+        assert (one.errors, two.errors) == ([], [])
+        assert one.clients_participating == two.clients_participating == one.clients
+        assert [row.client for row in one.by_client] == [row.client for row in two.by_client]
+        assert all(row.operations > 0 for row in two.by_client)
+        assert {row.operation for row in one.by_operation} == {row.operation for row in two.by_operation}
+        unknown = [
+            [name for name in record.__slots__ if getattr(record, name) is None] for record in (one, two)
+        ]
+        assert unknown[0] == unknown[1]
+
+
+class Killer(Listener):
+    """Ends one generator process by kill -9 in the first mix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run, self.seen = 0, list[psutil.Process]()
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        self.run = run.number
+
+    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        if self.run == 1 and not self.seen and snapshot["operations"]:
+            self.seen = workers()
+            os.kill(self.seen[1].pid, signal.SIGKILL)
+
+
+def test_a_killed_generator_process_fails_its_run_and_the_others_go_on(tmp_path: Path) -> None:
+    folder, killer = created(tmp_path / "e", WEB, 2), Killer()
+    assert not carried_out(folder, killer)
+    [failure] = killer.failures
+    assert "generator process 2 of 2 ended: signal 9" in failure
+    assert len(killer.seen) == 2
+    assert not any(process.is_running() for process in killer.seen)
+    assert Experiment.open(folder).finished() == {(2, 1), (2, 2), (2, 3)}
+    assert carried_out(folder)  # a resume does what is missing
+    assert len(Experiment.open(folder).finished()) == 2 * len(CLIENTS)
+
+
+@pytest.mark.parametrize("files", [False, True], ids=["web", "files"])
+def test_a_killed_tool_is_resumed_and_its_generator_processes_end_with_it(
+    home: Home, tmp_path: Path, files: bool
+) -> None:
+    folder = created(tmp_path / "e", FILES if files else WEB[:1], 2, files=files)
+    with home.started("resume", folder) as dyno:
+        wait_for_line(dyno, "2 clients")
+        left = home.processes()
+        assert sum(WORKER in process.cmdline() for process in left) == 2
+        dyno.kill()
+        dyno.wait(PATIENCE_S)
+    assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
+    done = home.dyno("resume", folder)
+    assert done.returncode == 0, done.stderr
+    home.assert_nothing_is_left([])
+    assert Experiment.open(folder).finished() == {(1, 1), (1, 2), (1, 3)}
