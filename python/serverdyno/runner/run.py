@@ -98,6 +98,9 @@ class Run:
         server.check()
         if result["clients_participating"] == 0 or result["operations"] == 0:
             # Overloaded, which is a measurement, or gone, which is none: a server of the user's is not ours to see.
+            self.progress.stage(
+                f"{self.key.configuration} completed nothing with {mix.clients} clients: looking if it still answers"
+            )
             self.requests.add(local.preflight(task, mix))
         self.requests.add(result)
         self.agreed.add(result)

@@ -36,7 +36,9 @@ def workspaces_taken_away(
     interrupted = False
 
     def say_so() -> None:
-        if interrupted and task.workspaces_begun():
+        if not interrupted:
+            progress.stage(f"taking the clients' workspaces away, for {local.REMOVAL_S:g} s at most")
+        elif task.workspaces_begun():
             # The interrupt may have come from a terminal that is gone.
             with suppress(OSError):
                 progress.notice(

@@ -1,0 +1,159 @@
+"""A real smbd that stands still in mid-mix: its run ends in words, in a time that follows from `timeout_s`.
+
+Not for: a server that is gone (`test_users_workspaces.py`), or one that goes on after a moment (`test_stalls.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dyno_process import NO_LIMIT
+from file_server import machine, needs_root, wait_until_machine_is
+from serverdyno import _native
+from serverdyno.errors import DynoError
+from serverdyno.fleet.local import PREFLIGHT_S, REMOVAL_S
+from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.protocols.files import FilesSettings
+from serverdyno.runner.create import create_experiment
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.records import CeilingRecord
+from test_runner import Listener, carried_out
+from users_smbd import PASSWORD, USER, started
+
+pytestmark = needs_root
+TIMEOUT_S, LENGTH_S = 2.0, 2.0
+READY_S, LEAVING_S = 2 * TIMEOUT_S, 4 * TIMEOUT_S
+SPARE_S = 60.0
+"""For what does not wait for the server, on a machine that does other work as well."""
+BOUND_S = (
+    LENGTH_S
+    + LEAVING_S  # of the mix in which it was stopped
+    + READY_S
+    + LENGTH_S
+    + LEAVING_S  # of the next
+    + READY_S
+    + PREFLIGHT_S
+    + LEAVING_S  # whether it still answers
+    + REMOVAL_S
+    + SPARE_S
+)
+WORKSPACE_BYTES = 15 << 20
+
+
+class Stopper(Listener):
+    """Stops the processes of a server in its mix of two clients, and measures the time to the end of its run."""
+
+    def __init__(self, processes: Callable[[], Sequence[psutil.Process]]) -> None:
+        super().__init__()
+        self.processes = processes
+        self.clients, self.number = 0, 0
+        self.stopped: Sequence[psutil.Process] = []
+        self.stopped_at = self.took_s = 0.0
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        self.clients, self.number = mix.clients, run.number
+
+    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        if self.stopped or (self.number, self.clients) != (1, 2) or not snapshot["operations"]:
+            return
+        self.stopped = self.processes()
+        for process in self.stopped:
+            process.suspend()
+        self.stopped_at = time.monotonic()
+
+    def run_failed(self, run: RunKey, error: DynoError) -> None:
+        super().run_failed(run, error)
+        self.took_s = time.monotonic() - self.stopped_at
+
+    def go_on(self) -> None:
+        """What is left of the server is no trouble to others."""
+        for process in self.stopped:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+def created(folder: Path, first: ServerPlan) -> Path:
+    """An experiment of that server and one that answers from memory, with mixes shorter than a plan may have."""
+    suite = Suite(
+        name="tiny",
+        title="Tiny",
+        source="a test",
+        workload="diskmix",
+        clients=[1, 2, 3],
+        length_s=LENGTH_S,
+        timeout_s=TIMEOUT_S,
+        sections={"files": FilesSettings(workspace_bytes=WORKSPACE_BYTES)},
+    )
+    servers = [first, ServerPlan(server="reference-smb", name="other", settings={"network": "loopback"})]
+    plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=servers)
+    ceiling = CeilingRecord(
+        mix=1,
+        clients=1,
+        threads=1,
+        started_unix_s=0.0,
+        window_s=1.0,
+        operations=NO_LIMIT,
+        bytes_in=0,
+        errors=0,
+        generator_cpu_user_s=1.0,
+        generator_cpu_system_s=0.0,
+    )
+    with create_experiment(folder, "# made by a test\n", plan, suite) as made:
+        made.write_ceilings([ceiling])
+    return folder
+
+
+def check(folder: Path, stopper: Stopper) -> None:
+    """The stopped server's run fails in words and in time; what was measured is kept; the other run is whole."""
+    assert not carried_out(folder, stopper)
+    assert stopper.stopped, "no mix of two clients was under way"
+    [failure] = stopper.failures
+    assert "response" in failure or "answer" in failure, failure
+    assert stopper.took_s < BOUND_S
+    assert any("still answers" in stage for stage in stopper.stages)
+    cut_short = next(mix for mix in Experiment.open(folder).mixes() if (mix.run, mix.mix) == (1, 2))
+    assert {error.fault for error in cut_short.errors} == {"response_timeout"}
+    assert Experiment.open(folder).finished() == {(1, 1), (1, 2), (2, 1), (2, 2), (2, 3)}
+
+
+def test_a_server_of_ours_that_stands_still_fails_its_run_and_is_taken_down(tmp_path: Path) -> None:
+    before = machine()
+    known = {process.pid for process in psutil.Process().children(recursive=True)}
+
+    def processes() -> list[psutil.Process]:
+        found = psutil.Process().children(recursive=True)
+        return [each for each in found if each.name() == "smbd" and each.pid not in known]
+
+    folder = created(tmp_path / "e", ServerPlan(server="samba", name="still"))
+    stopper = Stopper(processes)
+    try:
+        check(folder, stopper)
+        assert psutil.wait_procs(list(stopper.stopped), timeout=SPARE_S)[1] == []
+        wait_until_machine_is(before)
+    finally:
+        stopper.go_on()
+
+
+def test_a_users_server_that_stands_still_fails_its_run_and_what_it_keeps_is_named(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DYNO_SMB_PASSWORD", PASSWORD)
+    server = started(tmp_path_factory.mktemp("still"))
+    settings = {"shares": ["data"], "user": USER}
+    users = ServerPlan(server="external-smb", name="still", url=server.url, settings=settings)
+    folder = created(tmp_path / "e", users)
+    stopper = Stopper(server.processes)
+    try:
+        check(folder, stopper)
+        [notice] = [notice for notice in stopper.notices if "workspaces are left" in notice]
+        assert "share data" in notice
+        assert any("workspaces" in stage and "60 s at most" in stage for stage in stopper.stages)
+    finally:
+        stopper.go_on()
+        server.kill()
