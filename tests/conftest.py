@@ -15,6 +15,7 @@ from dyno_process import Home, new_home
 # Test modules, by the beginning of their names. Those of file servers share the machine's mounts, limits and counters
 # of system calls; those without a server share nothing; all others share what web servers need.
 OF_FILE_SERVERS = (
+    "test_abandoned",
     "test_agreed",
     "test_ask",
     "test_benches_files",
@@ -22,7 +23,9 @@ OF_FILE_SERVERS = (
     "test_durability",
     "test_external_smb",
     "test_files",
+    "test_generator_processes",
     "test_reference_smb",
+    "test_room",
     "test_samba",
     "test_users_workspaces",
 )
