@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from serverdyno.store.records import MixRecord
 
-MOST_VALUES = 1_000_000
 MOST_UNPACKED_BYTES = 1 << 28
 _PLAIN_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(), bool: pa.bool_()}
 
@@ -49,10 +48,8 @@ def _check_size(found: pq.FileMetaData) -> None:
     """Raises ValueError for what would be no mix, before it is unpacked."""
     if (found.num_rows, found.num_row_groups) != (1, 1):
         raise ValueError(f"{found.num_rows:,} rows, where one mix is one")
-    columns = [found.row_group(0).column(index) for index in range(found.num_columns)]
-    if any(column.num_values > MOST_VALUES for column in columns):
-        raise ValueError(f"a column of more than {MOST_VALUES:,} values")
-    if sum(column.total_uncompressed_size for column in columns) > MOST_UNPACKED_BYTES:
+    # Of single columns nothing is asked: Arrow 26 ends the process where the histogram of a column's levels is damaged.
+    if found.row_group(0).total_byte_size > MOST_UNPACKED_BYTES:
         raise ValueError(f"more than {MOST_UNPACKED_BYTES >> 20} MiB unpacked")
 
 
