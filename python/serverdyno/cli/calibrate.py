@@ -42,14 +42,12 @@ def calibrate(
     with progress_for(Console(stderr=True)) as progress:
         ceilings = Calibration(chosen, mixes(chosen), generator, placement).measure(servers, progress)
     table = Table(
-        *(
-            "protocol",
-            "clients",
-            "threads",
-            f"{terms.operations}/s",
-            f"CPU us/{terms.operation}",
-            "CPU share",
-        ),
+        *(["protocol"] if len(servers) > 1 else []),
+        "clients",
+        "threads",
+        f"{terms.operations}/s",
+        f"CPU us/{terms.operation}",
+        "CPU share",
         f"ceiling {terms.operations}/s",
         box=None,
         header_style="bold",
@@ -57,7 +55,6 @@ def calibrate(
     for ceiling in ceilings:
         cpu_s = ceiling.generator_cpu_user_s + ceiling.generator_cpu_system_s
         table.add_row(
-            *ceiling.configurations,
             *(ceiling.configurations if len(servers) > 1 else []),
             str(ceiling.clients),
             str(ceiling.threads),
