@@ -435,12 +435,12 @@ def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None
     assert error.count > 0
 
 
-def test_a_disk_that_takes_no_more_ends_the_experiment_at_once(tmp_path: Path) -> None:
+def test_a_folder_that_can_not_be_made_ends_the_experiment_at_once(tmp_path: Path) -> None:
     folder = experiment(tmp_path / "e", [REFERENCE, ServerPlan(server="reference", name="another")])
     (folder / "runs").write_text("where a folder should be made")
     with (
         Experiment.open(folder, writable=True) as opened,
-        pytest.raises(DynoError, match="can't write"),
+        pytest.raises(DynoError, match="a file stands where a folder belongs"),
     ):
         carry_out(opened, Listener())
 
@@ -483,8 +483,15 @@ def test_generator_and_servers_share_cpus_only_where_there_are_too_few(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     placed = {}
-    for cpus in (1, 2, 8):
+    for cpus, threads in ((1, 1), (2, 1), (2, 2), (8, 4)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cpus=cpus: set(range(cpus)))
-        found = place(GeneratorPlan(threads=4))
-        placed[cpus] = (len(found.generator), len(found.server), found.shared)
-    assert placed == {1: (1, 1, True), 2: (1, 1, False), 8: (4, 4, False)}
+        found = place(GeneratorPlan(threads=threads))
+        placed[cpus, threads] = (len(found.generator), len(found.server), found.shared)
+    assert placed == {
+        (1, 1): (1, 1, True),
+        (2, 1): (1, 1, False),
+        (2, 2): (2, 2, True),
+        (8, 4): (4, 4, False),
+    }
+    with pytest.raises(UserError, match="5 threads would take each other's time on 4 CPU"):
+        place(GeneratorPlan(threads=5, cpus=[0, 1, 2, 3]))

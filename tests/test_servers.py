@@ -426,10 +426,12 @@ def test_documents_that_the_workers_cannot_read_are_refused_before_the_start(
 
 
 def test_a_path_that_could_break_out_of_a_configuration_is_refused(tmp_path: Path) -> None:
+    skip_unless_installed("nginx")
     documents = tmp_path / 'a"; }'
     documents.mkdir()
-    with pytest.raises(ServerError, match="such characters"):
-        create("reference", {}, documents=documents).prepare()
+    server = create("nginx", {}, documents=documents)
+    with stopped_at_end(server), pytest.raises(ServerError, match="such characters"):
+        server.prepare()
 
 
 @pytest.mark.parametrize(
