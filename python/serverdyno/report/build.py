@@ -10,6 +10,7 @@ from serverdyno import clean
 from serverdyno.analysis import pairs
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
+from serverdyno.report.figures.designs import designs
 from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
@@ -65,11 +66,12 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
     source = clean.everything(source)
     results = compute(source)
     comparisons = _comparisons(source, results)
+    varied = designs(source, results)
     under = contents.lines(source, results)
     summary, *others, bed = contents.numbered(
         [
             contents.summary(results, under),
-            *contents.sections(source, results, comparisons, under),
+            *contents.sections(source, results, varied, comparisons, under),
             *([] if beside is None else [published_beside.section(source, results, beside)]),
             testbed.section(source),
         ]
@@ -82,7 +84,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
         particulars=_particulars(source),
         warnings=caveats.warnings(source, results),
         summary=replace(summary, text=findings.summary(source, results, comparisons)),
-        findings=findings.findings(source, results, comparisons, labels),
+        findings=findings.findings(source, results, varied, comparisons, labels),
         methodology=methodology(source, results, comparisons),
         sections=tuple(others),
         testbed=bed,

@@ -5,12 +5,15 @@ Each is made in the module that bears its name; what has nothing to show is left
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from serverdyno import wording
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark
+from serverdyno.report.figures.designs import Designs, Tuned
 from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.scaling import Group
 from serverdyno.report.model import Section
 from serverdyno.report.sections import (
     clients,
@@ -24,6 +27,7 @@ from serverdyno.report.sections import (
     tuning,
 )
 from serverdyno.report.source import Source
+from serverdyno.report.words import scaling as scaling_words
 from serverdyno.report.words.basis import Over, basis
 
 
@@ -60,13 +64,13 @@ def summary(results: Results, under: Lines) -> Section:
 
 
 def sections(
-    source: Source, results: Results, comparisons: tuple[Comparison, ...], under: Lines
+    source: Source, results: Results, designs: Designs, comparisons: tuple[Comparison, ...], under: Lines
 ) -> list[Section]:
     """All results after the summary."""
     return [
         *_throughput(source, results, comparisons, under),
-        *_scaling(source, results, under.mean),
-        *_tuning(source, results, under.mean),
+        *_scaling(results, designs.scaling, under.mean),
+        *_tuning(designs.tuned, under.mean),
         *_durability(source, results, under.each),
         *_times(source, results, under),
         *_clients(source, results, under),
@@ -93,32 +97,29 @@ def _throughput(
     return [*found, Section("shape", "The shape of the curves", figures=seconds, tables=shape)]
 
 
-def _scaling(source: Source, results: Results, line: str) -> list[Section]:
-    found = scaling.groups(source, results)
+def _scaling(results: Results, found: Sequence[Group], line: str) -> list[Section]:
     if not found:
         return []
     return [
         Section(
             key="scaling",
             title="Scaling over CPUs",
-            text=tuple(scaling.law_text(group, results.terms) for group in found),
+            text=tuple(scaling_words.law_text(group, results.terms) for group in found),
             figures=(scaling.figure(found, results.terms, line),),
             tables=(scaling.table(found, results.terms, line),),
         )
     ]
 
 
-def _tuning(source: Source, results: Results, line: str) -> list[Section]:
-    found = tuning.design(source)
-    if found is None:
+def _tuning(tuned: Tuned | None, line: str) -> list[Section]:
+    if tuned is None:
         return []
-    effects = tuning.effects(source, results, found)
     return [
         Section(
             key="tuning",
             title="Tunings one by one and together",
-            figures=tuple(tuning.figure(effects, line)),
-            tables=(tuning.table(found, effects, line),),
+            figures=tuple(tuning.figure(tuned.effects, line)),
+            tables=(tuning.table(tuned.design, tuned.effects, line),),
         )
     ]
 

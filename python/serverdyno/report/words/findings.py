@@ -13,12 +13,12 @@ from serverdyno.analysis.improvement import Figure, Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
+from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixResult, Results
 from serverdyno.report.model import Finding
-from serverdyno.report.sections import curves, scaling, tuning
 from serverdyno.report.source import Source
-from serverdyno.report.words import durability, verdicts
+from serverdyno.report.words import curves, durability, scaling, tuning, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT
 
 MOST_FINDINGS = 8
@@ -84,14 +84,18 @@ def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
 
 
 def findings(
-    source: Source, results: Results, comparisons: Sequence[Comparison], tables: dict[str, str]
+    source: Source,
+    results: Results,
+    designs: Designs,
+    comparisons: Sequence[Comparison],
+    tables: dict[str, str],
 ) -> tuple[Finding, ...]:
     """The key findings. `tables`: how the text refers to each table, by its key."""
     named = _named(results, comparisons)
     found = [_peak_finding(source, result, results.terms, tables) for result in named]
     found += curves.unsaturated(results, tables)
     found += verdicts.findings(comparisons, results.terms, tables, MOST_FINDINGS - len(named))
-    found += _of_designs(source, results, tables)
+    found += _of_designs(results, designs, tables)
     found += curves.falls(results, tables)
     found += durability.findings(results.promises, tables)
     if results.mixes:
@@ -102,14 +106,11 @@ def findings(
     return tuple(found)
 
 
-def _of_designs(source: Source, results: Results, tables: dict[str, str]) -> list[Finding]:
+def _of_designs(results: Results, designs: Designs, tables: dict[str, str]) -> list[Finding]:
     """What a plan shows that varies one thing on purpose: scaling, tunings."""
-    found = []
-    if "scaling" in tables:
-        found += scaling.findings(scaling.groups(source, results), tables)
-    design = tuning.design(source)
-    if design is not None and "tuning" in tables:
-        found += tuning.findings(results, design, tuning.effects(source, results, design), tables)
+    found = scaling.findings(designs.scaling, tables) if designs.scaling else []
+    if designs.tuned is not None:
+        found += tuning.findings(results, designs.tuned.design, designs.tuned.effects, tables)
     return found
 
 

@@ -1,0 +1,35 @@
+"""What a plan varies on purpose, found once: CPUs of one server, and tunings one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from serverdyno.analysis.ablation import Effect
+from serverdyno.report.figures import scaling, tuning
+from serverdyno.report.figures.results import Results
+from serverdyno.report.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The design, and the effects on overall average and peak."""
+
+    design: tuning.Design
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Designs:
+    """`scaling`: of each server on several numbers of CPUs. `tuned` None: the configurations are no such design."""
+
+    scaling: tuple[scaling.Group, ...]
+    tuned: Tuned | None
+
+
+def designs(source: Source, results: Results) -> Designs:
+    """Of this experiment."""
+    design = tuning.design(source)
+    return Designs(
+        scaling=tuple(scaling.groups(source, results)),
+        tuned=None if design is None else Tuned(design, tuning.effects(source, results, design)),
+    )

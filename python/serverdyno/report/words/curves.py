@@ -1,0 +1,152 @@
+"""What is said of the shape of curves: how sure the peak is and where it is, overload, dips and collapses.
+
+Where a configuration's runs can't carry a statement, no sentence is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serverdyno import wording
+from serverdyno.analysis.dips import Finding as Fall
+from serverdyno.analysis.dips import Kind
+from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.protocols.work import Terms
+from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.report.model import Finding
+
+MOST_FALLS = 4
+"""Findings on dips; the table has them all."""
+EXTEND = "`dyno suite extend` with this experiment's folder writes the next suite."
+
+
+def falls(results: Results, tables: dict[str, str]) -> list[Finding]:
+    """A finding for each dip, and one for the drops of a configuration, the clearest first; the rest are counted."""
+    found = [group for result in results.configurations for group in _groups(result)]
+    found.sort(key=lambda group: group[1][0].times_critical, reverse=True)
+    said = [_fall(result, falls, tables) for result, falls in found[:MOST_FALLS]]
+    if rest := len(found) - len(said):
+        counted = wording.plural(rest, "more dip or drop", "more dips or drops")
+        said.append(Finding("Dip", f"{counted}, less clear.", f"{tables['shape']}."))
+    return said
+
+
+def _groups(result: ConfigurationResult) -> list[tuple[ConfigurationResult, list[Fall]]]:
+    """Dips by themselves, drops together: a curve that comes down over several mixes does one thing."""
+    found = sorted(result.shape.dips.findings or (), key=lambda fall: fall.times_critical, reverse=True)
+    groups = [[fall] for fall in found if fall.kind is Kind.DIP]
+    drops = [fall for fall in found if fall.kind is not Kind.DIP]
+    return [(result, group) for group in (*groups, drops) if group]
+
+
+def _fall(result: ConfigurationResult, falls: Sequence[Fall], tables: dict[str, str]) -> Finding:
+    clearest, *others = falls
+    claim = (
+        _dip_claim(result, clearest) if clearest.kind is Kind.DIP else _drop_claim(result, clearest, others)
+    )
+    if words := _doubts(result, clearest):
+        claim += f" {words}"
+    judged = result.shape.dips
+    noise = "" if judged.noise is None else f"noise of a mean {wording.share(judged.noise)}; "
+    times = clearest.times_critical
+    size = "more than 100 times" if times > 100 else f"{wording.significant(times)} times"
+    evidence = (
+        f"{noise}{size} what noise alone would show; {wording.plural(judged.repetitions, 'repetition')}"
+    )
+    return Finding(clearest.kind.capitalize(), claim, f"{evidence}; {tables['shape']}.")
+
+
+def _dip_claim(result: ConfigurationResult, fall: Fall) -> str:
+    where = _with_clients(clients_of(result, [fall.deepest]))
+    lost = wording.share(fall.lost)
+    return (
+        f"{result.name} has a dip at {where}: {lost} below the lower of the two sides that it lies between."
+    )
+
+
+def _drop_claim(result: ConfigurationResult, fall: Fall, others: Sequence[Fall]) -> str:
+    verb = "collapses" if fall.kind is Kind.COLLAPSE else "drops"
+    claim = (
+        f"{result.name} {verb} beyond {_before(result, fall)}: every later mix lies {wording.share(fall.lost)} or more "
+        "below, and it does not recover."
+    )
+    if not others:
+        return claim
+    more = [f"{_before(result, other)} ({wording.share(other.lost)})" for other in others]
+    return f"{claim} So also beyond {wording.listing(more)}."
+
+
+def _before(result: ConfigurationResult, fall: Fall) -> str:
+    """The clients of the last finished mix before a fall."""
+    place = next(index for index in range(fall.first - 1, -1, -1) if result.mixes[index] is not None)
+    return _with_clients(clients_of(result, [place]))
+
+
+def _with_clients(clients: str) -> str:
+    return "1 client" if clients == "1" else f"{clients} clients"
+
+
+def _doubts(result: ConfigurationResult, fall: Fall) -> str:
+    """What else than the server may have made it: another's use of the machine, or errors."""
+    mixes = [mix for mix in result.mixes[fall.first : fall.last + 1] if mix is not None]
+    marks = frozenset().union(*(mix.marks for mix in mixes))
+    named = {
+        Mark.NOISY: "others used the machine",
+        Mark.ERRORS: "there were errors",
+        Mark.CLIENTS_LEFT: "clients left",
+    }
+    reasons = [words for mark, words in named.items() if mark in marks]
+    reasons += [f"it is {LIMITS[mark]}" for mark in limits(marks)]
+    return f"There, {wording.listing(reasons)}." if reasons else ""
+
+
+def unsaturated(results: Results, tables: dict[str, str]) -> list[Finding]:
+    """That peaks were not passed, and what to do about it."""
+    rising = [
+        result for result in results.configurations if result.throughput and result.throughput.still_rising
+    ]
+    held = [result for result in rising if result.last is not None and limits(result.last.marks)]
+    free = [result for result in rising if result not in held]
+    return [
+        _unsaturated(group, advice, tables)
+        for group, advice in (
+            (free, EXTEND),
+            (held, "There the generator or the plan's bound held it, so a larger suite would show no more."),
+        )
+        if group
+    ]
+
+
+def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: dict[str, str]) -> Finding:
+    parts = []
+    for result in group:
+        assert result.last is not None  # a curve that rises has mixes
+        parts.append(f"{result.name} ({_with_clients(f'{result.last.clients:,}')})")
+    peaks = "Its peak is" if len(group) == 1 else "Their peaks are"
+    bounds = "a lower bound" if len(group) == 1 else "lower bounds"
+    claim = f"Throughput still rose at the last mix: {wording.listing(parts)}. {peaks} {bounds}. {advice}"
+    return Finding(
+        "Not saturated", claim, f"Rule: by more than the noise, and by 2 % or more; {tables['peaks']}."
+    )
+
+
+def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
+    """How sure the peak is, where it may be, and what is kept beyond it, for the evidence of a finding."""
+    shape, words = result.shape, []
+    peak, kept = shape.peak, shape.kept
+    if peak is not None and peak.value is not None and peak.low is not None and peak.high is not None:
+        span = terms.span(peak.low, peak.high)
+        words.append(f"by leave-one-out {terms.written(peak.value)}, 95 % interval {span} {terms.unit}")
+    if peak is not None and peak.candidates is not None and len(peak.candidates) > 1:
+        words.append(f"not told apart: the mixes of {clients_of(result, peak.candidates)} clients")
+    if shape.near_peak is not None:
+        words.append(f"95 % of it from {_with_clients(clients_of(result, [shape.near_peak]))} on")
+    if kept is not None and kept.low is not None and kept.high is not None and kept.share < 1:
+        interval = wording.share_span(kept.low, kept.high)
+        words.append(f"kept at the last mix {wording.share(kept.share)}, 95 % interval {interval}")
+    return words
+
+
+def clients_of(result: ConfigurationResult, places: Sequence[int]) -> str:
+    """The clients of mixes, by their index."""
+    return ", ".join(f"{mix.clients:,}" for place in places if (mix := result.mixes[place]) is not None)
