@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from serverdyno.store.records import MixRecord
 
+MOST_VALUES = 1_000_000
 MOST_UNPACKED_BYTES = 1 << 28
 _PLAIN_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(), bool: pa.bool_()}
 
@@ -41,14 +42,24 @@ def decode(content: bytes) -> pa.Table:
     """The table of a Parquet file, whatever its columns. Raises ArrowException, OSError or ValueError if damaged."""
     file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
     _check_size(file.metadata)
-    return file.read(use_threads=False)
+    table = file.read(use_threads=False)
+    if any(_values_of(column) > MOST_VALUES for column in table.columns):
+        raise ValueError(f"a column of more than {MOST_VALUES:,} values")
+    return table
+
+
+def _values_of(column: pa.ChunkedArray) -> int:
+    """Return how many values a column has, those of its lists included."""
+    if not pa.types.is_list(column.type):
+        return len(column)
+    return sum(len(chunk.flatten()) for chunk in column.chunks)
 
 
 def _check_size(found: pq.FileMetaData) -> None:
     """Raises ValueError for what would be no mix, before it is unpacked."""
     if (found.num_rows, found.num_row_groups) != (1, 1):
         raise ValueError(f"{found.num_rows:,} rows, where one mix is one")
-    # Of single columns nothing is asked: Arrow 26 ends the process where the histogram of a column's levels is damaged.
+    # Nothing is asked of single columns before they are read: Arrow 26 ends the process where their levels are damaged.
     if found.row_group(0).total_byte_size > MOST_UNPACKED_BYTES:
         raise ValueError(f"more than {MOST_UNPACKED_BYTES >> 20} MiB unpacked")
 
