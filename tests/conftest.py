@@ -42,6 +42,7 @@ class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist 
         return nodeid if module.startswith(WITHOUT_SERVER) else "web servers"
 
 
+@pytest.hookimpl(optionalhook=True)  # absent under `-p no:xdist`
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharersInTurn:
     """For `make test-python`, which has two workers."""
     return SharersInTurn(config, log)
