@@ -17,7 +17,7 @@ from benches.file_server import running_samba
 from benches.file_tools import FileTool, dyno, smbtorture
 from benches.ratios import Bound
 from benches.rounds import Cpus, Effort, Run, best_of
-from benches.speed import Figure, Goal
+from benches.speed import Goal, ReadFigure
 from serverdyno.servers.local import find_program
 
 REPLAY_CLIENTS = (1, 4, 16)
@@ -41,25 +41,25 @@ def _told(run: Run, name: str) -> float:
     return value
 
 
-REPLAY_FIGURES: dict[str, Figure] = {
+REPLAY_FIGURES: dict[str, ReadFigure] = {
     "operations/s": lambda run: run.requests_s,
     "MB/s": lambda run: _told(run, "bytes_in_window") / run.measured_s / 1e6,
     "client CPU, us/operation": lambda run: run.generator_cpu_us,
     "server CPU, us/operation": lambda run: run.server_cpu_us,
 }
-STREAM_FIGURES: dict[str, Figure] = {
+STREAM_FIGURES: dict[str, ReadFigure] = {
     "MB/s": lambda run: run.requests_s * load_files.PIECE_BYTES / 1e6,
     "client CPU, us/64 KiB": lambda run: run.generator_cpu_us,
     "server CPU, us/64 KiB": lambda run: run.server_cpu_us,
 }
-MESSAGE_FIGURES: dict[str, Figure] = {
+MESSAGE_FIGURES: dict[str, ReadFigure] = {
     "SMB requests/operation": lambda run: _told(run, "messages") / _told(run, "operations")
 }
-IDLE_FIGURES: dict[str, Figure] = {
+IDLE_FIGURES: dict[str, ReadFigure] = {
     "client memory, bytes/session": lambda run: _told(run, "rss_growth_bytes") / run.connections,
     "server memory, bytes/session": lambda run: _told(run, "server_rss_growth_bytes") / run.connections,
 }
-WORKING_FIGURES: dict[str, Figure] = {
+WORKING_FIGURES: dict[str, ReadFigure] = {
     "operations/s": lambda run: run.requests_s,
     "client CPU, us/operation": lambda run: run.generator_cpu_us,
     "client CPU, share of one": lambda run: run.generator_cpu_s / run.measured_s,
@@ -80,7 +80,7 @@ class FileCase:
 
     name: str
     title: str
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, ReadFigure]
     tools: Mapping[str, Once]
     goals: tuple[Goal, ...] = ()
     most_bytes: int | None = None  # of one SMB2 request

@@ -15,14 +15,14 @@ from benches.ratios import Bound
 from serverdyno import suites
 from serverdyno.fleet import local
 from serverdyno.fleet.consent import open_target
-from serverdyno.fleet.task import Task
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import GeneratorPlan, Mix, RunKey, Suite
 from serverdyno.probes.host import host_facts
 from serverdyno.probes.window import UNKNOWN
 from serverdyno.protocols.http import HTTP
 from serverdyno.runner.create import create_experiment
-from serverdyno.runner.record import Surroundings, mix_record
+from serverdyno.runner.record import HostFigures, mix_record
 from serverdyno.servers.registry import settings_types
 from serverdyno.servers.running import running
 from serverdyno.store.records import MixRecord, SecondRow
@@ -118,10 +118,10 @@ def _real_mix(suite: Suite, key: RunKey, mix: Mix) -> MixRecord:
     short = replace(mix, length_s=REAL_MIX_S, ramp_up_s=0.0, ramp_down_s=0.0, delay_s=0.0)
     with running("reference", {}) as server:
         target = open_target(HTTP, server.access(), suite.settings(HTTP))
-        task = Task(suite, target, GeneratorPlan(), (), None)
-        result = local.run_mix(short, task, seed=1, on_tick=lambda _: None)
+        setup = LoadSetup(suite, target, GeneratorPlan(), (), None)
+        result = local.run_mix(short, setup, seed=1, on_tick=lambda _: None)
     return mix_record(
-        key, mix, result, Surroundings(UNKNOWN, server_rss_bytes=None, ceiling_operations_s=None)
+        key, mix, result, HostFigures(UNKNOWN, server_rss_bytes=None, ceiling_operations_s=None)
     )
 
 

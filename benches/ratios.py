@@ -46,7 +46,7 @@ def _values_outside(n: int) -> int | None:
     return outside
 
 
-class Verdict(Enum):
+class GoalVerdict(Enum):
     """Whether a target is met, as far as the rounds show."""
 
     MET = "met"
@@ -65,7 +65,7 @@ class Bound:
     def __str__(self) -> str:
         return f"{'>=' if self.at_least else '<='} {self.value:g}"
 
-    def verdict(self, found: Spread) -> Verdict:
+    def verdict(self, found: Spread) -> GoalVerdict:
         """Of the interval where there is one, else of the whole range."""
         low, high = found.interval or (found.low, found.high)
         holds = [
@@ -73,7 +73,7 @@ class Bound:
             for value in (low, found.median, high)
         ]
         if all(holds):
-            return Verdict.MET
+            return GoalVerdict.MET
         if not any(holds):
-            return Verdict.MISSED
-        return Verdict.MET_IN_THE_MEDIAN if holds[1] else Verdict.MISSED_IN_THE_MEDIAN
+            return GoalVerdict.MISSED
+        return GoalVerdict.MET_IN_THE_MEDIAN if holds[1] else GoalVerdict.MISSED_IN_THE_MEDIAN

@@ -11,12 +11,12 @@ from benches.files import SESSION_CASE, FileCase
 from benches.promises import Waiting
 from benches.ratios import Bound, Spread, spread
 from benches.rounds import Effort, Run
-from benches.speed import FIGURES, Case, Figure, cases
+from benches.speed import FIGURES, Case, ReadFigure, cases
 
 GROWTH = "growth"
 
 
-def _detail(name: str, per: str) -> Figure:
+def _detail(name: str, per: str) -> ReadFigure:
     def figure(run: Run) -> float | None:
         value: Any = run.details.get(name)
         divisor: Any = run.connections if per == "connections" else run.details[per]
@@ -26,7 +26,7 @@ def _detail(name: str, per: str) -> Figure:
 
 
 # Once every connection is open.
-GROWTH_FIGURES: dict[str, Figure] = {
+GROWTH_FIGURES: dict[str, ReadFigure] = {
     "requests/s": FIGURES["requests/s"],
     "generator CPU, us/request": _detail("cpu_in_window_us", "requests_in_window"),
     "generator memory, bytes/connection": _detail("rss_growth_bytes", "connections"),
@@ -96,7 +96,7 @@ class Results:
         """At each number of connections."""
         yield from self._by_tool(GROWTH, GROWTH_FIGURES)
 
-    def _by_tool(self, case: str, figures: Mapping[str, Figure]) -> Iterator[Row]:
+    def _by_tool(self, case: str, figures: Mapping[str, ReadFigure]) -> Iterator[Row]:
         runs = self.kept(case)
         for tool in dict.fromkeys(run.tool for run in runs):
             for name, figure in figures.items():

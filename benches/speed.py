@@ -18,8 +18,8 @@ DOCUMENT = "/wbtree/735/735_0000.gif"
 NGINX = {"workers": 1, "access_log": False, "open_file_cache": True}
 CLOSE = "Connection: close"
 
-Figure = Callable[[Run], float | None]
-FIGURES: dict[str, Figure] = {
+ReadFigure = Callable[[Run], float | None]
+FIGURES: dict[str, ReadFigure] = {
     "requests/s": lambda run: run.requests_s,
     "generator CPU, us/request": lambda run: run.generator_cpu_us,
     "server CPU, us/request": lambda run: run.server_cpu_us,
@@ -41,7 +41,7 @@ class Goal:
         best = self.peers[0] if len(self.peers) == 1 else f"better of {' and '.join(self.peers)}"
         return f"{self.ours} / {best}"
 
-    def ratios(self, runs: Sequence[Run], figures: Mapping[str, Figure]) -> Spread | None:
+    def ratios(self, runs: Sequence[Run], figures: Mapping[str, ReadFigure]) -> Spread | None:
         """Over the rounds in which all ran; None where there is none."""
         figure, better = figures[self.figure], max if self.bound.at_least else min
         by_round: dict[int, dict[str, float]] = {}
@@ -70,7 +70,7 @@ class Case:
     goals: tuple[Goal, ...] = field(default=())
 
     @property
-    def figures(self) -> Mapping[str, Figure]:
+    def figures(self) -> Mapping[str, ReadFigure]:
         """What is told of each tool."""
         return FIGURES
 

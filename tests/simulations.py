@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serverdyno.analysis.comparisons import compare
-from serverdyno.analysis.improvement import Figure, Runs, Verdict
+from serverdyno.analysis.improvement import Metric, Runs, Verdict
 from serverdyno.plan.model import Order
 
 MIXES = 16
@@ -93,7 +93,7 @@ def _shared(random: np.random.Generator, noise: Noise, runs: int) -> NDArray[np.
     return drawn
 
 
-def verdicts(experiment: Experiment) -> Mapping[tuple[int, int, Figure], Verdict]:
+def verdicts(experiment: Experiment) -> Mapping[tuple[int, int, Metric], Verdict]:
     """What a report says of every pair of configurations, in each figure."""
     numbers = tuple(range(1, experiment.shape[1] + 1))
     pairs = list(combinations(range(len(experiment)), 2))
@@ -117,7 +117,7 @@ class Claims:
 def claims(design: Design, count: int, seed: int = 1) -> Claims:
     """How often experiments of this design claim what isn't, and what is."""
     false = 0
-    true: dict[Figure, list[bool]] = {figure: [] for figure in Figure}
+    true: dict[Metric, list[bool]] = {figure: [] for figure in Metric}
     for experiment in experiments(design, count, seed):
         wrong = False
         for (base, other, figure), verdict in verdicts(experiment).items():
@@ -128,7 +128,7 @@ def claims(design: Design, count: int, seed: int = 1) -> Claims:
             wrong |= verdict in CLAIMS and (ratio == 1 or verdict is not right)
         false += wrong
     shares = {figure: float(np.mean(found)) if found else float("nan") for figure, found in true.items()}
-    return Claims(false / count, shares[Figure.OVERALL_AVERAGE], shares[Figure.PEAK])
+    return Claims(false / count, shares[Metric.OVERALL_AVERAGE], shares[Metric.PEAK])
 
 
 def table(count: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from serverdyno.analysis.ablation import Effect, Role, Tunings, ablation
-from serverdyno.analysis.improvement import Figure, Runs, Verdict
+from serverdyno.analysis.improvement import Metric, Runs, Verdict
 
 SHAPE = np.array([0.4, 1.0, 0.9])
 NAMES = ["redirector", "registry", "noatime", "writeback", "bdflush", "buffers"]
@@ -31,7 +31,7 @@ def tuned(together: float, repetitions: int = 5) -> tuple[Effect, ...]:
     return ablation(tunings, paired=True)
 
 
-@pytest.mark.parametrize("place", range(len(Figure)))
+@pytest.mark.parametrize("place", range(len(Metric)))
 def test_each_change_is_a_row_with_its_effect_and_all_together_are_the_last(place: int) -> None:
     effects = tuned(1.73)
     assert [effect.name for effect in effects] == [*NAMES, "all"]

@@ -12,7 +12,7 @@ import pytest
 
 from serverdyno.analysis.comparisons import compare
 from serverdyno.analysis.holm import LEVEL
-from serverdyno.analysis.improvement import Figure, Runs, Verdict, improvement
+from serverdyno.analysis.improvement import Metric, Runs, Verdict, improvement
 from serverdyno.analysis.sensitivity import found_percent
 from simulations import MIX_NOISE, RUN_NOISE, Design, Noise, claims, curve, experiments
 
@@ -81,7 +81,7 @@ def test_where_a_configuration_lacks_a_run_pairs_stand_alone() -> None:
     sides = sides_of(Design(4, (1.0, 1.0, 0.5)))
     sides[2].throughput[3, 5] = np.nan
     [row] = compare(sides, [(0, 2)], paired=True)
-    alone = improvement(sides[0], sides[2], Figure.OVERALL_AVERAGE, paired=True)
+    alone = improvement(sides[0], sides[2], Metric.OVERALL_AVERAGE, paired=True)
     assert (row[0].low_percent, row[0].repetitions) == (alone.low_percent, 3)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
 from netware_2001 import CLIENTS, CURVES
-from serverdyno.analysis.dips import FALSE_POSITIVE_RATE, Dips, Finding, Kind, dips
+from serverdyno.analysis.dips import FALSE_POSITIVE_RATE, Dips, FallKind, ThroughputFall, dips
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], NDArray[np.float64]]
 PLACES = np.arange(16)
@@ -33,13 +33,13 @@ def repeated(curve: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(rates * np.exp(np.random.default_rng(7).normal(0, 0.01, (3, rates.size))))
 
 
-def found(throughput: ArrayLike, loads: ArrayLike = CLIENTS) -> tuple[Finding, ...]:
+def found(throughput: ArrayLike, loads: ArrayLike = CLIENTS) -> tuple[ThroughputFall, ...]:
     judged = seen(throughput, loads).findings
     assert judged is not None
     return judged
 
 
-def places(findings: tuple[Finding, ...], kind: Kind) -> list[int]:
+def places(findings: tuple[ThroughputFall, ...], kind: FallKind) -> list[int]:
     return [CLIENTS[each.deepest] for each in findings if each.kind is kind]
 
 
@@ -48,14 +48,14 @@ def test_the_three_dips_that_the_report_of_2001_names_are_found(
     processors: int, clients: int, lost: float
 ) -> None:
     findings = found(repeated(CURVES["NetWare 5.1", processors, "off"]))
-    assert places(findings, Kind.DIP) == [clients]
-    dip = next(each for each in findings if each.kind is Kind.DIP)
+    assert places(findings, FallKind.DIP) == [clients]
+    dip = next(each for each in findings if each.kind is FallKind.DIP)
     assert (dip.first, dip.last) == (dip.deepest, dip.deepest)
     assert dip.lost == pytest.approx(lost, abs=0.02)
 
 
 def test_no_other_of_its_26_curves_has_a_dip() -> None:
-    dipping = {name for name, curve in CURVES.items() if places(found(repeated(curve)), Kind.DIP)}
+    dipping = {name for name, curve in CURVES.items() if places(found(repeated(curve)), FallKind.DIP)}
     assert dipping == {("NetWare 5.1", processors, "off") for processors in (2, 3, 5)}
 
 
@@ -68,7 +68,7 @@ def test_a_decline_beyond_52_clients_as_sambas_of_2003_is_a_drop_and_no_dip() ->
     # The report has it as a graph only: steady, then "at loads of 52 clients and above" lower until the end.
     rates = np.array([40, 150, 280, 390, 440, 460, 462, 459, 461, 457, 458, 455, 456, 390, 385, 381.0])
     (drop,) = found(repeated(rates))
-    assert (drop.kind, CLIENTS[drop.first], CLIENTS[drop.last]) == (Kind.DROP, 52, 60)
+    assert (drop.kind, CLIENTS[drop.first], CLIENTS[drop.last]) == (FallKind.DROP, 52, 60)
     assert drop.lost == pytest.approx(1 - 390 / 456, abs=0.02)
 
 
@@ -79,8 +79,8 @@ def test_a_collapse_at_32_threads_with_a_recovery_at_192_as_apaches_of_1999_is_t
     rates[0] = 400
     rates[threads == 192] = 1300
     dip, collapse = found(repeated(rates), threads)
-    assert (dip.kind, threads[dip.first], threads[dip.last]) == (Kind.DIP, 32, 176)
-    assert (collapse.kind, threads[collapse.first], threads[collapse.last]) == (Kind.COLLAPSE, 208, 288)
+    assert (dip.kind, threads[dip.first], threads[dip.last]) == (FallKind.DIP, 32, 176)
+    assert (collapse.kind, threads[collapse.first], threads[collapse.last]) == (FallKind.COLLAPSE, 208, 288)
     assert collapse.lost > 0.9
 
 
@@ -113,7 +113,7 @@ def test_a_dip_of_25_percent_is_mostly_found_through_3_percent_of_noise() -> Non
     hits = 0
     for _ in range(200):
         runs = 1000 * np.exp(shape + random.normal(0, 0.03, (3, 16)))
-        hits += any(each.kind is Kind.DIP and each.first <= 9 <= each.last for each in found(runs))
+        hits += any(each.kind is FallKind.DIP and each.first <= 9 <= each.last for each in found(runs))
     assert hits >= 195
 
 
@@ -122,7 +122,7 @@ def test_what_differs_between_runs_as_wholes_is_no_noise_of_their_mixes() -> Non
     shape[9] *= 0.8
     wavering = np.exp(np.random.default_rng(3).normal(0, 0.002, (3, 16)))
     runs = np.array([[1000.0], [1300], [800]]) * shape * wavering
-    assert places(found(runs), Kind.DIP) == [CLIENTS[9]]
+    assert places(found(runs), FallKind.DIP) == [CLIENTS[9]]
 
 
 def test_a_dip_below_five_percent_and_a_fall_below_ten_do_not_matter() -> None:
@@ -147,7 +147,7 @@ def test_what_can_not_be_judged_is_unknown_and_not_nothing() -> None:
 def test_indices_are_those_of_all_mixes_where_some_were_not_finished() -> None:
     rates = repeated(CURVES["NetWare 5.1", 3, "off"])
     rates[:, 1] = np.nan
-    assert places(found(rates), Kind.DIP) == [16]
+    assert places(found(rates), FallKind.DIP) == [16]
 
 
 @settings(max_examples=30, deadline=None)
@@ -165,4 +165,4 @@ def test_another_unit_changes_nothing_and_findings_are_places_of_the_curve(
         assert 0 <= each.first <= each.deepest <= each.last <= 15
         assert 0 < each.lost < 1
         assert each.times_critical > 1
-        assert each.kind is not Kind.DIP or 0 < each.first <= each.last < 15
+        assert each.kind is not FallKind.DIP or 0 < each.first <= each.last < 15

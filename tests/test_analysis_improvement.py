@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from serverdyno.analysis.curve import Throughput
-from serverdyno.analysis.improvement import Figure, Runs, Verdict, improvement, percent_improvement
+from serverdyno.analysis.improvement import Metric, Runs, Verdict, improvement, percent_improvement
 
 SHAPE = np.array([0.3, 0.6, 1.0, 0.95, 0.9])
 RATES = arrays.arrays(np.float64, (4, 5), elements=st.floats(100, 10_000))
@@ -38,7 +38,7 @@ def test_with_one_mix_the_interval_is_the_textbook_t_interval_on_paired_log_rati
     base = np.array([1000.0, 1012, 990, 1005, 997, 1009])
     other = np.array([1101.0, 1099, 1110, 1093, 1108, 1097])
     expected = stats.ttest_1samp(np.log(other / base), 0).confidence_interval(0.95)
-    for figure, apart in ((Figure.OVERALL_AVERAGE, 1e-9), (Figure.PEAK, 0.1)):
+    for figure, apart in ((Metric.OVERALL_AVERAGE, 1e-9), (Metric.PEAK, 0.1)):
         found = improvement(runs(base[:, None]), runs(other[:, None]), figure, paired=True)
         assert found.low_percent == pytest.approx(np.expm1(expected.low) * 100, abs=apart)
         assert found.high_percent == pytest.approx(np.expm1(expected.high) * 100, abs=apart)
@@ -48,16 +48,16 @@ def test_with_one_mix_the_interval_is_the_textbook_t_interval_on_paired_log_rati
 def test_without_pairs_the_interval_is_welchs() -> None:
     random = np.random.default_rng(5)
     base, other = 1000 * np.exp(random.normal(0, 0.02, 6)), 1100 * np.exp(random.normal(0, 0.02, 6))
-    found = improvement(runs(base[:, None]), runs(other[:, None]), Figure.OVERALL_AVERAGE, paired=False)
+    found = improvement(runs(base[:, None]), runs(other[:, None]), Metric.OVERALL_AVERAGE, paired=False)
     welch = stats.ttest_ind(np.log(other), np.log(base), equal_var=False).confidence_interval(0.95)
     assert found.low_percent == pytest.approx(np.expm1(welch.low) * 100)
     assert found.high_percent == pytest.approx(np.expm1(welch.high) * 100)
 
 
-@pytest.mark.parametrize("figure", list(Figure))
+@pytest.mark.parametrize("figure", list(Metric))
 @pytest.mark.parametrize("paired", [True, False])
 def test_of_200_experiments_with_three_repetitions_at_least_nine_in_ten_intervals_hold_the_truth(
-    figure: Figure, paired: bool
+    figure: Metric, paired: bool
 ) -> None:
     random = np.random.default_rng(11)
     held = 0
@@ -81,7 +81,7 @@ def test_of_two_equal_plateaus_the_noisier_one_does_not_win(
     random = np.random.default_rng(17)
     found = [
         improvement(
-            flat(random, repetitions, less), flat(random, repetitions, noise), Figure.PEAK, paired=True
+            flat(random, repetitions, less), flat(random, repetitions, noise), Metric.PEAK, paired=True
         )
         for _ in range(100)
     ]
@@ -94,7 +94,7 @@ def test_of_two_equal_plateaus_the_noisier_one_does_not_win(
 def test_a_difference_of_10_percent_is_mostly_found_through_3_percent_of_noise() -> None:
     random = np.random.default_rng(19)
     found = [
-        improvement(flat(random, 5, 0.03), flat(random, 5, 0.03, rate=1100), Figure.PEAK, paired=True)
+        improvement(flat(random, 5, 0.03), flat(random, 5, 0.03, rate=1100), Metric.PEAK, paired=True)
         for _ in range(60)
     ]
     assert sum(each.verdict is Verdict.FASTER for each in found) > 30
@@ -104,7 +104,7 @@ def test_a_difference_of_10_percent_is_mostly_found_through_3_percent_of_noise()
 def test_each_run_is_read_at_the_mix_that_the_other_runs_chose() -> None:
     base = np.full((3, 2), 100.0)
     other = np.array([[90.0, 150.0], [120.0, 80.0], [110.0, 100.0]])
-    found = improvement(runs(base), runs(other), Figure.PEAK, paired=True)
+    found = improvement(runs(base), runs(other), Metric.PEAK, paired=True)
     assert found.other == pytest.approx((90 + 80 + 100) / 3)
     assert found.percent == pytest.approx(-10)
     assert found.observed_low_percent == pytest.approx(-20)
@@ -112,24 +112,24 @@ def test_each_run_is_read_at_the_mix_that_the_other_runs_chose() -> None:
 
 def test_a_run_without_operations_where_another_has_its_peak_can_not_be_compared() -> None:
     other = np.array([[9.0, 0.0, 5.0], [0.0, 9.0, 5.0], [4.0, 4.0, 20.0], [4.0, 4.0, 20.0]])
-    found = improvement(runs(np.ones((4, 3))), runs(other), Figure.PEAK, paired=True)
+    found = improvement(runs(np.ones((4, 3))), runs(other), Metric.PEAK, paired=True)
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert found.low_percent is None
 
 
 def test_two_repetitions_have_a_wide_interval_that_can_still_tell_a_factor_of_two() -> None:
     base, other = np.array([[1000.0], [1010.0]]), np.array([[2270.0], [2290.0]])
-    found = improvement(runs(base), runs(other), Figure.OVERALL_AVERAGE, paired=True)
+    found = improvement(runs(base), runs(other), Metric.OVERALL_AVERAGE, paired=True)
     expected = stats.ttest_1samp(np.log(other / base)[:, 0], 0).confidence_interval(0.95)
     assert found.low_percent == pytest.approx(np.expm1(expected.low) * 100)
     assert found.verdict is Verdict.FASTER
-    noisy_pair = improvement(runs(base), runs([[1300.0], [1200.0]]), Figure.OVERALL_AVERAGE, paired=True)
+    noisy_pair = improvement(runs(base), runs([[1300.0], [1200.0]]), Metric.OVERALL_AVERAGE, paired=True)
     assert noisy_pair.verdict is Verdict.NO_DIFFERENCE_SHOWN
     assert noisy_pair.high_percent is not None and noisy_pair.high_percent > 100
 
 
 def test_one_repetition_is_too_few_to_tell_but_what_was_seen_is_said() -> None:
-    found = improvement(runs([[100.0, 200.0]]), runs([[100.0, 300.0]]), Figure.PEAK, paired=True)
+    found = improvement(runs([[100.0, 200.0]]), runs([[100.0, 300.0]]), Metric.PEAK, paired=True)
     assert found.verdict is Verdict.TOO_FEW_REPETITIONS
     assert found.low_percent is None
     assert found.percent == found.observed_low_percent == pytest.approx(50)
@@ -137,7 +137,7 @@ def test_one_repetition_is_too_few_to_tell_but_what_was_seen_is_said() -> None:
 
 def test_a_configuration_is_not_different_from_itself() -> None:
     same = noisy(np.random.default_rng(1), 5)
-    found = improvement(same, same, Figure.OVERALL_AVERAGE, paired=True)
+    found = improvement(same, same, Metric.OVERALL_AVERAGE, paired=True)
     assert found.percent == 0
     assert found.verdict is Verdict.NO_DIFFERENCE_SHOWN
 
@@ -145,7 +145,7 @@ def test_a_configuration_is_not_different_from_itself() -> None:
 def test_noise_larger_than_the_difference_shows_no_difference() -> None:
     random = np.random.default_rng(3)
     found = improvement(
-        noisy(random, 4, noise=0.1), noisy(random, 4, rate=1010, noise=0.1), Figure.PEAK, paired=False
+        noisy(random, 4, noise=0.1), noisy(random, 4, rate=1010, noise=0.1), Metric.PEAK, paired=False
     )
     assert found.verdict is Verdict.NO_DIFFERENCE_SHOWN
 
@@ -153,8 +153,8 @@ def test_noise_larger_than_the_difference_shows_no_difference() -> None:
 def test_pairs_take_out_a_drift_that_both_configurations_saw() -> None:
     drift = np.array([1.0, 0.8, 0.6, 0.5])[:, None]
     base, other = 1000 * SHAPE * drift, 1050 * SHAPE * drift * np.array([[1.0], [1.001], [0.999], [1.0]])
-    paired = improvement(runs(base), runs(other), Figure.PEAK, paired=True)
-    unpaired = improvement(runs(base), runs(other), Figure.PEAK, paired=False)
+    paired = improvement(runs(base), runs(other), Metric.PEAK, paired=True)
+    unpaired = improvement(runs(base), runs(other), Metric.PEAK, paired=False)
     assert paired.verdict is Verdict.FASTER
     assert unpaired.verdict is Verdict.NO_DIFFERENCE_SHOWN
 
@@ -162,7 +162,7 @@ def test_pairs_take_out_a_drift_that_both_configurations_saw() -> None:
 def test_a_run_that_was_not_finished_is_left_out_and_so_is_a_mix_that_one_side_lacks() -> None:
     base = Runs((1, 2, 3), np.array([[10.0, 20, 30], [10, 20, 30], [10, np.nan, np.nan]]))
     other = Runs((1, 2, 3), np.array([[10.0, 40, np.nan], [10, 40, np.nan], [10, 40, np.nan]]))
-    found = improvement(base, other, Figure.PEAK, paired=True)
+    found = improvement(base, other, Metric.PEAK, paired=True)
     assert found.mixes == (0, 1)
     assert found.repetitions == 2
     assert (found.base, found.other) == (20, 40)
@@ -171,22 +171,22 @@ def test_a_run_that_was_not_finished_is_left_out_and_so_is_a_mix_that_one_side_l
 def test_pairs_are_made_of_equal_repetitions_only() -> None:
     base = Runs((1, 2, 3), np.array([[np.nan], [20.0], [30.0]]))
     other = Runs((1, 2, 3), np.array([[11.0], [22.0], [np.nan]]))
-    found = improvement(base, other, Figure.PEAK, paired=True)
+    found = improvement(base, other, Metric.PEAK, paired=True)
     assert found.repetitions == 1
     assert found.percent == pytest.approx(10)
 
 
 @pytest.mark.parametrize("other", [np.zeros((3, 2)), np.full((3, 2), np.nan), np.zeros((0, 2))])
 def test_a_side_without_operations_can_not_be_compared(other: Throughput) -> None:
-    found = improvement(runs(np.ones((3, 2))), runs(other), Figure.PEAK, paired=False)
+    found = improvement(runs(np.ones((3, 2))), runs(other), Metric.PEAK, paired=False)
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert found.percent is None
 
 
 @settings(max_examples=25, deadline=None)
-@given(RATES, RATES, st.sampled_from(Figure), st.booleans())
+@given(RATES, RATES, st.sampled_from(Metric), st.booleans())
 def test_the_estimate_lies_between_what_was_seen_and_inside_its_interval(
-    base: Throughput, other: Throughput, figure: Figure, paired: bool
+    base: Throughput, other: Throughput, figure: Metric, paired: bool
 ) -> None:
     found = improvement(runs(base), runs(other), figure, paired=paired)
     assert found.percent is not None
@@ -201,9 +201,9 @@ def test_the_estimate_lies_between_what_was_seen_and_inside_its_interval(
 
 
 @settings(max_examples=25, deadline=None)
-@given(RATES, RATES, st.sampled_from(Figure))
+@given(RATES, RATES, st.sampled_from(Metric))
 def test_exchanging_the_sides_turns_the_interval_round(
-    base: Throughput, other: Throughput, figure: Figure
+    base: Throughput, other: Throughput, figure: Metric
 ) -> None:
     there = improvement(runs(base), runs(other), figure, paired=True)
     back = improvement(runs(other), runs(base), figure, paired=True)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from serverdyno.analysis.improvement import Figure, Improvement, Runs, Verdict, improvement
+from serverdyno.analysis.improvement import Improvement, Metric, Runs, Verdict, improvement
 
 SWAPPED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 BASE = np.array([1000.0, 1012, 990, 1005, 997, 1009])
@@ -18,7 +18,7 @@ NOISE = np.array([1.001, 0.998, 1.004, 1.0, 0.997, 1.001])
 def compared(factor: float, minimum_percent: float, noise: float = 1.0) -> Improvement:
     other = BASE * factor * NOISE**noise
     base, tested = (Runs(tuple(range(1, 7)), rates[:, None]) for rates in (BASE, other))
-    return improvement(base, tested, Figure.PEAK, paired=True, minimum_percent=minimum_percent)
+    return improvement(base, tested, Metric.PEAK, paired=True, minimum_percent=minimum_percent)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,6 @@ def test_of_200_experiments_at_the_very_bound_few_claim_equivalence_or_more_than
         base, other = (
             Runs((1, 2, 3, 4), rate * np.exp(random.normal(0, 0.01, (4, 1)))) for rate in (1000, 1050)
         )
-        found = improvement(base, other, Figure.OVERALL_AVERAGE, paired=True, minimum_percent=5)
+        found = improvement(base, other, Metric.OVERALL_AVERAGE, paired=True, minimum_percent=5)
         claims += found.verdict is not Verdict.NO_DIFFERENCE_SHOWN
     assert claims <= 20

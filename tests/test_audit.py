@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from serverdyno import published
 from serverdyno.published import printed
-from serverdyno.published.audit import Audited, Verdict, audit, audit_claims
+from serverdyno.published.audit import Audited, ClaimVerdict, audit, audit_claims
 from serverdyno.published.model import Claim, Course, EachOf, Order, PairedOrder
 from serverdyno.published.tables import Cell, ClaimError, Tables, of_columns, of_csv
 from serverdyno.report.build import build_from
@@ -39,17 +39,23 @@ COUNTS = {
     "2004-veritest-samba": (51, 0, 0, 0, 28),
 }
 NOTABLE = {
-    ("2001-etesting-netware", "figure-1-percent"): (Verdict.OTHER_FIGURE, "98.5535 with the average"),
-    ("2001-etesting-netware", "figure-2-percent"): (Verdict.OTHER_FIGURE, "75.1282 with the average"),
-    ("2001-etesting-netware", "off-netware-average"): (Verdict.OTHER_FIGURE, "311.022 with the peak"),
-    ("2001-etesting-netware", "old-new-off"): (Verdict.OTHER_FIGURE, "36.3121 with the peak"),
-    ("2001-etesting-netware", "key-4-windows-down"): (Verdict.OTHER_BASE, "relative to the lower figure"),
-    ("2001-etesting-netware", "figure-2-netware-lowest"): (Verdict.CONTRADICTS, "858.055"),
-    ("2001-etesting-netware", "old-dip-3-before"): (Verdict.CONTRADICTS, "digits are exchanged"),
-    ("2001-etesting-netware", "key-2-percent"): (Verdict.FOLLOWS, "116.82"),
-    ("2003-veritest-iis", "key-4-tux"): (Verdict.OTHER_FIGURE, "server = DL760 instead of DL380"),
-    ("2003-veritest-iis", "summary-static-tux-decline"): (Verdict.OTHER_BASE, "relative to the lower figure"),
-    ("1999-mindcraft-linux", "memory-linux"): (Verdict.CONTRADICTS, "is 960"),
+    ("2001-etesting-netware", "figure-1-percent"): (ClaimVerdict.OTHER_FIGURE, "98.5535 with the average"),
+    ("2001-etesting-netware", "figure-2-percent"): (ClaimVerdict.OTHER_FIGURE, "75.1282 with the average"),
+    ("2001-etesting-netware", "off-netware-average"): (ClaimVerdict.OTHER_FIGURE, "311.022 with the peak"),
+    ("2001-etesting-netware", "old-new-off"): (ClaimVerdict.OTHER_FIGURE, "36.3121 with the peak"),
+    ("2001-etesting-netware", "key-4-windows-down"): (
+        ClaimVerdict.OTHER_BASE,
+        "relative to the lower figure",
+    ),
+    ("2001-etesting-netware", "figure-2-netware-lowest"): (ClaimVerdict.CONTRADICTS, "858.055"),
+    ("2001-etesting-netware", "old-dip-3-before"): (ClaimVerdict.CONTRADICTS, "digits are exchanged"),
+    ("2001-etesting-netware", "key-2-percent"): (ClaimVerdict.FOLLOWS, "116.82"),
+    ("2003-veritest-iis", "key-4-tux"): (ClaimVerdict.OTHER_FIGURE, "server = DL760 instead of DL380"),
+    ("2003-veritest-iis", "summary-static-tux-decline"): (
+        ClaimVerdict.OTHER_BASE,
+        "relative to the lower figure",
+    ),
+    ("1999-mindcraft-linux", "memory-linux"): (ClaimVerdict.CONTRADICTS, "is 960"),
 }
 
 PEAKS = """figure,server,processors,mbits_per_s
@@ -168,8 +174,8 @@ CURVE = {"table": "curves", "column": "mbits_per_s"}
 PAIRED = CURVE | {"pairs_by": ["clients"]}
 OF_A, OF_B = {"server": "A"}, {"server": "B"}
 HALF_A_MBIT = {"kind": "stated", "value": 0.5, "place": "x"}
-FOLLOWS, BASE, FIGURE = Verdict.FOLLOWS, Verdict.OTHER_BASE, Verdict.OTHER_FIGURE
-CONTRADICTS, UNCHECKED = Verdict.CONTRADICTS, Verdict.NOT_CHECKED
+FOLLOWS, BASE, FIGURE = ClaimVerdict.FOLLOWS, ClaimVerdict.OTHER_BASE, ClaimVerdict.OTHER_FIGURE
+CONTRADICTS, UNCHECKED = ClaimVerdict.CONTRADICTS, ClaimVerdict.NOT_CHECKED
 
 
 @pytest.mark.parametrize(
@@ -269,7 +275,7 @@ CONTRADICTS, UNCHECKED = Verdict.CONTRADICTS, Verdict.NOT_CHECKED
     ],
 )
 def test_each_verdict_is_given_for_its_reason(
-    claimed: str, unit: str, rule: dict[str, Any], wanted: Verdict, reason: str
+    claimed: str, unit: str, rule: dict[str, Any], wanted: ClaimVerdict, reason: str
 ) -> None:
     found = verdict(claimed, rule, unit)
     assert (found.verdict, reason in found.reason) == (wanted, True), found
@@ -281,7 +287,7 @@ def test_repetitions_are_averaged_before_the_peak_is_taken() -> None:
     rule = {"kind": "highest", "table": "mixes", "column": "requests_per_s", "averaged_by": ["clients"]}
     place = {**rule, "kind": "position_of_highest", "at": "clients"}
     audited = audit_claims([claim("110", rule, ""), claim("1", place, "", "b")], tables, "own")
-    assert [found.verdict for found in audited] == [Verdict.FOLLOWS] * 2
+    assert [found.verdict for found in audited] == [ClaimVerdict.FOLLOWS] * 2
 
 
 @pytest.mark.parametrize(
@@ -305,7 +311,7 @@ def test_a_claim_that_names_what_is_not_there_is_an_error_and_no_verdict(
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_verdicts_on_a_report_are_those_that_were_looked_at(name: str) -> None:
     counts = Counter(found.verdict for found in AUDITED[name])
-    assert tuple(counts[one] for one in Verdict) == COUNTS[name]
+    assert tuple(counts[one] for one in ClaimVerdict) == COUNTS[name]
 
 
 def test_the_documentation_states_the_counts_that_the_audit_gives() -> None:
@@ -318,7 +324,7 @@ def test_the_documentation_states_the_counts_that_the_audit_gives() -> None:
 
 
 @pytest.mark.parametrize(("place", "wanted"), NOTABLE.items(), ids=str)
-def test_known_slips_are_found_and_named(place: tuple[str, str], wanted: tuple[Verdict, str]) -> None:
+def test_known_slips_are_found_and_named(place: tuple[str, str], wanted: tuple[ClaimVerdict, str]) -> None:
     found = next(one for one in AUDITED[place[0]] if one.claim.id == place[1])
     assert (found.verdict, wanted[1] in found.reason) == (wanted[0], True), found
 
@@ -341,14 +347,16 @@ def test_no_true_claim_of_a_number_passes_when_it_is_changed() -> None:
     """Two steps and 11 percent off, without the words that would admit as much, up and down."""
     changed = 0
     for name, found, number in numeric():
-        if found.verdict is not Verdict.FOLLOWS:
+        if found.verdict is not ClaimVerdict.FOLLOWS:
             continue
         for sign in (-1, 1):
             wrong = found.computed * (1 + 0.11 * sign) + 2 * sign * number.step  # type: ignore[operator]
             claimed = found.claim.model_copy(update={"claimed": in_form(wrong, number)})
             if wrong > 0:
                 changed += 1
-                assert audit_claims([claimed], REPORTS[name].tables, name)[0].verdict is not Verdict.FOLLOWS
+                assert (
+                    audit_claims([claimed], REPORTS[name].tables, name)[0].verdict is not ClaimVerdict.FOLLOWS
+                )
     assert changed > 500
 
 
@@ -357,7 +365,9 @@ def test_no_true_order_passes_when_it_is_turned_round() -> None:
     for name, audited in AUDITED.items():
         for found in audited:
             rule = found.claim.rule
-            if found.verdict is not Verdict.FOLLOWS or not isinstance(rule, Order | PairedOrder | Course):
+            if found.verdict is not ClaimVerdict.FOLLOWS or not isinstance(
+                rule, Order | PairedOrder | Course
+            ):
                 continue
             turned += 1
             if isinstance(rule, PairedOrder):
@@ -366,7 +376,7 @@ def test_no_true_order_passes_when_it_is_turned_round() -> None:
                 other = {"greater": "lower", "lower": "greater", "rising": "falling", "falling": "rising"}
                 update = {"kind": other[rule.kind]}
             wrong = found.claim.model_copy(update={"rule": rule.model_copy(update=update)})
-            assert audit_claims([wrong], REPORTS[name].tables, name)[0].verdict is Verdict.CONTRADICTS
+            assert audit_claims([wrong], REPORTS[name].tables, name)[0].verdict is ClaimVerdict.CONTRADICTS
     assert turned > 80
 
 
@@ -377,7 +387,9 @@ def test_a_range_that_leaves_one_value_out_does_not_pass() -> None:
             if isinstance(found.claim.rule, EachOf):
                 changed += 1
                 wrong = found.claim.model_copy(update={"claimed": "13 to 14"})
-                assert audit_claims([wrong], REPORTS[name].tables, name)[0].verdict is Verdict.CONTRADICTS
+                assert (
+                    audit_claims([wrong], REPORTS[name].tables, name)[0].verdict is ClaimVerdict.CONTRADICTS
+                )
     assert changed >= 3
 
 
@@ -406,8 +418,8 @@ def test_wrong_claims_are_seldom_explained_by_chance(factor: float) -> None:
     total = told.total()
     assert total > 800
     assert told["follows"] == 0
-    assert told[Verdict.OTHER_FIGURE.value] / total < 0.02
-    assert told[Verdict.OTHER_BASE.value] / total < 0.02
+    assert told[ClaimVerdict.OTHER_FIGURE.value] / total < 0.02
+    assert told[ClaimVerdict.OTHER_BASE.value] / total < 0.02
 
 
 @settings(max_examples=40, deadline=None)
@@ -423,7 +435,7 @@ def test_an_audit_of_any_figures_ends_with_a_verdict(values: list[float], claime
     }
     tables = Tables([of_columns("curves", rows)])
     rule = {"kind": "percent_improvement", "of": curve("highest", "A"), "over": curve("highest", "B")}
-    assert audit_claims([claim(claimed, rule)], tables, "own")[0].verdict in set(Verdict)
+    assert audit_claims([claim(claimed, rule)], tables, "own")[0].verdict in set(ClaimVerdict)
 
 
 # A report of ours, put to the same audit: its findings as claims, against the experiment's records.
@@ -485,7 +497,7 @@ def test_the_key_findings_of_our_own_report_follow_from_the_experiments_records(
     claims = list(claims_of_findings([finding.claim for finding in build_from(source).findings]))
     assert len(claims) >= 3 * 3 + 3 * 2
     audited = audit_claims(claims, records_as_tables(source), "own")
-    assert [found for found in audited if found.verdict is not Verdict.FOLLOWS] == []
+    assert [found for found in audited if found.verdict is not ClaimVerdict.FOLLOWS] == []
 
 
 def test_a_key_finding_of_ours_that_was_wrong_would_be_found() -> None:
@@ -495,4 +507,4 @@ def test_a_key_finding_of_ours_that_was_wrong_would_be_found() -> None:
     assert claims
     for one in claims:
         wrong = one.model_copy(update={"claimed": f"{float(one.claimed.replace(',', '')) * 1.2 + 2:.0f}"})
-        assert audit_claims([wrong], tables, "own")[0].verdict is not Verdict.FOLLOWS
+        assert audit_claims([wrong], tables, "own")[0].verdict is not ClaimVerdict.FOLLOWS

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from benches import accuracy, builds, growth, promises, publish, speed
-from benches.ratios import Bound, Verdict, spread
+from benches.ratios import Bound, GoalVerdict, spread
 from benches.results import GROWTH_FIGURES, Results
 from benches.rounds import BenchError, Effort, Run, Stand, cpus, rounds, run_tool
 from benches.speed import Goal
@@ -84,16 +84,16 @@ def test_an_interval_leaves_out_only_as_many_rounds_as_the_sign_test_allows() ->
 @pytest.mark.parametrize(
     ("values", "bound", "verdict"),
     [
-        ([1.25, 1.3, 1.2], Bound(1.2), Verdict.MET),
-        ([1.19, 1.3, 1.25], Bound(1.2), Verdict.MET_IN_THE_MEDIAN),
-        ([1.19, 1.1, 1.25], Bound(1.2), Verdict.MISSED_IN_THE_MEDIAN),
-        ([1.1, 1.19, 1.0], Bound(1.2), Verdict.MISSED),
-        ([0.9, 1.0], Bound(1.0, at_least=False), Verdict.MET),
-        ([1.01, 1.2], Bound(1.0, at_least=False), Verdict.MISSED),
+        ([1.25, 1.3, 1.2], Bound(1.2), GoalVerdict.MET),
+        ([1.19, 1.3, 1.25], Bound(1.2), GoalVerdict.MET_IN_THE_MEDIAN),
+        ([1.19, 1.1, 1.25], Bound(1.2), GoalVerdict.MISSED_IN_THE_MEDIAN),
+        ([1.1, 1.19, 1.0], Bound(1.2), GoalVerdict.MISSED),
+        ([0.9, 1.0], Bound(1.0, at_least=False), GoalVerdict.MET),
+        ([1.01, 1.2], Bound(1.0, at_least=False), GoalVerdict.MISSED),
     ],
 )
 def test_a_target_is_met_only_where_the_whole_interval_keeps_it(
-    values: list[float], bound: Bound, verdict: Verdict
+    values: list[float], bound: Bound, verdict: GoalVerdict
 ) -> None:
     assert bound.verdict(spread(values)) is verdict
 

@@ -62,7 +62,7 @@ def test_a_ceiling_counts_for_the_configurations_that_it_was_measured_for() -> N
     assert found == [20_000, 10_000, None]
 
 
-def test_file_servers_that_let_clients_do_the_same_share_a_ruler(tmp_path: Path) -> None:
+def test_file_servers_that_let_clients_do_the_same_share_a_ceiling(tmp_path: Path) -> None:
     def samba(name: str, **settings: Any) -> ServerPlan:
         return ServerPlan(server="samba", name=name, settings=settings)
 

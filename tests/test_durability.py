@@ -20,8 +20,8 @@ from serverdyno.probes import durability
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, remove_abandoned
 from serverdyno.probes.medium import Layer, medium
 from serverdyno.probes.window import WindowMeter
+from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.process import ServerProcess
-from serverdyno.servers.surroundings import Surroundings
 
 DELAY_S = 0.05
 
@@ -340,8 +340,8 @@ print("ready", flush=True)
 def test_a_delayed_fsync_takes_at_least_the_delay_in_every_thread_and_child(
     delay_s: float, tmp_path: Path
 ) -> None:
-    surroundings = Surroundings(own_network=False, mount=None, write_back={}, sync_delay_s=delay_s, remove=[])
-    server = ServerProcess.start([sys.executable, "-c", SLOW], tmp_path, surroundings=surroundings)
+    host_changes = HostChanges(own_network=False, mount=None, write_back={}, sync_delay_s=delay_s, remove=[])
+    server = ServerProcess.start([sys.executable, "-c", SLOW], tmp_path, host_changes=host_changes)
     try:
         deadline = time.monotonic() + 30
         while server.running():

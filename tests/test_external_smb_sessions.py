@@ -21,7 +21,7 @@ from serverdyno import _native
 from serverdyno.errors import DynoError
 from serverdyno.fleet import local
 from serverdyno.fleet.consent import open_target
-from serverdyno.fleet.task import Task
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.protocols.smb import SMB, SmbSettings
@@ -64,8 +64,8 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         access = driver.access()
         target = open_target(SMB, access, suite.settings(SMB))
         driver.ask(target)
-        task = Task(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
-        local.preflight(task, mixes(suite)[0])
+        setup = LoadSetup(suite=suite, target=target, generator=GeneratorPlan(), cpus=(), bounds=None)
+        local.preflight(setup, mixes(suite)[0])
     return raised.value
 
 

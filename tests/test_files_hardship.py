@@ -21,7 +21,7 @@ from file_server import family, needs_root, samba, skip_unless_installed
 from serverdyno import _native
 from serverdyno.errors import ServerError
 from serverdyno.fleet import local
-from serverdyno.fleet.task import Task
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Suite
 from serverdyno.servers.samba import Samba
@@ -115,11 +115,11 @@ def test_a_crash_of_the_servers_process_is_told_by_its_log_and_costs_that_client
 )
 def test_who_is_not_let_in_is_told_before_any_load(wrong: dict[str, object], said: str) -> None:
     with samba() as server:
-        task = Task(
+        setup = LoadSetup(
             suite=SUITE, target=target(server, **wrong), generator=GeneratorPlan(), cpus=(), bounds=None
         )
         with pytest.raises(ServerError, match="refused") as raised:
-            local.preflight(task, mixes(SUITE)[0])
+            local.preflight(setup, mixes(SUITE)[0])
         assert said in str(raised.value)
         assert raised.value.hint
 

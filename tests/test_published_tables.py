@@ -15,7 +15,7 @@ import pytest
 
 import serverdyno
 from serverdyno.published import load
-from serverdyno.published.audit import Verdict, audit
+from serverdyno.published.audit import ClaimVerdict, audit
 
 PUBLISHED = Path(serverdyno.__file__).parent / "published"
 SAMBA, SFU, IIS = "2004-veritest-samba", "2002-etesting-sfu", "2003-veritest-iis"
@@ -113,7 +113,7 @@ def test_the_only_peak_with_two_values_is_the_one_in_doubt() -> None:
     assert differing == {("ssl/cgi", "DL760", "4", "2214", "2268")}
 
 
-OTHER_BASE, OTHER_FIGURE = Verdict.OTHER_BASE, Verdict.OTHER_FIGURE
+OTHER_BASE, OTHER_FIGURE = ClaimVerdict.OTHER_BASE, ClaimVerdict.OTHER_FIGURE
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ OTHER_BASE, OTHER_FIGURE = Verdict.OTHER_BASE, Verdict.OTHER_FIGURE
         (
             SFU,
             {
-                "summary-read-block-3-2": Verdict.CONTRADICTS,
-                "results-read-block-3-2": Verdict.CONTRADICTS,
+                "summary-read-block-3-2": ClaimVerdict.CONTRADICTS,
+                "results-read-block-3-2": ClaimVerdict.CONTRADICTS,
                 "names-sfu-2-sfu-3": OTHER_BASE,
-                "files-sfu-2-sfu-3": Verdict.CONTRADICTS,
+                "files-sfu-2-sfu-3": ClaimVerdict.CONTRADICTS,
             },
             8,
         ),
@@ -136,19 +136,21 @@ OTHER_BASE, OTHER_FIGURE = Verdict.OTHER_BASE, Verdict.OTHER_FIGURE
                 "key-4-tux": OTHER_FIGURE,
                 "summary-static-tux-decline": OTHER_BASE,
                 "results-static-tux-decline": OTHER_BASE,
-                "figure-10-ssl-cgi-again-dl760-4p": Verdict.CONTRADICTS,
-                "figure-32-ssl-cgi-again-dl760-4p": Verdict.CONTRADICTS,
+                "figure-10-ssl-cgi-again-dl760-4p": ClaimVerdict.CONTRADICTS,
+                "figure-32-ssl-cgi-again-dl760-4p": ClaimVerdict.CONTRADICTS,
             },
             7,
         ),
     ],
 )
 def test_every_claim_that_does_not_follow_is_a_known_one(
-    report: str, not_following: dict[str, Verdict], not_checked: int
+    report: str, not_following: dict[str, ClaimVerdict], not_checked: int
 ) -> None:
     """Each was looked at against the text: it is the report that is at odds with itself, not our copy of it."""
     audited = audit(load(report))
-    verdicts = {found.claim.id: found.verdict for found in audited if found.verdict is not Verdict.FOLLOWS}
-    unchecked = [claim_id for claim_id, verdict in verdicts.items() if verdict is Verdict.NOT_CHECKED]
+    verdicts = {
+        found.claim.id: found.verdict for found in audited if found.verdict is not ClaimVerdict.FOLLOWS
+    }
+    unchecked = [claim_id for claim_id, verdict in verdicts.items() if verdict is ClaimVerdict.NOT_CHECKED]
     assert {key: verdict for key, verdict in verdicts.items() if key not in unchecked} == not_following
     assert len(unchecked) == not_checked

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from serverdyno.published.audit import Verdict, audit_claims
+from serverdyno.published.audit import ClaimVerdict, audit_claims
 from serverdyno.report.build import build_from
 from serverdyno.report.source import Source
 from serverdyno.report.views.claims import claims, tables
@@ -32,7 +32,7 @@ def test_every_key_finding_follows_from_the_records(source: Source) -> None:
     found = claims(report)
     audited = audit_claims(found, tables(source.records), "own")
     assert {row.claim.id: row.verdict for row in audited} == dict.fromkeys(
-        (claim.id for claim in found), Verdict.FOLLOWS
+        (claim.id for claim in found), ClaimVerdict.FOLLOWS
     )
     kinds = Counter(claim.id.partition(".")[2] for claim in found)
     configurations = len(report.results.configurations)
@@ -51,7 +51,9 @@ def test_a_figure_that_the_records_do_not_give_is_found_out() -> None:
     source = web()
     found = claims(build_from(source))
     other = [scaled(row, 0.5) if row.configuration == "nginx" else row for row in source.records]
-    wrong = [row for row in audit_claims(found, tables(other), "own") if row.verdict is not Verdict.FOLLOWS]
+    wrong = [
+        row for row in audit_claims(found, tables(other), "own") if row.verdict is not ClaimVerdict.FOLLOWS
+    ]
     assert {"peak-2.height", "comparison-1.peak", "comparison-1.overall-average"} <= {
         row.claim.id for row in wrong
     }
@@ -62,5 +64,5 @@ def test_of_an_unfinished_or_failed_experiment_only_what_follows_is_claimed() ->
     some = replace(source, records=source.records[:12])
     audited = audit_claims(claims(build_from(some)), tables(some.records), "own")
     assert audited
-    assert {row.verdict for row in audited} == {Verdict.FOLLOWS}
+    assert {row.verdict for row in audited} == {ClaimVerdict.FOLLOWS}
     assert claims(build_from(replace(source, records=[]))) == ()

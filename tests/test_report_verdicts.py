@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 import synthetic_files as files
-from serverdyno.analysis.comparability import Kind, explained_share, other_work
-from serverdyno.analysis.improvement import Figure, Improvement, Verdict
+from serverdyno.analysis.comparability import ObstacleKind, explained_share, other_work
+from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.slowdown import Slowdown, slowdown
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
@@ -27,7 +27,7 @@ def of_b(change: Change, shapes: dict[str, Shape] | None = None) -> Report:
     return build_from(replace(source, records=records))
 
 
-def verdicts(report: Report) -> dict[Figure, Verdict]:
+def verdicts(report: Report) -> dict[Metric, Verdict]:
     [comparison] = report.comparisons
     return {found.figure: found.verdict for found in comparison.improvements}
 
@@ -36,7 +36,7 @@ def improvements(report: Report) -> list[Improvement]:
     return [found for comparison in report.comparisons for found in comparison.improvements]
 
 
-def kinds(report: Report, figure: Figure) -> list[Kind]:
+def kinds(report: Report, figure: Metric) -> list[ObstacleKind]:
     [comparison] = report.comparisons
     return [obstacle.kind for obstacle in comparison.obstacles.get(figure, ())]
 
@@ -55,8 +55,8 @@ def throws_clients_out(record: MixRecord) -> MixRecord:
 
 def test_a_server_that_throws_out_its_clients_is_not_called_faster_for_it() -> None:
     report = of_b(throws_clients_out)
-    assert verdicts(report)[Figure.OVERALL_AVERAGE] is Verdict.NOT_COMPARABLE
-    assert Kind.CLIENTS_LEFT in kinds(report, Figure.OVERALL_AVERAGE)
+    assert verdicts(report)[Metric.OVERALL_AVERAGE] is Verdict.NOT_COMPARABLE
+    assert ObstacleKind.CLIENTS_LEFT in kinds(report, Metric.OVERALL_AVERAGE)
     said = comparison_words(report)
     assert "b and a are not comparable in" in said
     assert "of the clients left mixes of b" in said
@@ -70,7 +70,7 @@ def taken_by_a_neighbour(record: MixRecord) -> MixRecord:
 def test_a_neighbour_on_one_side_is_not_called_a_slower_server() -> None:
     report = of_b(taken_by_a_neighbour)
     assert set(verdicts(report).values()) == {Verdict.NOT_COMPARABLE}
-    assert kinds(report, Figure.PEAK) == [Kind.NOISE]
+    assert kinds(report, Metric.PEAK) == [ObstacleKind.NOISE]
     assert "others took 0.95 CPUs more in the mixes of b" in comparison_words(report)
     assert "29" in comparison_words(report)  # what was seen is still said
 
@@ -108,7 +108,7 @@ def test_servers_that_did_different_things_with_a_flush_are_not_compared_in_spee
     shapes = {"strict": files.FileShape(100), "lax": files.FileShape(300, syncs_a_flush=0.0)}
     report = build_from(files.experiment(shapes))
     assert set(verdicts(report).values()) == {Verdict.NOT_COMPARABLE}
-    assert kinds(report, Figure.PEAK) == [Kind.DURABILITY]
+    assert kinds(report, Metric.PEAK) == [ObstacleKind.DURABILITY]
     assert "they differ in what became of a flush. Seen: in overall average +" in comparison_words(report)
 
 
@@ -119,7 +119,7 @@ def test_servers_that_were_asked_for_other_operations_are_not_comparable() -> No
         return replace(record, by_operation=[moved, *(replace(row, count=0) for row in rest)])
 
     report = of_b(small_ones)
-    assert kinds(report, Figure.PEAK) == [Kind.OTHER_WORK]
+    assert kinds(report, Metric.PEAK) == [ObstacleKind.OTHER_WORK]
 
 
 def test_two_draws_of_one_mixture_are_the_same_work() -> None:

@@ -29,7 +29,7 @@ from serverdyno.probes.window import UNKNOWN
 from serverdyno.runner.calibrate import calibration_mixes, document_bytes
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.experiment import carry_out, note_failure
-from serverdyno.runner.record import Surroundings, mix_record
+from serverdyno.runner.record import HostFigures, mix_record
 from serverdyno.runner.under_test import under_test
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import Layer, RunNote
@@ -416,10 +416,10 @@ def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None
     try:
         with tiny_load(tmp_path / "e", f"http://127.0.0.1:{server.port}/") as created:
             head = created.head
-            with under_test(head, head.configurations[0], head.mixes) as (_, task):
-                result = local.run_mix(head.mixes[0], task, seed=1, on_tick=lambda _: None)
+            with under_test(head, head.configurations[0], head.mixes) as (_, setup):
+                result = local.run_mix(head.mixes[0], setup, seed=1, on_tick=lambda _: None)
             created.write_mix(
-                mix_record(head.order[0], head.mixes[0], result, Surroundings(UNKNOWN, None, None))
+                mix_record(head.order[0], head.mixes[0], result, HostFigures(UNKNOWN, None, None))
             )
             [kept] = created.mixes()
     finally:

@@ -13,7 +13,7 @@ from dyno_process import INSTALLED, Home, experiment
 from serverdyno import _native, report
 from serverdyno.analysis.trust import Mark
 from serverdyno.plan.model import ServerPlan
-from serverdyno.report.figures.results import MixResult
+from serverdyno.report.figures.results import MixFigures
 from serverdyno.report.model import Report
 from serverdyno.runner.experiment import carry_out
 from serverdyno.store.experiment import Experiment
@@ -24,7 +24,7 @@ STOPPED_S = 3.5
 """Long enough for two whole seconds, wherever in a second it begins."""
 
 
-def reported(folder: Path, listener: Listener) -> tuple[Report, MixResult]:
+def reported(folder: Path, listener: Listener) -> tuple[Report, MixFigures]:
     """The report of an experiment of one mix, carried out in this process."""
     with Experiment.open(folder, writable=True) as opened:
         assert carry_out(opened, listener)

@@ -10,12 +10,12 @@
 use dyno_files::{Access, Ask, Caching, Call, CallId, Disposition, Handle, LeaseKey, Open, Stability};
 use dyno_measure::Fault;
 use dyno_smb::auth::Logon;
-use dyno_smb::session::{Conversation, Inbox, Told};
+use dyno_smb::session::{Conversation, Inbox, Incoming};
 use dyno_smb::wire::{
     parse_negotiated_again, parse_session_setup, parse_tree_connect, Command, Link, NegotiateResponse,
     FRAME_BYTES, HEADER_BYTES,
 };
-use dyno_smb::{Agreed, Dialect};
+use dyno_smb::{NegotiatedSession, Dialect};
 use libfuzzer_sys::fuzz_target;
 use std::collections::HashSet;
 
@@ -79,7 +79,7 @@ impl Client {
         client.feed(&credits);
         assert!(matches!(
             client.conversation.receive(&mut client.inbox),
-            Ok(Some(Told::Answer(..)))
+            Ok(Some(Incoming::Answer(..)))
         ));
         client.conversation.establish(LINK, agreed());
         client.requests.clear();
@@ -98,7 +98,7 @@ impl Client {
         self.feed(&opened);
         assert!(matches!(
             self.conversation.receive(&mut self.inbox),
-            Ok(Some(Told::Ended(..)))
+            Ok(Some(Incoming::Ended(..)))
         ));
         self.requests.clear();
         self.calls.clear();
@@ -191,21 +191,21 @@ impl Client {
         Outcome { told, end: None }
     }
 
-    fn look_at(&mut self, told: Told) -> String {
+    fn look_at(&mut self, told: Incoming) -> String {
         match told {
-            Told::Ended(id, result, range) => {
+            Incoming::Ended(id, result, range) => {
                 assert!(self.calls.remove(&id), "{id:?} was begun and ends once");
                 let data = &self.inbox.bytes()[range];
                 format!("{id:?} {result:?} {data:?}")
             }
-            Told::Break(broken) => format!("{broken:?}"),
-            Told::Answer(..) => panic!("nothing of the session's own is outstanding"),
+            Incoming::Break(broken) => format!("{broken:?}"),
+            Incoming::Answer(..) => panic!("nothing of the session's own is outstanding"),
         }
     }
 }
 
-fn agreed() -> Agreed {
-    Agreed {
+fn agreed() -> NegotiatedSession {
+    NegotiatedSession {
         dialect: Dialect::Smb311,
         signing: None,
         cipher: None,

@@ -57,7 +57,7 @@ class Load:
 
     def snapshot(self) -> Snapshot: ...
     def go(self, start_monotonic_ns: int) -> None:
-        """Starts a mix whose document says `"start": "told"`, at that moment of CLOCK_MONOTONIC."""
+        """Starts a mix whose document says `"start": "on_command"`, at that moment of CLOCK_MONOTONIC."""
 
     def stop(self) -> None:
         """Ends the mix early; `result` still comes, marked `stopped`."""

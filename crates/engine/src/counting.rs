@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// What a session agreed on with the server, in the protocol's own terms.
-pub(crate) type Agreed = BTreeMap<String, Value>;
+pub(crate) type SessionFacts = BTreeMap<String, Value>;
 
 /// One kind of failure.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ pub(crate) struct FilesCount {
     pub calls: Calls,
     pub requests: BTreeMap<&'static str, u64>,
     pub protocol_requests: u64,
-    pub sessions: Vec<Agreed>,
+    pub sessions: Vec<SessionFacts>,
     pub connections: u64,
     pub reconnects: u64,
 }

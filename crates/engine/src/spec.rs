@@ -71,7 +71,7 @@ pub enum StartRule {
     #[default]
     Ready,
     /// Whoever started it, once every client of every process is ready: `Load::go`.
-    Told,
+    OnCommand,
 }
 
 /// One mix: a fixed load for a fixed time.

@@ -41,7 +41,7 @@ pub struct Exchange {
 
 /// One client thread.
 #[derive(Debug)]
-pub struct Client<T: Transport = PlainTcp> {
+pub struct Connection<T: Transport = PlainTcp> {
     executor: Executor,
     transport: T,
     connecting: Connecting,
@@ -51,7 +51,7 @@ pub struct Client<T: Transport = PlainTcp> {
     reader: ResponseReader,
 }
 
-impl Client {
+impl Connection {
     /// A client over plain TCP, without a connection. `buffer` bounds what one receive call takes.
     #[must_use]
     pub fn new(
@@ -65,7 +65,7 @@ impl Client {
     }
 }
 
-impl<T: Transport> Client<T> {
+impl<T: Transport> Connection<T> {
     /// A client without a connection, whose connections `transport` makes.
     #[must_use]
     pub fn over(

@@ -14,7 +14,7 @@ mod response;
 mod stream;
 
 pub use advice::advice;
-pub use connection::{Client, Connecting, Exchange};
+pub use connection::{Connecting, Connection, Exchange};
 pub use consent::Target;
 pub use get::Answer;
 pub use request::{RequestStyle, Version};

@@ -68,7 +68,7 @@ mod tests {
     }
     named_enum! {
         /// For people.
-        enum Told {
+        enum Ordinal {
             One "one" "the first"
             Two "two" "the second"
         }
@@ -82,6 +82,6 @@ mod tests {
             assert_eq!(Coded::of_code(coded as u16), Some(coded));
         }
         assert_eq!((Coded::of_name("Newer"), Coded::of_code(4)), (None, None));
-        assert_eq!(Told::ALL.map(Told::words), ["the first", "the second"]);
+        assert_eq!(Ordinal::ALL.map(Ordinal::words), ["the first", "the second"]);
     }
 }

@@ -1,5 +1,5 @@
-//! Servers of our own, in memory: one for HTTP and one for SMB. Each is the ruler against which the generator's own ceiling
-//! is measured, the server where no other is installed, and a source of named misbehaviour for tests.
+//! Servers of our own, in memory: one for HTTP and one for SMB. Each is what the generator's own ceiling is
+//! measured against, the server where no other is installed, and a source of named misbehaviour for tests.
 //!
 //! Not for: serving anybody but a load generator and its tests.
 

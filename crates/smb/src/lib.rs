@@ -18,6 +18,6 @@ pub use advice::advice;
 pub use dyno_target::TargetError;
 pub use probe::{probe, Offer};
 pub use refusal::Refusal;
-pub use session::{Agreed, Encryption, Options, Session, Signing};
+pub use session::{Encryption, NegotiatedSession, Options, Session, Signing};
 pub use target::SmbTarget;
 pub use wire::{Cipher, Dialect, SigningAlgorithm};

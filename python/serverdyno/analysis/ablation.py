@@ -27,7 +27,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One row. `found`: of each figure, in the order of `Figure`; verdicts hold for all rows."""
+    """One row. `found`: of each figure, in the order of `Metric`; verdicts hold for all rows."""
 
     name: str
     role: Role

@@ -23,7 +23,7 @@ TOLERATED_OTHER_WORK = 0.02
 """Of the operations, by class, beyond what two draws of the same mixture differ by."""
 
 
-class Kind(StrEnum):
+class ObstacleKind(StrEnum):
     """Why two figures are not comparable."""
 
     CLIENTS_LEFT = "clients left"
@@ -38,7 +38,7 @@ class Obstacle:
     """One reason. `name`: of the configuration it is about, or nothing where it is about both. `amount`: a share; of
     noise, CPUs."""
 
-    kind: Kind
+    kind: ObstacleKind
     name: str = ""
     amount: float = 0.0
 
@@ -67,14 +67,14 @@ def obstacles(
     why = []
     for side in (base, other):
         if side.left_share > TOLERATED_SHARE:
-            why.append(Obstacle(Kind.CLIENTS_LEFT, side.name, side.left_share))
+            why.append(Obstacle(ObstacleKind.CLIENTS_LEFT, side.name, side.left_share))
         if side.failed_share > TOLERATED_SHARE:
-            why.append(Obstacle(Kind.FAILED, side.name, side.failed_share))
+            why.append(Obstacle(ObstacleKind.FAILED, side.name, side.failed_share))
     unlike = other_work(base.operations, other.operations)
     if unlike > 0:
-        why.append(Obstacle(Kind.OTHER_WORK, amount=unlike))
+        why.append(Obstacle(ObstacleKind.OTHER_WORK, amount=unlike))
     if differs_in_durability:
-        why.append(Obstacle(Kind.DURABILITY))
+        why.append(Obstacle(ObstacleKind.DURABILITY))
     return (*why, *_noise(base, other, found))
 
 
@@ -111,7 +111,7 @@ def _noise(base: Conditions, other: Conditions, found: Improvement) -> Sequence[
     }
     if stands.get(found.verdict, True):
         return ()
-    return (Obstacle(Kind.NOISE, (other if more > 0 else base).name, abs(more)),)
+    return (Obstacle(ObstacleKind.NOISE, (other if more > 0 else base).name, abs(more)),)
 
 
 def explained_share(taken_cpus: float, cpus: int) -> float:

@@ -23,8 +23,8 @@ import numpy as np
 from serverdyno.analysis.contrast import Contrast
 from serverdyno.analysis.holm import LEVEL, Family, holds
 from serverdyno.analysis.improvement import (
-    Figure,
     Improvement,
+    Metric,
     Runs,
     Verdict,
     judged,
@@ -49,9 +49,9 @@ class _Pooled:
 def compare(
     sides: Sequence[Runs], pairs: Sequence[Pair], *, paired: bool, minimum_percent: float = 0.0
 ) -> list[tuple[Improvement, ...]]:
-    """The improvements of each pair, the figures in the order of `Figure`; verdicts hold for all of them together."""
+    """The improvements of each pair, the figures in the order of `Metric`; verdicts hold for all of them together."""
     columns, families = [], []
-    for figure in Figure:
+    for figure in Metric:
         found, family = _of_figure(sides, pairs, figure, paired, minimum_percent)
         columns.append(found)
         families.append(family)
@@ -69,7 +69,7 @@ _Found = tuple[Improvement, Contrast | None]
 
 
 def _of_figure(
-    sides: Sequence[Runs], pairs: Sequence[Pair], figure: Figure, paired: bool, minimum_percent: float
+    sides: Sequence[Runs], pairs: Sequence[Pair], figure: Metric, paired: bool, minimum_percent: float
 ) -> tuple[list[_Found], Family]:
     def single(pair: Pair) -> _Found:
         base, other = (sides[place] for place in pair)

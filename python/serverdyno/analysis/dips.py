@@ -59,7 +59,7 @@ _SIMULATED = 20_000
 _Curves = NDArray[np.float64]  # curves x mixes, of logarithms
 
 
-class Kind(StrEnum):
+class FallKind(StrEnum):
     """What happened at a mix."""
 
     DIP = "dip"
@@ -68,7 +68,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ThroughputFall:
     """Indices of mixes: `first` to `last` are below what was there before; `deepest` is the lowest of them.
 
     A dip ends before `last` + 1, where throughput is back; a drop lasts until the last mix. `lost`: the share of
@@ -76,7 +76,7 @@ class Finding:
     a drop, at best, against the mix before it. `times_critical`: the statistic / its critical value, above 1.
     """
 
-    kind: Kind
+    kind: FallKind
     first: int
     deepest: int
     last: int
@@ -91,7 +91,7 @@ class Dips:
     `noise`: relative noise of a mean, as the rule saw it. `repetitions`: runs that finished every mix compared.
     """
 
-    findings: tuple[Finding, ...] | None
+    findings: tuple[ThroughputFall, ...] | None
     noise: float | None
     repetitions: int
 
@@ -122,14 +122,14 @@ def dips(loads: Sequence[float], throughput: Throughput) -> Dips:
     return Dips(tuple(_in_all_mixes(each, finished) for each in in_order), noise, len(runs))
 
 
-def _in_all_mixes(found: Finding, finished: NDArray[np.intp]) -> Finding:
+def _in_all_mixes(found: ThroughputFall, finished: NDArray[np.intp]) -> ThroughputFall:
     first, deepest, last = (int(finished[index]) for index in (found.first, found.deepest, found.last))
-    return Finding(found.kind, first, deepest, last, found.lost, found.times_critical)
+    return ThroughputFall(found.kind, first, deepest, last, found.lost, found.times_critical)
 
 
-def _dips(curve: NDArray[np.float64], noise: float, critical: _Critical) -> list[Finding]:
+def _dips(curve: NDArray[np.float64], noise: float, critical: _Critical) -> list[ThroughputFall]:
     """Every valley that passes, the deepest first; a valley inside one that was found is part of it."""
-    found: list[Finding] = []
+    found: list[ThroughputFall] = []
     depths = {"short": _short_depths(curve[None])[0], "wide": _wide_depths(curve[None])[0]}
     for deepest in np.argsort(-depths["wide"], kind="stable"):
         if any(each.first <= deepest <= each.last for each in found):
@@ -142,7 +142,7 @@ def _dips(curve: NDArray[np.float64], noise: float, critical: _Critical) -> list
         if times > 1 and lost >= LEAST_DIP:
             shoulder = curve[deepest] + depths["wide"][deepest]
             first, last = _valley(curve, int(deepest), float(shoulder))
-            found.append(Finding(Kind.DIP, first, int(deepest), last, lost, times))
+            found.append(ThroughputFall(FallKind.DIP, first, int(deepest), last, lost, times))
     return found
 
 
@@ -158,7 +158,7 @@ def _valley(curve: NDArray[np.float64], deepest: int, shoulder: float) -> tuple[
 
 
 def _filled(
-    curve: NDArray[np.float64], load: NDArray[np.float64], found: Sequence[Finding]
+    curve: NDArray[np.float64], load: NDArray[np.float64], found: Sequence[ThroughputFall]
 ) -> NDArray[np.float64]:
     inside = np.zeros(len(curve), dtype=bool)
     for each in found:
@@ -166,7 +166,7 @@ def _filled(
     return np.asarray(np.interp(load, load[~inside], curve[~inside]))
 
 
-def _drops(curve: NDArray[np.float64], noise: float, critical: _Critical) -> list[Finding]:
+def _drops(curve: NDArray[np.float64], noise: float, critical: _Critical) -> list[ThroughputFall]:
     falls = _falls(curve[None])[0]
     found = []
     for before in np.flatnonzero(falls > 0):
@@ -174,9 +174,9 @@ def _drops(curve: NDArray[np.float64], noise: float, critical: _Critical) -> lis
         times = _times(excess, noise, critical.drop)
         lost = float(-np.expm1(-falls[before]))
         if times > 1 and -np.expm1(-excess) >= LEAST_DROP:
-            kind = Kind.COLLAPSE if lost >= COLLAPSE else Kind.DROP
+            kind = FallKind.COLLAPSE if lost >= COLLAPSE else FallKind.DROP
             deepest = before + 1 + int(curve[before + 1 :].argmin())
-            found.append(Finding(kind, int(before) + 1, int(deepest), len(curve) - 1, lost, times))
+            found.append(ThroughputFall(kind, int(before) + 1, int(deepest), len(curve) - 1, lost, times))
     return found
 
 

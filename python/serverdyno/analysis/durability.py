@@ -29,7 +29,7 @@ UNSTABLE = 2.0
 """The disk's own fsync before and after the mixes, the larger to the smaller."""
 
 
-class Kept(StrEnum):
+class SyncExtent(StrEnum):
     """What the counts say of the promise. They don't say which sync was for which flush."""
 
     EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
@@ -41,7 +41,7 @@ class Kept(StrEnum):
     NOT_ALIKE = "not the same in each run"
 
 
-UNCERTAIN = {Kept.UNKNOWN, Kept.NOT_ALIKE}
+UNCERTAIN = {SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 NO_MEDIUM = "what the files lie on is not known"
 
 
@@ -52,7 +52,7 @@ class Outcome:
     `on_known`: whether it is known what the files lie on, where the verdict hangs on that: it may be memory.
     """
 
-    kept: Kept
+    extent: SyncExtent
     because: str = ""
     weak: Cut | None = None
     on_known: bool = True
@@ -60,12 +60,12 @@ class Outcome:
     @property
     def uncertain(self) -> bool:
         """Whether two that are equal in it may have done different things, or the reverse."""
-        return self.kept in UNCERTAIN or not self.on_known
+        return self.extent in UNCERTAIN or not self.on_known
 
     def __str__(self) -> str:
         because = f": {self.because}" if self.because else ""
         on = "" if self.on_known else f", and {NO_MEDIUM}"
-        return f"{self.kept.value}{because}{f', and {self.weak}' if self.weak else ''}{on}"
+        return f"{self.extent.value}{because}{f', and {self.weak}' if self.weak else ''}{on}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +86,15 @@ def judged(mixes: Sequence[InMix], media: Media, *, syncs_known: bool) -> Outcom
     """What one run did, by the flushes that were answered in its windows, and by what the files lie on."""
     flushes = sum(mix.flushes for mix in mixes)
     if flushes == 0:
-        return Outcome(Kept.NO_FLUSH)
+        return Outcome(SyncExtent.NO_FLUSH)
     if media.in_memory:
-        return Outcome(Kept.MEMORY)
+        return Outcome(SyncExtent.MEMORY)
     weak, known = media.weak, media.known
     if syncs_known and _kept_in_each(mixes):
-        return Outcome(Kept.EACH, weak=weak, on_known=known)
+        return Outcome(SyncExtent.EACH, weak=weak, on_known=known)
     if not syncs_known or media.synchronous:
-        return Outcome(Kept.UNKNOWN, media.synchronous, weak)
-    kept = Kept.NONE if sum(mix.syncs for mix in mixes) <= STRAY_SHARE * flushes else Kept.FEWER
+        return Outcome(SyncExtent.UNKNOWN, media.synchronous, weak)
+    kept = SyncExtent.NONE if sum(mix.syncs for mix in mixes) <= STRAY_SHARE * flushes else SyncExtent.FEWER
     return Outcome(kept, weak=weak, on_known=known)
 
 
@@ -124,10 +124,10 @@ def border(flushes: int, clients: int, window_s: float) -> float:
 def together(seen: set[Outcome]) -> Outcome:
     """Of several runs. One of which it is not known what its files lay on is not called unlike the others for that."""
     if not all(outcome.on_known for outcome in seen):
-        if any(outcome.kept is Kept.MEMORY for outcome in seen):
-            return Outcome(Kept.UNKNOWN, f"{NO_MEDIUM} for each run")
+        if any(outcome.extent is SyncExtent.MEMORY for outcome in seen):
+            return Outcome(SyncExtent.UNKNOWN, f"{NO_MEDIUM} for each run")
         seen = {replace(outcome, on_known=False) for outcome in seen}
-    return next(iter(seen)) if len(seen) == 1 else Outcome(Kept.NOT_ALIKE)
+    return next(iter(seen)) if len(seen) == 1 else Outcome(SyncExtent.NOT_ALIKE)
 
 
 def differs(first: Outcome | None, second: Outcome | None) -> bool | None:

@@ -36,8 +36,8 @@ from serverdyno.analysis.curve import Throughput
 __all__ = [
     "CONFIDENCE",
     "FEWEST_REPETITIONS",
-    "Figure",
     "Improvement",
+    "Metric",
     "Runs",
     "Verdict",
     "improvement",
@@ -59,7 +59,7 @@ class Verdict(StrEnum):
     NOT_COMPARABLE = "not comparable"
 
 
-class Figure(StrEnum):
+class Metric(StrEnum):
     """Which figure is compared, the primary one first."""
 
     OVERALL_AVERAGE = "overall average"
@@ -84,7 +84,7 @@ class Improvement:
     `repetitions_needed`: how many would find one of 5 % as often. None: no interval, or not in reach.
     """
 
-    figure: Figure
+    figure: Metric
     base: float
     other: float
     percent: float | None
@@ -119,7 +119,7 @@ def percent_improvement(base: float, other: float) -> float:
 
 
 def improvement(
-    base: Runs, other: Runs, figure: Figure, *, paired: bool, minimum_percent: float = 0.0
+    base: Runs, other: Runs, figure: Metric, *, paired: bool, minimum_percent: float = 0.0
 ) -> Improvement:
     """Compares `other` with `base` over the mixes and repetitions that both finished, as the only comparison.
 
@@ -130,7 +130,7 @@ def improvement(
 
 
 def unjudged(
-    base: Runs, other: Runs, figure: Figure, *, paired: bool, minimum_percent: float = 0.0
+    base: Runs, other: Runs, figure: Metric, *, paired: bool, minimum_percent: float = 0.0
 ) -> tuple[Improvement, Contrast | None]:
     """What was seen, and the contrast that it is to be judged by: None of one repetition, or not comparable."""
     if not minimum_percent >= 0:
@@ -180,14 +180,14 @@ def _only(runs: Runs, repetitions: Sequence[int]) -> Runs:
     return Runs(tuple(repetitions), runs.throughput[rows])
 
 
-def _of_runs(runs: Throughput, figure: Figure) -> NDArray[np.float64]:
+def _of_runs(runs: Throughput, figure: Metric) -> NDArray[np.float64]:
     """The figure of each single run."""
-    return np.asarray(runs.mean(axis=1)) if figure is Figure.OVERALL_AVERAGE else peak.of_runs(runs)
+    return np.asarray(runs.mean(axis=1)) if figure is Metric.OVERALL_AVERAGE else peak.of_runs(runs)
 
 
-def _read_at(runs: Throughput, figure: Figure) -> list[int]:
+def _read_at(runs: Throughput, figure: Metric) -> list[int]:
     """Columns of `runs` from which `_of_runs` reads."""
-    if figure is Figure.OVERALL_AVERAGE:
+    if figure is Metric.OVERALL_AVERAGE:
         return list(range(runs.shape[1]))
     return sorted({int(mix) for mix in peak.chosen(runs)})
 
@@ -204,7 +204,7 @@ def _estimate(
     if nothing.repetitions >= FEWEST_REPETITIONS:
         contrast = (
             peak.contrast(base, other, paired=nothing.paired)
-            if nothing.figure is Figure.PEAK
+            if nothing.figure is Metric.PEAK
             else of_two(np.log(base_runs), np.log(other_runs), paired=nothing.paired)
         )
         if np.isnan(contrast.variance):

@@ -17,7 +17,7 @@ from serverdyno.analysis.curve import Throughput
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetainedShare:
     """Throughput at the last mix / peak. `low`, `high`: 95 % interval, None of one repetition."""
 
     share: float
@@ -26,7 +26,7 @@ class Kept:
     repetitions: int
 
 
-def kept(throughput: Throughput) -> Kept | None:
+def kept(throughput: Throughput) -> RetainedShare | None:
     """Of the runs (repetitions x mixes, NaN: not finished) that finished every mix.
 
     None where there are no such runs, where there is one mix only, or where a peak is zero.
@@ -38,6 +38,6 @@ def kept(throughput: Throughput) -> Kept | None:
     share = float(means[-1] / means.max())
     ends = runs[:, [int(means.argmax()), -1]]
     if len(runs) < FEWEST_REPETITIONS or (ends <= 0).any():
-        return Kept(share, None, None, len(runs))
+        return RetainedShare(share, None, None, len(runs))
     low, high = np.exp(of_one(np.log(ends[:, 1] / ends[:, 0])).interval())
-    return Kept(share, float(min(low, share)), float(max(share, min(high, 1.0))), len(runs))
+    return RetainedShare(share, float(min(low, share)), float(max(share, min(high, 1.0))), len(runs))

@@ -14,7 +14,7 @@ from itertools import combinations
 from serverdyno.analysis.comparability import Conditions, Obstacle, obstacles
 from serverdyno.analysis.comparisons import compare
 from serverdyno.analysis.durability import Outcome, differs
-from serverdyno.analysis.improvement import Figure, Improvement, Runs, Verdict
+from serverdyno.analysis.improvement import Improvement, Metric, Runs, Verdict
 from serverdyno.analysis.trust import Mark
 
 MOST_PAIRWISE = 8
@@ -56,8 +56,8 @@ class Comparison:
     improvements: tuple[Improvement, ...]
     limits: tuple[tuple[str, Mark], ...] = ()
     differs_in_durability: bool | None = False
-    parts_of_a_pass: frozenset[Figure] = frozenset()
-    obstacles: Mapping[Figure, tuple[Obstacle, ...]] = field(default_factory=dict)
+    parts_of_a_pass: frozenset[Metric] = frozenset()
+    obstacles: Mapping[Metric, tuple[Obstacle, ...]] = field(default_factory=dict)
 
 
 def pairs(sides: Sequence[Side]) -> list[Pair]:

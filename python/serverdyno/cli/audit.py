@@ -59,22 +59,22 @@ def _print(audited: Mapping[str, Sequence[Audited]], console: Console) -> None:
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno.cli.output import say  # noqa: PLC0415
-    from serverdyno.published.audit import Verdict  # noqa: PLC0415
+    from serverdyno.published.audit import ClaimVerdict  # noqa: PLC0415
 
     counts = Table(box=None, header_style="bold")
     counts.add_column("report")
-    for head in (*(verdict.words for verdict in Verdict), "claims"):
+    for head in (*(verdict.words for verdict in ClaimVerdict), "claims"):
         counts.add_column(head, justify="right")
     for name, claims in audited.items():
         count = Counter(found.verdict for found in claims)
-        counts.add_row(name, *(str(count[verdict]) for verdict in Verdict), str(len(claims)))
+        counts.add_row(name, *(str(count[verdict]) for verdict in ClaimVerdict), str(len(claims)))
     console.print(counts)
     for name, claims in audited.items():
         for verdict in (
-            Verdict.CONTRADICTS,
-            Verdict.OTHER_FIGURE,
-            Verdict.OTHER_BASE,
-            Verdict.NOT_CHECKED,
+            ClaimVerdict.CONTRADICTS,
+            ClaimVerdict.OTHER_FIGURE,
+            ClaimVerdict.OTHER_BASE,
+            ClaimVerdict.NOT_CHECKED,
         ):
             found = [one for one in claims if one.verdict is verdict]
             if not found:

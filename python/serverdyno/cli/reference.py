@@ -43,7 +43,7 @@ def http(
     ] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve the WebBench tree from memory on loopback: the ruler for the generator, not a product."""
+    """Serve the WebBench tree from memory on loopback: to calibrate the generator, not a product."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 
@@ -90,7 +90,7 @@ def smb(
     fault: Annotated[str | None, typer.Option(help="Commit a fault; --list-faults names them.")] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve files in memory over SMB 2 and 3 on loopback: the ruler for the generator, not a product."""
+    """Serve files in memory over SMB 2 and 3 on loopback: to calibrate the generator, not a product."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 

@@ -9,21 +9,21 @@ import secrets
 from typing import Any
 
 from serverdyno import protocols
-from serverdyno.fleet.task import Task
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Mix, Suite
 
 VERSION = 1
 NONCE_BITS = 64
 
 
-def mix_document(mix: Mix, task: Task, seed: int) -> dict[str, Any]:
+def mix_document(mix: Mix, setup: LoadSetup, seed: int) -> dict[str, Any]:
     """Return the document of one mix, under a nonce of its own."""
-    suite, generator = task.suite, task.generator
-    protocol, work, settings = protocols.of(task.target.protocol), suite.work, suite.settings(suite.work)
+    suite, generator = setup.suite, setup.generator
+    protocol, work, settings = protocols.of(setup.target.protocol), suite.work, suite.settings(suite.work)
     return {
         "version": VERSION,
         "protocol": protocol.name,
-        "target": task.target.section,
+        "target": setup.target.section,
         "workload": work.workload_section(suite.workload, settings),
         "client": {
             **protocol.client_section(suite.settings(protocol)),
@@ -32,7 +32,7 @@ def mix_document(mix: Mix, task: Task, seed: int) -> dict[str, Any]:
         "clients": mix.clients,
         "threads": mix.threads,
         "arrival": _arrival(mix, suite),
-        "max_rate_per_s": task.bounds.max_rate_per_s if task.bounds else None,
+        "max_rate_per_s": setup.bounds.max_rate_per_s if setup.bounds else None,
         "window": {"length_s": mix.length_s, "ramp_up_s": mix.ramp_up_s, "ramp_down_s": mix.ramp_down_s},
         "delay_s": mix.delay_s,
         "timeout_s": suite.timeout_s,
@@ -40,7 +40,7 @@ def mix_document(mix: Mix, task: Task, seed: int) -> dict[str, Any]:
         "verify_share": generator.verify_share,
         "seed": seed,
         "nonce": secrets.randbits(NONCE_BITS),
-        "engine": {"threads": generator.threads, "cpus": list(task.cpus)},
+        "engine": {"threads": generator.threads, "cpus": list(setup.cpus)},
     }
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
 from serverdyno.fleet.document import mix_document
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.processes import ProcessesLoad, ProcessesRemoval
-from serverdyno.fleet.task import Task
 from serverdyno.plan.model import Mix
 
 TICK_S = 0.25
@@ -31,7 +31,7 @@ def stream_seed(seed: int, repetition: int, mix: int) -> int:
 
 
 def run_mix(
-    mix: Mix, task: Task, seed: int, on_tick: Callable[[_native.Snapshot], None]
+    mix: Mix, setup: LoadSetup, seed: int, on_tick: Callable[[_native.Snapshot], None]
 ) -> _native.MixResult:
     """Runs one mix to its end and returns what was counted.
 
@@ -39,7 +39,7 @@ def run_mix(
     in between. Raises UserError for a mix that can't be run here. Whatever interrupts it, the load ends.
     """
     try:
-        load = _started(mix, task, seed)
+        load = _started(mix, setup, seed)
     except (ValueError, OSError) as error:
         raise _impossible(mix, error) from error
     try:
@@ -58,7 +58,7 @@ def run_mix(
 
 
 def remove_workspaces(
-    task: Task,
+    setup: LoadSetup,
     mix: Mix,
     on_start: Callable[[], None],
     on_left: Callable[[Sequence[_native.LeftOver]], None],
@@ -67,9 +67,9 @@ def remove_workspaces(
 
     `on_left` is told what stands in the end, also where something interrupts it; it is not called where nothing does.
     """
-    if not task.workspaces_begun():
+    if not setup.workspaces_begun():
         return
-    removal = _removal(mix, task)
+    removal = _removal(mix, setup)
     if removal is None:
         return
     try:
@@ -90,14 +90,14 @@ def _impossible(mix: Mix, error: Exception) -> UserError:
     return UserError(f"mix {mix.name} can't be run: {error}")
 
 
-def preflight(task: Task, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.MixResult:
+def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.MixResult:
     """A moment of one client, or one for each share, to see that the target serves what the workload asks for.
 
     Raises ServerError.
     """
     short = replace(
         mix,
-        clients=_preflight_clients(task),
+        clients=_preflight_clients(setup),
         threads=1,
         length_s=length_s,
         ramp_up_s=0.0,
@@ -105,37 +105,37 @@ def preflight(task: Task, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.Mi
         delay_s=0.0,
         think_time_s=0.0,
     )
-    result = run_mix(short, task, seed=0, on_tick=lambda _: None)
+    result = run_mix(short, setup, seed=0, on_tick=lambda _: None)
     if result["errors"]:
         worst = max(result["errors"], key=lambda error: error["count"])
         if worst["advice"] is not None:
-            raise ServerError(f"{task.target.url}: {worst['example']}", hint=worst["advice"])
-        hint = task.suite.work.workloads[task.suite.workload]
+            raise ServerError(f"{setup.target.url}: {worst['example']}", hint=worst["advice"])
+        hint = setup.suite.work.workloads[setup.suite.workload]
         raise ServerError(
-            f"{task.target.url} does not serve the workload: {worst['example']} "
+            f"{setup.target.url} does not serve the workload: {worst['example']} "
             f"({worst['count']} of {result['operations_total'] + worst['count']} operations)",
             hint=hint,
         )
     return result
 
 
-def need(task: Task, mixes: Sequence[Mix]) -> tuple[list[int], int]:
+def need(setup: LoadSetup, mixes: Sequence[Mix]) -> tuple[list[int], int]:
     """Clients of the largest mix on each share of a file server, and the bytes that each needs there at least."""
-    shares = _shares(task)
-    most = max([_preflight_clients(task), *(mix.clients for mix in mixes)])
+    shares = _shares(setup)
+    most = max([_preflight_clients(setup), *(mix.clients for mix in mixes)])
     # Clients are dealt out to the shares in turn.
     clients = [len(range(share, most, shares)) for share in range(shares)]
-    return clients, _prepared(mixes[0], task, seed=0).workspace_bytes() or 0
+    return clients, _prepared(mixes[0], setup, seed=0).workspace_bytes() or 0
 
 
-def _shares(task: Task) -> int:
+def _shares(setup: LoadSetup) -> int:
     """How many shares clients are dealt out to; one of a target that has none."""
-    return len(task.target.facts.get("shares", [None]))
+    return len(setup.target.facts.get("shares", [None]))
 
 
-def _preflight_clients(task: Task) -> int:
-    shares = _shares(task)
-    return min(shares, task.bounds.max_clients if task.bounds else shares)
+def _preflight_clients(setup: LoadSetup) -> int:
+    shares = _shares(setup)
+    return min(shares, setup.bounds.max_clients if setup.bounds else shares)
 
 
 def _until_next_look(elapsed_s: float, mix: Mix) -> float:
@@ -144,21 +144,21 @@ def _until_next_look(elapsed_s: float, mix: Mix) -> float:
     return max(0.001, min([TICK_S, *waits]))
 
 
-def _started(mix: Mix, task: Task, seed: int) -> _native.Load | ProcessesLoad:
-    if task.processes:
-        return task.processes.start(mix_document(mix, task, seed))
-    return _prepared(mix, task, seed).start()
+def _started(mix: Mix, setup: LoadSetup, seed: int) -> _native.Load | ProcessesLoad:
+    if setup.processes:
+        return setup.processes.start(mix_document(mix, setup, seed))
+    return _prepared(mix, setup, seed).start()
 
 
-def _removal(mix: Mix, task: Task) -> _native.Removal | ProcessesRemoval | None:
-    if not task.processes or (lost := task.processes.lost_clients()):
-        if task.processes:
+def _removal(mix: Mix, setup: LoadSetup) -> _native.Removal | ProcessesRemoval | None:
+    if not setup.processes or (lost := setup.processes.lost_clients()):
+        if setup.processes:
             # Nobody knows what those of a lost process have made: all that there may be is removed by its name.
-            task.workspaces.assume_standing(lost)
-        return _prepared(mix, task, seed=0).remove_workspaces(REMOVAL_S)
-    return task.processes.remove_workspaces(mix_document(mix, task, seed=0), REMOVAL_S)
+            setup.workspaces.assume_standing(lost)
+        return _prepared(mix, setup, seed=0).remove_workspaces(REMOVAL_S)
+    return setup.processes.remove_workspaces(mix_document(mix, setup, seed=0), REMOVAL_S)
 
 
-def _prepared(mix: Mix, task: Task, seed: int) -> _native.PreparedMix:
-    document = json.dumps(mix_document(mix, task, seed))
-    return _native.prepare(document, task.target, task.workspaces, task.load_file)
+def _prepared(mix: Mix, setup: LoadSetup, seed: int) -> _native.PreparedMix:
+    document = json.dumps(mix_document(mix, setup, seed))
+    return _native.prepare(document, setup.target, setup.workspaces, setup.load_file)

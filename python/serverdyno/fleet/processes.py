@@ -31,7 +31,7 @@ SLOWEST_ANSWER_S = 60.0  # longer than any request takes: a process that is stop
 END_S = 5.0
 
 
-class Worker:
+class WorkerProcess:
     """One generator process, as its parent holds it."""
 
     def __init__(self, number: int, of: int) -> None:
@@ -101,7 +101,7 @@ class Worker:
 class Processes:
     """The generator processes of one run."""
 
-    def __init__(self, workers: Sequence[Worker], workspaces: int) -> None:
+    def __init__(self, workers: Sequence[WorkerProcess], workspaces: int) -> None:
         """`workspaces`: the name that all of them give to those of their clients."""
         self.workers, self.workspaces = workers, workspaces
         self._most_clients = 0
@@ -133,7 +133,7 @@ class Processes:
         """CPU seconds of all of them so far."""
         return sum(worker.cpu_s() for worker in self.workers)
 
-    def _documents(self, document: dict[str, Any]) -> dict[Worker, dict[str, Any]]:
+    def _documents(self, document: dict[str, Any]) -> dict[WorkerProcess, dict[str, Any]]:
         """The document of each worker that has clients: the same worker has the same clients in every mix."""
         count, engine = len(self.workers), document["engine"]
         parts = {}
@@ -144,7 +144,7 @@ class Processes:
             cpus = engine.get("cpus", [])
             cpus = cpus[number::count] or cpus
             parts[worker] = document | {
-                "start": "told",
+                "start": "on_command",
                 "part": {"client_offset": number, "client_step": count, "clients": clients},
                 "engine": engine | {"cpus": cpus},
             }
@@ -152,7 +152,7 @@ class Processes:
 
 
 def ask_all(
-    workers: Sequence[Worker], do: str, arguments: Sequence[dict[str, Any]] | None = None
+    workers: Sequence[WorkerProcess], do: str, arguments: Sequence[dict[str, Any]] | None = None
 ) -> list[Any]:
     """Ask all at the same time; their answers in order. Every answer is read before the first error is raised."""
     for worker, given in zip(workers, arguments or [{}] * len(workers), strict=True):
@@ -173,7 +173,7 @@ def ask_all(
 class ProcessesLoad:
     """A mix under way on several processes; used as a `_native.Load`."""
 
-    def __init__(self, workers: Sequence[Worker], clients: int) -> None:
+    def __init__(self, workers: Sequence[WorkerProcess], clients: int) -> None:
         self._workers, self._clients = workers, clients
         self._going = False
         self._looks: list[dict[str, Any]] = []
@@ -223,7 +223,7 @@ class ProcessesLoad:
 class ProcessesRemoval:
     """A removal of workspaces under way on several processes; used as a `_native.Removal`."""
 
-    def __init__(self, workers: Sequence[Worker]) -> None:
+    def __init__(self, workers: Sequence[WorkerProcess]) -> None:
         self._workers = workers
         self._left: list[_native.LeftOver] = []
 
@@ -247,11 +247,11 @@ def processes(
     count: int, target: _native.Target, secret: dict[str, str | None], load_file: str | None = None
 ) -> Iterator[Processes]:
     """So many generator processes, until the block ends; each has opened the target for itself. Raises DynoError."""
-    workers: list[Worker] = []
+    workers: list[WorkerProcess] = []
     workspaces = secrets.randbits(WORKSPACES_BITS)
     try:
         for number in range(count):
-            workers.append(Worker(number, count))
+            workers.append(WorkerProcess(number, count))
         wanted = {
             "protocol": target.protocol,
             "section": target.section,

@@ -44,7 +44,7 @@ from serverdyno.published.search import another_figure, leaves
 from serverdyno.published.tables import ClaimError, Tables
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What may be said of a claim."""
 
     FOLLOWS = "follows"
@@ -66,7 +66,7 @@ class Audited:
     claim: Claim
     report: str
     computed: float | str | None
-    verdict: Verdict
+    verdict: ClaimVerdict
     reason: str
 
     def as_json(self) -> dict[str, object]:
@@ -92,13 +92,13 @@ def audit_claims(claims: Sequence[Claim], tables: Tables, report: str) -> tuple[
     return tuple(Audited(claim, report, *_judged(claim, tables)) for claim in claims)
 
 
-Judgement = tuple[float | str | None, Verdict, str]
+Judgement = tuple[float | str | None, ClaimVerdict, str]
 
 
 def _judged(claim: Claim, tables: Tables) -> Judgement:
     rule = claim.rule
     if isinstance(rule, NotChecked):
-        return None, Verdict.NOT_CHECKED, rule.why
+        return None, ClaimVerdict.NOT_CHECKED, rule.why
     try:
         if isinstance(rule, Same):
             return _same(claim, rule, tables)
@@ -111,7 +111,7 @@ def _judged(claim: Claim, tables: Tables) -> Judgement:
             return _each(number, [evaluate.quantity(part, tables) for part in rule.of])
         return _number(number, rule, tables)
     except NotStatedError as missing:
-        return None, Verdict.NOT_CHECKED, str(missing)
+        return None, ClaimVerdict.NOT_CHECKED, str(missing)
     except ClaimError as error:
         raise ClaimError(f'claim "{claim.id}": {error}', error.hint) from error
 
@@ -123,7 +123,7 @@ def _same(claim: Claim, rule: Same, tables: Tables) -> Judgement:
         raise ClaimError(f'"{claim.claimed}" is no word for equal values that the language knows')
     one, other = evaluate.both(rule, tables)
     apart = abs(one - other) / max(abs(one), abs(other), 1e-300)
-    verdict = Verdict.FOLLOWS if apart <= share else Verdict.CONTRADICTS
+    verdict = ClaimVerdict.FOLLOWS if apart <= share else ClaimVerdict.CONTRADICTS
     reason = (
         f"{one:,.10g} and {other:,.10g} are {100 * apart:.2f} percent apart; {100 * share:g} are admitted"
     )
@@ -142,17 +142,17 @@ def _order(claim: Claim, holds: Holds) -> Judgement:
     comparisons = "comparison" if holds.total == 1 else "comparisons"
     but = f", not in: {'; '.join(holds.failing)}" if holds.failing else ""
     reason = f"holds in {computed} {comparisons}{but}"
-    return computed, Verdict.FOLLOWS if passed else Verdict.CONTRADICTS, reason
+    return computed, ClaimVerdict.FOLLOWS if passed else ClaimVerdict.CONTRADICTS, reason
 
 
 def _each(number: Printed, values: list[float]) -> Judgement:
     outside = [value for value in values if not number.admits(value)]
     computed = f"{min(values):,.10g} to {max(values):,.10g}"
     if not outside:
-        return computed, Verdict.FOLLOWS, f"all {len(values)} values lie within {number.described()}"
+        return computed, ClaimVerdict.FOLLOWS, f"all {len(values)} values lie within {number.described()}"
     listed = ", ".join(f"{value:,.10g}" for value in outside)
     reason = f"{len(outside)} of {len(values)} values lie outside {number.described()}: {listed}"
-    return computed, Verdict.CONTRADICTS, reason
+    return computed, ClaimVerdict.CONTRADICTS, reason
 
 
 def _number(number: Printed, rule: Quantity, tables: Tables) -> Judgement:
@@ -162,14 +162,14 @@ def _number(number: Printed, rule: Quantity, tables: Tables) -> Judgement:
         within = (
             "" if number.rounds_to(computed) else f', which "{number.text}" admits ({number.described()})'
         )
-        return computed, Verdict.FOLLOWS, f"is {shown}{within}"
+        return computed, ClaimVerdict.FOLLOWS, f"is {shown}{within}"
     if words := _other_rounding(number, computed) or _other_base(number, rule, tables):
-        return computed, Verdict.OTHER_BASE, f"is {shown}; {words}"
+        return computed, ClaimVerdict.OTHER_BASE, f"is {shown}; {words}"
     if found := another_figure(rule, tables, number, computed):
         reason = f"is {shown}; {written(found.value, number)} with {found.words}"
-        return computed, Verdict.OTHER_FIGURE, reason
+        return computed, ClaimVerdict.OTHER_FIGURE, reason
     note = _transposed(number, shown) + _sources(rule)
-    return computed, Verdict.CONTRADICTS, f"is {shown}; printed, it admits {number.described()}{note}"
+    return computed, ClaimVerdict.CONTRADICTS, f"is {shown}; printed, it admits {number.described()}{note}"
 
 
 def written(value: float, number: Printed) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from serverdyno.published import PublishedReport
-from serverdyno.published.audit import Audited, Verdict
+from serverdyno.published.audit import Audited, ClaimVerdict
 
 
 def _render(template: str, **content: object) -> str:
@@ -34,4 +34,4 @@ def report_page(report: PublishedReport, drawings: Mapping[str, str], style: str
 def audit_page(audited: Mapping[str, Sequence[Audited]], style: str) -> str:
     """The audit of one report or of several, by name."""
     counts = {name: Counter(found.verdict for found in claims) for name, claims in audited.items()}
-    return _render("audit.html.j2", audited=audited, counts=counts, verdicts=list(Verdict), style=style)
+    return _render("audit.html.j2", audited=audited, counts=counts, verdicts=list(ClaimVerdict), style=style)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from serverdyno.published import PublishedReport
     from serverdyno.store.experiment import Experiment
 
-Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 
 
 def build(experiment: Experiment, beside: PublishedReport | None = None) -> Report:
@@ -52,7 +52,7 @@ def build(experiment: Experiment, beside: PublishedReport | None = None) -> Repo
     )
 
 
-def _unless_damaged(read: Callable[[], Kept], instead: Kept, damaged: list[str]) -> Kept:
+def _unless_damaged(read: Callable[[], Value], instead: Value, damaged: list[str]) -> Value:
     """What `read` gives; `instead`, with one more sentence in `damaged`, where its file is damaged."""
     try:
         return read()

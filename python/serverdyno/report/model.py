@@ -170,7 +170,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class DisclosedText:
     """A text that is disclosed in full, such as a configuration file."""
 
     title: str
@@ -183,7 +183,7 @@ class Disclosure:
 
     title: str
     facts: tuple[Fact, ...]
-    documents: tuple[Document, ...] = ()
+    documents: tuple[DisclosedText, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from serverdyno import _native
 from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
-from serverdyno.fleet.task import Task
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.protocols.base import Protocol
@@ -63,25 +63,25 @@ def _asked(
 ) -> tuple[DynoError | None, tuple[str, str] | None]:
     """What is wrong with a server, and what is to be said of it otherwise."""
     try:
-        with under_test(head, configuration, head.mixes) as (server, task):
-            looks = looked(task, head.mixes)
+        with under_test(head, configuration, head.mixes) as (server, setup):
+            looks = looked(setup, head.mixes)
             return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
     except DynoError as error:
         return error, None
 
 
-def looked(task: Task, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
+def looked(setup: LoadSetup, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
     """What the shares say of themselves; none of a web server. Raises ServerError where one can't be used, or has not
     the room for the largest of `mixes`. A server that says nothing of room is not doubted.
     """
-    looks = task.target.look(secrets.randbits(NONCE_BITS))
+    looks = setup.target.look(secrets.randbits(NONCE_BITS))
     if not looks:
         return []
     refused = [look for look in looks if look["why"] is not None]
     if refused:
         told = "; ".join(f"share {look['share']}: {look['why']}" for look in refused)
-        raise ServerError(f"{task.target.url}: {told}", hint=refused[0]["advice"])
-    clients, bytes_each = local.need(task, mixes)
+        raise ServerError(f"{setup.target.url}: {told}", hint=refused[0]["advice"])
+    clients, bytes_each = local.need(setup, mixes)
     short = [
         f"share {look['share']}: {count} x {_mib(bytes_each)} are needed ({_mib(count * bytes_each)}), "
         f"{_mib(look['free_bytes'])} are free"
@@ -90,7 +90,7 @@ def looked(task: Task, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
     ]
     if short:
         raise ServerError(
-            f"{task.target.url} has no room for the workspaces: {'; '.join(short)}",
+            f"{setup.target.url} has no room for the workspaces: {'; '.join(short)}",
             hint=f"Make room there (directories {SMB.clients_directory}-* of earlier loads may be in the way), spread "
             "the clients over more shares, or take a suite with fewer clients.",
         )

@@ -16,8 +16,8 @@ import psutil
 from serverdyno.errors import ServerError
 from serverdyno.fleet import local
 from serverdyno.fleet.consent import open_target
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.placement import Placement
-from serverdyno.fleet.task import Task
 from serverdyno.plan.model import Configuration, GeneratorPlan, Mix, Suite
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.protocols.base import Protocol
@@ -75,7 +75,7 @@ class Calibration:
         settings = server.settings | {"threads": min(len(self.placement.server), MOST_THREADS)}
         with running(server.server, settings, cpus=self.placement.server) as reference:
             target = open_target(server.protocol, reference.access(), self.suite.settings(server.protocol))
-            task = Task(
+            setup = LoadSetup(
                 self.suite,
                 target,
                 self.generator,
@@ -83,7 +83,7 @@ class Calibration:
                 None,
                 load_file=self.suite.work.load_file(self.suite.settings(self.suite.work)),
             )
-            return [self._point(mix, task, server, progress) for mix in calibration_mixes(mixes)]
+            return [self._point(mix, setup, server, progress) for mix in calibration_mixes(mixes)]
 
     def _bearable(self) -> Sequence[Mix]:
         """The mixes for whose workspaces this machine has memory, where the reference server keeps them; maybe none."""
@@ -93,11 +93,13 @@ class Calibration:
         most = psutil.virtual_memory().available * MEMORY_SHARE / bytes_each
         return [mix for mix in self.mixes if mix.clients * mix.threads <= most]
 
-    def _point(self, mix: Mix, task: Task, server: CalibrationServer, progress: Progress) -> CeilingRecord:
+    def _point(
+        self, mix: Mix, setup: LoadSetup, server: CalibrationServer, progress: Progress
+    ) -> CeilingRecord:
         progress.stage(
             f"generator's ceiling, {mix.clients} x {mix.threads} connections to the reference server"
         )
-        result = local.run_mix(mix, task, seed=0, on_tick=lambda _: None)
+        result = local.run_mix(mix, setup, seed=0, on_tick=lambda _: None)
         if result["errors"] and not result["operations"]:
             raise ServerError(
                 f"the generator's ceiling can't be measured: {result['errors'][0]['example']}",
@@ -151,13 +153,13 @@ def document_bytes(head: ExperimentHead) -> int | None:
     """
     if head.suite.workload != "url":
         return None
-    with under_test(head, head.configurations[0], head.mixes) as (_, task):
+    with under_test(head, head.configurations[0], head.mixes) as (_, setup):
         for length_s in DOCUMENT_LOOKS_S:
-            result = local.preflight(task, head.mixes[0], length_s)
+            result = local.preflight(setup, head.mixes[0], length_s)
             if result["operations"]:
                 return min(result["bytes_read"] // result["operations"], MOST_BODY_BYTES)
     raise ServerError(
-        f"{task.target.url} answered no request within {DOCUMENT_LOOKS_S[-1]:g} s",
+        f"{setup.target.url} answered no request within {DOCUMENT_LOOKS_S[-1]:g} s",
         hint="Whatever is measured must answer a single client first.",
     )
 

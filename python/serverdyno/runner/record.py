@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class HostFigures:
     """What was seen beside the load itself. `ceiling_operations_s`: the generator's, in operations a second.
     `syncs`: system calls of the server that make data durable, in the window; None: not known.
     """
@@ -36,7 +36,7 @@ class Surroundings:
     syncs: Mapping[str, int] | None = None
 
 
-def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: Surroundings) -> MixRecord:
+def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> MixRecord:
     """The record of one mix."""
     generator = result["generator"]
     return MixRecord(

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from serverdyno.fleet import local
-from serverdyno.fleet.task import Task
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
-from serverdyno.runner.agreed import Agreed
 from serverdyno.runner.ask import looked
 from serverdyno.runner.calibrate import ceiling_operations_s
 from serverdyno.runner.disclose import disclose_server
 from serverdyno.runner.durability import Durability, watched
+from serverdyno.runner.negotiated import NegotiatedSessions
 from serverdyno.runner.progress import Progress
-from serverdyno.runner.record import Surroundings, mix_record
+from serverdyno.runner.record import HostFigures, mix_record
 from serverdyno.runner.under_test import under_test
 from serverdyno.runner.workspaces import workspaces_taken_away
 from serverdyno.servers.base import ServerDriver
@@ -59,41 +59,41 @@ class Run:
     progress: Progress
     left_s: float
     requests: Requests = field(default_factory=Requests)
-    agreed: Agreed = field(default_factory=Agreed)
+    agreed: NegotiatedSessions = field(default_factory=NegotiatedSessions)
 
     def carry_out(self) -> None:
         """Starts the server, runs the mixes, keeps each. Raises DynoError; the server is stopped first."""
         self.progress.stage(f"starting {self.key.configuration}")
         configuration = self._configuration()
         with (
-            under_test(self.experiment.head, configuration, self.mixes) as (server, task),
-            workspaces_taken_away(configuration, server.access(), self.mixes[0], task, self.progress),
-            watched(server, task.suite) as durability,
+            under_test(self.experiment.head, configuration, self.mixes) as (server, setup),
+            workspaces_taken_away(configuration, server.access(), self.mixes[0], setup, self.progress),
+            watched(server, setup.suite) as durability,
         ):
-            looked(task, self.mixes)
+            looked(setup, self.mixes)
             disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
-            self.requests.add(local.preflight(task, self.mixes[0]))
+            self.requests.add(local.preflight(setup, self.mixes[0]))
             self.experiment.write_run_note(self.key, RunNote(state="begun", **durability.note_before()))
             for mix in self.mixes:
-                self._run_mix(mix, task, server, durability)
+                self._run_mix(mix, setup, server, durability)
             self._note(server, served_before, durability)
 
     def _configuration(self) -> Configuration:
         head = self.experiment.head
         return next(found for found in head.configurations if found.name == self.key.configuration)
 
-    def _run_mix(self, mix: Mix, task: Task, server: ServerDriver, durability: Durability) -> None:
+    def _run_mix(self, mix: Mix, setup: LoadSetup, server: ServerDriver, durability: Durability) -> None:
         self.progress.mix_started(self.key, mix, self.left_s)
-        meter = WindowMeter(server.cpu_s, durability.syncs, task.generator_cpu_s)
+        meter = WindowMeter(server.cpu_s, durability.syncs, setup.generator_cpu_s)
 
         def on_tick(snapshot: Snapshot) -> None:
             meter.look(snapshot["elapsed_s"], mix)
             self.progress.mix_tick(snapshot)
 
-        stream = mix.index if task.suite.work.drawn_anew else 0
+        stream = mix.index if setup.suite.work.drawn_anew else 0
         seed = local.stream_seed(self.experiment.head.seed, self.key.repetition, stream)
-        result = local.run_mix(mix, task, seed, on_tick)
+        result = local.run_mix(mix, setup, seed, on_tick)
         # What a server did that ended meanwhile is no measurement of it.
         server.check()
         if result["clients_participating"] == 0 or result["operations"] == 0:
@@ -101,11 +101,11 @@ class Run:
             self.progress.stage(
                 f"{self.key.configuration} completed nothing with {mix.clients} clients: looking if it still answers"
             )
-            self.requests.add(local.preflight(task, mix))
+            self.requests.add(local.preflight(setup, mix))
         self.requests.add(result)
         self.agreed.add(result)
         use = meter.use(result["window_s"])
-        seen = Surroundings(use, server.rss_bytes(), self._ceiling(mix), meter.syncs())
+        seen = HostFigures(use, server.rss_bytes(), self._ceiling(mix), meter.syncs())
         record = mix_record(self.key, mix, result, seen)
         self.experiment.write_mix(record)
         self.left_s -= mix.length_s

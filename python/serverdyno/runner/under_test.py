@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from serverdyno import _native
 from serverdyno.fleet.consent import consent_token, open_target
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.processes import processes
-from serverdyno.fleet.task import Task
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.servers.base import ServerDriver
@@ -20,8 +20,8 @@ from serverdyno.store.head import ExperimentHead
 @contextmanager
 def under_test(
     head: ExperimentHead, configuration: Configuration, mixes: Sequence[Mix]
-) -> Iterator[tuple[ServerDriver, Task]]:
-    """The server, proven and open to load, and the task of loading it; it is stopped whatever happens.
+) -> Iterator[tuple[ServerDriver, LoadSetup]]:
+    """The server, proven and open to load, and what load on it needs; it is stopped whatever happens.
 
     Raises DynoError, with nothing left running.
     """
@@ -34,7 +34,7 @@ def under_test(
         access = server.access()
         target = open_target(protocol, access, suite.settings(protocol), bounds, mixes)
         server.ask(target)
-        task = Task(
+        setup = LoadSetup(
             suite=suite,
             target=target,
             generator=head.plan.generator,
@@ -42,20 +42,20 @@ def under_test(
             bounds=bounds,
             load_file=suite.work.load_file(suite.settings(suite.work)),
         )
-        with carried(task, access.password) as task:
-            yield server, task
+        with carried(setup, access.password) as setup:
+            yield server, setup
 
 
 @contextmanager
-def carried(task: Task, password: str | None) -> Iterator[Task]:
-    """The task with the generator processes that its plan asks for; they end with it."""
-    if task.generator.processes == 1:
-        yield task
+def carried(setup: LoadSetup, password: str | None) -> Iterator[LoadSetup]:
+    """The setup, with the generator processes that its plan asks for; they end with it."""
+    if setup.generator.processes == 1:
+        yield setup
         return
-    token = None if task.target.loopback else consent_token()
+    token = None if setup.target.loopback else consent_token()
     secrets = {"consent_token": token, "password": password}
-    files = task.suite.settings(task.suite.work)
+    files = setup.suite.settings(setup.suite.work)
     path = getattr(files, "load_file", None)
-    with processes(task.generator.processes, task.target, secrets, path) as workers:
+    with processes(setup.generator.processes, setup.target, secrets, path) as workers:
         workspaces = _native.Workspaces(workers.workspaces)
-        yield replace(task, processes=workers, workspaces=workspaces)
+        yield replace(setup, processes=workers, workspaces=workspaces)

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from serverdyno.fleet import local
-from serverdyno.fleet.task import Task
+from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.protocols.base import Protocol
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def workspaces_taken_away(
-    configuration: Configuration, access: Access, mix: Mix, task: Task, progress: Progress
+    configuration: Configuration, access: Access, mix: Mix, setup: LoadSetup, progress: Progress
 ) -> Iterator[None]:
     """For as long as load goes to a server: afterwards nothing of its clients is on the user's shares, or it is said
     what is. A second interrupt ends the removal.
     """
-    protocol = protocol_of(configuration, task.suite)
+    protocol = protocol_of(configuration, setup.suite)
     if configuration.url is None or protocol.clients_directory is None:
         yield
         return
@@ -38,7 +38,7 @@ def workspaces_taken_away(
     def say_so() -> None:
         if not interrupted:
             progress.stage(f"taking the clients' workspaces away, for {local.REMOVAL_S:g} s at most")
-        elif task.workspaces_begun():
+        elif setup.workspaces_begun():
             # The interrupt may have come from a terminal that is gone.
             with suppress(OSError):
                 progress.notice(
@@ -53,7 +53,7 @@ def workspaces_taken_away(
         raise
     finally:
         local.remove_workspaces(
-            task, mix, say_so, lambda left: progress.notice(*what_is_left(protocol, access, left))
+            setup, mix, say_so, lambda left: progress.notice(*what_is_left(protocol, access, left))
         )
 
 

@@ -1,12 +1,12 @@
 """The process between the tool and one server, which sees to it that nothing of the server outlives the tool.
 
 Run as `python -I -S keeper.py SPEC`, in a session of its own, with the standard library alone so that it
-starts at once; with `surroundings.py` only for a server that wants more than processes. The tool holds the
+starts at once; with `host_changes.py` only for a server that wants more than processes. The tool holds the
 other end of standard input. Whatever ends the tool (kill -9 as well) closes it, and that is the order to stop.
 As "child subreaper" (prctl(2)) the keeper inherits every process that the server leaves behind, so its work is
 done exactly when it has no child any more.
 
-Events go to standard output, one JSON object a line: `refused` (its surroundings can't be had), `started`,
+Events go to standard output, one JSON object a line: `refused` (its host_changes can't be had), `started`,
 `exited` (the server ended by itself), `stopped`. Standard error is the server's log.
 
 If the keeper itself is killed with SIGKILL, the server gets SIGTERM (PR_SET_PDEATHSIG); the kernel forgets
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NoReturn, TypedDict
 if TYPE_CHECKING:
     import socket
 
-    from serverdyno.servers.surroundings import Arranged, Surroundings
+    from serverdyno.servers.host_changes import AppliedHostChanges, HostChanges
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 PR_SET_CHILD_SUBREAPER = 36
@@ -40,7 +40,7 @@ CANNOT_EXECUTE = 127
 
 class Spec(TypedDict):
     """What the keeper is told by `process.py`. `remove`: the private directory goes with the server.
-    `surroundings` None: those of everybody.
+    `host_changes` None: those of everybody.
     """
 
     command: list[str]
@@ -49,7 +49,7 @@ class Spec(TypedDict):
     cpus: list[int]
     grace_s: float
     remove: bool
-    surroundings: Surroundings | None
+    host_changes: HostChanges | None
 
 
 def report(event: str, **facts: object) -> None:
@@ -115,7 +115,7 @@ class Keeper:
         self.stop_asked = False
         self.server_pid = 0
         self.server_status: int | None = None
-        self.arranged: Arranged | None = None
+        self.arranged: AppliedHostChanges | None = None
         self.wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -126,18 +126,18 @@ class Keeper:
         """A signal that asks for the end."""
         self.stop_asked = True
 
-    def arrange(self) -> bool:
-        """Changes the surroundings as wanted. False where they can't be had, which is told."""
-        if self.spec["surroundings"] is None:
+    def apply(self) -> bool:
+        """Changes the host_changes as wanted. False where they can't be had, which is told."""
+        if self.spec["host_changes"] is None:
             return True
         # The package's modules beside this one; behind the standard library, which nothing here may hide.
         sys.path.append(os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 (pathlib is slow to import)
-        from serverdyno.servers import surroundings  # noqa: PLC0415 (few servers need it)
+        from serverdyno.servers import host_changes  # noqa: PLC0415 (few servers need it)
 
-        self.arranged = surroundings.Arranged()
+        self.arranged = host_changes.AppliedHostChanges()
         try:
-            self.arranged.arrange(self.spec["surroundings"])
-        except surroundings.Refused as refused:
+            self.arranged.apply(self.spec["host_changes"])
+        except host_changes.Refused as refused:
             report("refused", reason=str(refused), hint=refused.hint)
             return False
         return True
@@ -149,7 +149,7 @@ class Keeper:
             os.sched_setaffinity(0, self.spec["cpus"])
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        delay_s = self.spec["surroundings"]["sync_delay_s"] if self.spec["surroundings"] else 0
+        delay_s = self.spec["host_changes"]["sync_delay_s"] if self.spec["host_changes"] else 0
         here, there = self.channel() if delay_s else (None, None)
         keeper_pid = os.getpid()
         self.server_pid = os.fork()
@@ -176,12 +176,12 @@ class Keeper:
             sync_delay.let_go_later(server, delay_s)
 
     def put_back(self) -> None:
-        """Changes the surroundings back, and removes what belongs to the server alone."""
+        """Changes the host_changes back, and removes what belongs to the server alone."""
         if self.arranged is not None:
             self.arranged.undo()
         if self.spec["remove"]:
             remove_directory(self.spec["directory"])
-            for directory in self.spec["surroundings"]["remove"] if self.spec["surroundings"] else ():
+            for directory in self.spec["host_changes"]["remove"] if self.spec["host_changes"] else ():
                 remove_directory(directory)
 
     def wait(self, seconds: float | None) -> None:
@@ -249,7 +249,7 @@ def main() -> int:
     spec: Spec = json.loads(sys.argv[1])
     keeper = Keeper(spec)
     try:
-        if not keeper.arrange():
+        if not keeper.apply():
             return 1
         keeper.start()
         keeper.watch()

@@ -25,9 +25,9 @@ from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers import abandoned
 from serverdyno.servers.base import Access, Description, Installed, Settings
+from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.process import LOG_NAME, ServerProcess
 from serverdyno.servers.proof import free_port
-from serverdyno.servers.surroundings import Surroundings
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
@@ -171,7 +171,7 @@ class LocalServer(ABC, Generic[SettingsT]):
     def furnish(self) -> None:
         """Puts into the private directory what is needed beside the configuration. Raises ServerError."""
 
-    def surroundings(self) -> Surroundings | None:
+    def host_changes(self) -> HostChanges | None:
         """What its keeper is to change around it for as long as it runs."""
         return None
 
@@ -212,7 +212,7 @@ class LocalServer(ABC, Generic[SettingsT]):
                 self.cpus,
                 self.environment(),
                 remove_directory=True,
-                surroundings=self.surroundings(),
+                host_changes=self.host_changes(),
             )
 
     def ready(self) -> None:

@@ -20,8 +20,8 @@ import psutil
 
 from serverdyno.errors import ServerError
 from serverdyno.servers import write_back
+from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.proof import Listener, listeners
-from serverdyno.servers.surroundings import Surroundings
 
 KEEPER = Path(__file__).with_name("keeper.py")
 GRACE_S = 5.0  # between SIGTERM and SIGKILL
@@ -44,7 +44,7 @@ class ServerProcess:
         self._clean = False
         self._keeper_ended = False
         self._refusal: ServerError | None = None
-        self._surroundings: Surroundings | None = None
+        self._surroundings: HostChanges | None = None
 
     @classmethod
     def start(  # noqa: PLR0913 (what a process is given)
@@ -55,13 +55,13 @@ class ServerProcess:
         environment: Mapping[str, str] | None = None,
         *,
         remove_directory: bool = False,
-        surroundings: Surroundings | None = None,
+        host_changes: HostChanges | None = None,
     ) -> ServerProcess:
         """Returns once the server's first process exists.
 
         `command[0]` is an absolute path; it runs in `directory`, where its output goes to `server.log`.
         `cpus` empty: all. `environment` is added to the few inherited variables. `remove_directory`: the
-        keeper removes `directory` at the end, also when the tool is killed. `surroundings`: what the keeper changes
+        keeper removes `directory` at the end, also when the tool is killed. `host_changes`: what the keeper changes
         for the time of the server. Raises ServerError.
         """
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
@@ -72,7 +72,7 @@ class ServerProcess:
             "cpus": list(cpus),
             "grace_s": GRACE_S,
             "remove": remove_directory,
-            "surroundings": surroundings,
+            "host_changes": host_changes,
         }
         with (directory / LOG_NAME).open("ab") as log:
             keeper = subprocess.Popen(
@@ -84,7 +84,7 @@ class ServerProcess:
                 start_new_session=True,
             )
         process = cls(keeper, directory)
-        process._surroundings = surroundings
+        process._surroundings = host_changes
         process._read_events(KEEPER_ANSWER_S, until_started=True)
         if process._server_pid is None:
             text = process.failure()

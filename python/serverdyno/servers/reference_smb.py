@@ -1,4 +1,4 @@
-"""The reference SMB server as a server under test: the default where no Samba is installed, and the ruler.
+"""The reference SMB server as a server under test: the default where no Samba is installed, and the calibration target.
 
 It keeps files in memory and runs as a process of its own, so that its CPU time is its own. Its settings have the names
 that Samba's have, as far as it has them, so that it can be held against the same configuration.
@@ -20,11 +20,11 @@ import serverdyno
 from serverdyno.errors import ServerError
 from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
 from serverdyno.servers.base import Access, Installed, Settings
+from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.proof import LOOPBACK, offer
 from serverdyno.servers.samba import SMB_PORT, SOCKET_PATH_BYTES, may_unshare
 from serverdyno.servers.samba_settings import MAX_VOLUMES
-from serverdyno.servers.surroundings import Surroundings
 
 USER = "bench"
 PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
@@ -123,11 +123,11 @@ class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
         namespace = self.process.network_namespace if self.process else None
         return Access(self.url, USER, self.secret, self.shares, namespace)
 
-    def surroundings(self) -> Surroundings | None:
+    def host_changes(self) -> HostChanges | None:
         """A network of its own, where it gets one."""
         if not self.own_network:
             return None
-        return Surroundings(own_network=True, mount=None, write_back={}, sync_delay_s=0.0, remove=[])
+        return HostChanges(own_network=True, mount=None, write_back={}, sync_delay_s=0.0, remove=[])
 
     def choose_port(self) -> int:
         """SMB's own where nobody else can have it."""

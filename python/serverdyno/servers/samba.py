@@ -21,11 +21,11 @@ from typing import ClassVar
 
 from serverdyno.errors import ServerError
 from serverdyno.servers.base import Access, Installed, Settings
+from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.local import LocalServer, check_path, find_program, worker_user
 from serverdyno.servers.proof import LOOPBACK, offer
 from serverdyno.servers.samba_defaults import departures
 from serverdyno.servers.samba_settings import SambaSettings
-from serverdyno.servers.surroundings import Surroundings
 from serverdyno.servers.volumes import Volumes
 
 CONFIGURATION = "smb.conf"
@@ -118,9 +118,9 @@ class Samba(LocalServer[SambaSettings]):
         """One for each connection comes later."""
         return 1
 
-    def surroundings(self) -> Surroundings | None:
+    def host_changes(self) -> HostChanges | None:
         """What was set, changed for its time by the keeper."""
-        return Surroundings(
+        return HostChanges(
             own_network=self.own_network,
             mount=self.volumes.mount,
             write_back=self.settings.write_back(),

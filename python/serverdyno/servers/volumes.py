@@ -1,7 +1,7 @@
 """Where the shares of a file server lie: a directory for each, on a file system of its own if wanted.
 
 That file system is an image on a loop device. The image is made here, the mount by the keeper (see
-`surroundings.py`), so that it goes whatever ends us. Not for what a client writes into a share.
+`host_changes.py`), so that it goes whatever ends us. Not for what a client writes into a share.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import psutil
 
 from serverdyno.errors import ServerError
 from serverdyno.servers import abandoned
+from serverdyno.servers.host_changes import Mount
 from serverdyno.servers.local import find_program, make_private
-from serverdyno.servers.surroundings import Mount
 
 BYTES_PER_MIB = 2**20
 MAKE_TIMEOUT_S = 300.0

@@ -9,7 +9,7 @@ from pydantic import Field
 from serverdyno.store.note import Part
 
 
-class Description(Part):
+class DisclosedServer(Part):
     """A server's description; more names than these may be there."""
 
     server: str = ""

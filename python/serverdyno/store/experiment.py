@@ -28,7 +28,7 @@ from serverdyno.plan.model import RunKey
 from serverdyno.store import table
 from serverdyno.store.check import check_ceiling, check_mix
 from serverdyno.store.damage import DamagedError, damaged
-from serverdyno.store.disclosed import Description
+from serverdyno.store.disclosed import DisclosedServer
 from serverdyno.store.file_format import CURRENT, FileFormat
 from serverdyno.store.folder import MIB, Folder
 from serverdyno.store.head import ExperimentHead
@@ -42,7 +42,7 @@ HOST, REPORT = "disclosure/host.json", "report"
 MOST_MIX_BYTES = 64 * MIB
 MOST_DISCLOSED_BYTES = 16 * MIB
 """Of the configuration files of one server together."""
-Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 _MIX_NAME = re.compile(r"mix-(\d+)\.parquet")
 
 
@@ -300,7 +300,7 @@ class Experiment:
 
     def _description(self, folder: str) -> dict[str, Any]:
         name = f"{folder}/description.json"
-        description = read_model(self._files, name, Description)
+        description = read_model(self._files, name, DisclosedServer)
         files, left = {}, MOST_DISCLOSED_BYTES
         for each in description.files:
             try:
@@ -353,7 +353,7 @@ def _no_experiment(folder: Path) -> UserError:
     )
 
 
-def _all(read: tuple[Kept, list[DynoError]]) -> Kept:
+def _all(read: tuple[Value, list[DynoError]]) -> Value:
     """What was read, or the first of the problems."""
     found, problems = read
     if problems:

@@ -86,7 +86,7 @@ impl FilesOptions {
     pub(crate) fn client<C: FileClient>(&self, session: C) -> CachedClient<C> {
         let counted = Counted::new(session);
         match self.cache {
-            None => CachedClient::Through(Box::new(Uncached::new(counted))),
+            None => CachedClient::Uncached(Box::new(Uncached::new(counted))),
             Some(options) => CachedClient::Cached(Box::new(Cache::new(counted, options))),
         }
     }

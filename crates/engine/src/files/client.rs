@@ -3,7 +3,7 @@
 
 use super::names::Names;
 use super::sessions::Sessions;
-use crate::counting::Agreed;
+use crate::counting::SessionFacts;
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use dyno_files::{
@@ -20,14 +20,14 @@ const MOST_KINDS: usize = 8;
 
 /// A session with or without the client cache.
 pub(crate) enum CachedClient<C> {
-    Through(Box<dyno_files::Uncached<Counted<C>>>),
+    Uncached(Box<dyno_files::Uncached<Counted<C>>>),
     Cached(Box<Cache<Counted<C>>>),
 }
 
 impl<C: FileClient> CachedClient<C> {
     fn counted(&self) -> &Counted<C> {
         match self {
-            Self::Through(through) => through.client(),
+            Self::Uncached(files) => files.client(),
             Self::Cached(cache) => cache.client(),
         }
     }
@@ -36,28 +36,28 @@ impl<C: FileClient> CachedClient<C> {
 impl<C: FileClient> Files for CachedClient<C> {
     async fn connect(&mut self) -> Result<(), Failure> {
         match self {
-            Self::Through(through) => through.connect().await,
+            Self::Uncached(files) => files.connect().await,
             Self::Cached(cache) => cache.connect().await,
         }
     }
 
     async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
         match self {
-            Self::Through(through) => through.call(call, data).await,
+            Self::Uncached(files) => files.call(call, data).await,
             Self::Cached(cache) => cache.call(call, data).await,
         }
     }
 
     async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
         match self {
-            Self::Through(through) => through.idle_until(due_ns).await,
+            Self::Uncached(files) => files.idle_until(due_ns).await,
             Self::Cached(cache) => cache.idle_until(due_ns).await,
         }
     }
 
     async fn finish(&mut self) -> Result<(), Failure> {
         match self {
-            Self::Through(through) => through.finish().await,
+            Self::Uncached(files) => files.finish().await,
             Self::Cached(cache) => cache.finish().await,
         }
     }
@@ -82,7 +82,7 @@ pub(crate) struct FilesClient<S: Sessions> {
     checked_bytes: u64,
     reconnects: u64,
     /// What its sessions came to.
-    sessions: Vec<Agreed>,
+    sessions: Vec<SessionFacts>,
     /// The session is gone: the next operation makes another.
     lost: bool,
 }
@@ -225,7 +225,7 @@ impl<S: Sessions> FilesClient<S> {
     }
 
     /// What its sessions came to, also where they are over.
-    pub(crate) fn sessions(&self) -> &[Agreed] {
+    pub(crate) fn sessions(&self) -> &[SessionFacts] {
         &self.sessions
     }
 

@@ -1,6 +1,6 @@
 //! How the clients of a mix come by their sessions with a file server: what a file protocol gives to the work on files.
 
-use crate::counting::Agreed;
+use crate::counting::SessionFacts;
 use dyno_files::FileClient;
 use dyno_measure::Failure;
 use dyno_reactor::{Dialer, Executor};
@@ -34,7 +34,7 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Self::Client;
 
     /// What a session that stands came to.
-    fn agreed(client: &Self::Client) -> Option<Agreed>;
+    fn agreed(client: &Self::Client) -> Option<SessionFacts>;
 
     /// What to try against a failure.
     fn advice(failure: &Failure) -> Option<&'static str>;

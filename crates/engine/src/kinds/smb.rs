@@ -6,7 +6,9 @@ use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Wo
 use crate::mix::Mix;
 use crate::problems::Problems;
 use dyno_measure::Failure;
-use dyno_smb::{Agreed, Cipher, Dialect, Encryption, Options, Session, Signing, SigningAlgorithm, SmbTarget};
+use dyno_smb::{
+    Cipher, Dialect, Encryption, NegotiatedSession, Options, Session, Signing, SigningAlgorithm, SmbTarget,
+};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{json, Value};
@@ -233,7 +235,7 @@ impl Sessions for SmbSessions {
 }
 
 /// What was agreed, as far as it decides what figures mean.
-fn told(agreed: &Agreed) -> BTreeMap<String, Value> {
+fn told(agreed: &NegotiatedSession) -> BTreeMap<String, Value> {
     let told = [
         ("dialect", json!(agreed.dialect.name())),
         ("signing", json!(agreed.signing.map(SigningAlgorithm::name))),

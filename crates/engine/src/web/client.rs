@@ -2,7 +2,7 @@
 
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
-use dyno_http::{Body, Client, Exchange, Head, RequestStyle};
+use dyno_http::{Body, Connection, Exchange, Head, RequestStyle};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{Catalogue, Expect, Get};
 use std::sync::Arc;
@@ -28,13 +28,13 @@ impl WebCatalogue {
 /// One client thread that speaks HTTP.
 pub(crate) struct Web {
     catalogue: Arc<WebCatalogue>,
-    client: Client,
+    client: Connection,
     digest: BodyDigest,
     sampling: Sampling,
 }
 
 impl Web {
-    pub(crate) fn new(catalogue: Arc<WebCatalogue>, client: Client, sampling: Sampling) -> Self {
+    pub(crate) fn new(catalogue: Arc<WebCatalogue>, client: Connection, sampling: Sampling) -> Self {
         Self {
             catalogue,
             client,

@@ -7,7 +7,7 @@ use crate::engine_thread::EngineThread;
 use crate::kind::Work;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 use client::{Web, WebCatalogue};
-use dyno_http::{Client, Connecting, Limits, RequestStyle, Target, Version};
+use dyno_http::{Connecting, Connection, Limits, RequestStyle, Target, Version};
 use dyno_measure::Failure;
 use dyno_reactor::Dialer;
 use dyno_workload::{Catalogue, Get, Outcome, SingleUrl, Tree, WebbenchStatic, Workload};
@@ -135,7 +135,7 @@ impl WebWork {
                 let state = ClientState::new(place);
                 for thread in 0..mix.threads {
                     let client_thread = ClientThread::new(&engine, start_ns, (client, thread), state.clone());
-                    let connection = Client::new(
+                    let connection = Connection::new(
                         engine.executor.clone(),
                         dialer.clone(),
                         connecting,

@@ -11,7 +11,7 @@
 use super::handles::{empties, is_plain};
 use super::pages::FileId;
 use super::policy::AttributeAges;
-use super::tables::{folded, File, Seat};
+use super::tables::{folded, File, OpenHandle};
 use super::validity::Validity;
 use super::{Cache, Trouble};
 use crate::call::{Ask, Caching, Call, Handle, Info, Open, Reply};
@@ -69,7 +69,7 @@ impl<C: FileClient> Cache<C> {
             false => self.tables.file(id).info(),
         };
         Ok(Reply::Opened {
-            handle: self.tables.seat(wire, open.access),
+            handle: self.tables.add_open_handle(wire, open.access),
             granted: Caching::NONE,
             created,
             info,
@@ -125,15 +125,15 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Before a file is used: asks the server, where what is known of it is too old.
-    pub(super) async fn revalidate(&mut self, seat: &Seat) -> Result<(), Trouble> {
+    pub(super) async fn revalidate(&mut self, open: &OpenHandle) -> Result<(), Trouble> {
         let now_ns = (self.now)();
-        let validity = self.tables.file(seat.file).validity.as_ref();
+        let validity = self.tables.file(open.file).validity.as_ref();
         if validity.is_none_or(|validity| validity.is_fresh(now_ns)) {
             return Ok(());
         }
         self.land().await?;
-        match self.ask(&Call::QueryHandle { handle: seat.wire }).await? {
-            Reply::Info(info) => self.validate(seat.file, &info, now_ns).await,
+        match self.ask(&Call::QueryHandle { handle: open.wire }).await? {
+            Reply::Info(info) => self.validate(open.file, &info, now_ns).await,
             _ => Ok(()),
         }
     }

@@ -4,7 +4,7 @@
 use super::breaks::both;
 use super::options::Redirector;
 use super::pages::FileId;
-use super::tables::{folded, Deferred, File, Seat};
+use super::tables::{folded, Deferred, File, OpenHandle};
 use super::{Cache, Trouble};
 use crate::call::{Access, Ask, Caching, Call, Disposition, Handle, Info, LeaseKey, Open, Reply};
 use crate::client::FileClient;
@@ -99,7 +99,7 @@ impl<C: FileClient> Cache<C> {
         let Some(wire) = self.tables.fitting_wire(id, open.access) else {
             return Ok(None);
         };
-        let handle = self.tables.seat(wire, open.access);
+        let handle = self.tables.add_open_handle(wire, open.access);
         self.counts.opens_joined += 1;
         let granted = self.tables.file(id).caching;
         // A handle alone may be kept, and then the file has become whatever others made of it.
@@ -107,7 +107,7 @@ impl<C: FileClient> Cache<C> {
             Ok(Reply::Info(info)) => info,
             Ok(other) => return Ok(Some(other)),
             Err(trouble) => {
-                self.tables.unseat(handle);
+                self.tables.remove_open_handle(handle);
                 return Err(trouble);
             }
         };
@@ -171,12 +171,12 @@ impl<C: FileClient> Cache<C> {
             if empties(open.disposition) {
                 self.forget_written(id, 0, u64::MAX);
             }
-            return Ok(self.tables.seat(wire, open.access));
+            return Ok(self.tables.add_open_handle(wire, open.access));
         };
         let id = shared.file;
         self.tables.add_wire(wire, id, open.access);
         self.tables.end_opening(id);
-        let handle = self.tables.seat(wire, open.access);
+        let handle = self.tables.add_open_handle(wire, open.access);
         let file = self.tables.file_mut(id);
         let (kept, breaks) = (file.caching, file.breaks);
         let stands = if breaks == shared.breaks {
@@ -202,27 +202,27 @@ impl<C: FileClient> Cache<C> {
 
     /// Closes an application's handle: what was written through it goes out; the handle below may be kept.
     pub(super) async fn close(&mut self, handle: Handle) -> Result<Reply, Trouble> {
-        let seat = self.tables.seat_of(handle)?;
+        let open = self.tables.open_handle_of(handle)?;
         let mut failure: Option<Failure> = None;
-        if matches!(seat.access, Access::ReadWrite | Access::Write) {
-            self.write_back(seat.file).await?;
+        if matches!(open.access, Access::ReadWrite | Access::Write) {
+            self.write_back(open.file).await?;
         }
-        if let Err(trouble) = self.unlock_all(handle, &seat).await {
+        if let Err(trouble) = self.unlock_all(handle, &open).await {
             failure = Some(trouble.call()?);
         }
-        failure = self.tables.file_mut(seat.file).failed.take().or(failure);
-        self.tables.unseat(handle);
-        let unused = self.tables.wire(seat.wire).is_some_and(|wire| wire.users == 0);
-        if unused && self.may_defer(&seat) {
+        failure = self.tables.file_mut(open.file).failed.take().or(failure);
+        self.tables.remove_open_handle(handle);
+        let unused = self.tables.wire(open.wire).is_some_and(|wire| wire.users == 0);
+        if unused && self.may_defer(&open) {
             self.counts.closes_deferred += 1;
             let since_ns = (self.now)();
             self.tables.deferred.push(Deferred {
-                wire: seat.wire,
+                wire: open.wire,
                 since_ns,
             });
             self.close_beyond_limit().await?;
         } else if unused {
-            self.close_wires(&[seat.wire]).await?;
+            self.close_wires(&[open.wire]).await?;
         }
         match failure.or(self.stray.take()) {
             Some(failure) => Err(failure.into()),
@@ -230,11 +230,11 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    fn may_defer(&self, seat: &Seat) -> bool {
-        let file = self.tables.file(seat.file);
+    fn may_defer(&self, open: &OpenHandle) -> bool {
+        let file = self.tables.file(open.file);
         // XP keeps no handle through which a file was made or has grown (KB 811169: no collapsing for extended files). In
         // the captures each of them is closed at once, and such a file is opened and read anew.
-        let extended = self.tables.wire(seat.wire).is_some_and(|wire| wire.extended);
+        let extended = self.tables.wire(open.wire).is_some_and(|wire| wire.extended);
         let kept = self.options.redirector == Redirector::Plain || !extended;
         kept && file.caching.handle && !file.plain && !file.doomed && self.options.most_deferred > 0
     }
@@ -272,46 +272,46 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// The server's end of an application's handle, for a call on it. A failure of what was written before comes first.
-    pub(super) fn seat_for(&mut self, handle: Handle) -> Result<Seat, Trouble> {
-        let seat = self.tables.seat_of(handle)?;
-        match self.tables.file_mut(seat.file).failed.take() {
+    pub(super) fn open_handle_for(&mut self, handle: Handle) -> Result<OpenHandle, Trouble> {
+        let open = self.tables.open_handle_of(handle)?;
+        match self.tables.file_mut(open.file).failed.take() {
             Some(failure) => Err(failure.into()),
-            None => Ok(seat),
+            None => Ok(open),
         }
     }
 
     pub(super) async fn flush(&mut self, handle: Handle) -> Result<Reply, Trouble> {
-        let seat = self.seat_for(handle)?;
-        self.write_back(seat.file).await?;
+        let open = self.open_handle_for(handle)?;
+        self.write_back(open.file).await?;
         // Where the server may lose what it has, writing back has flushed it.
         let reply = match self.client.loses_unstable_writes() {
             true => Reply::Done,
-            false => self.ask(&Call::Flush { handle: seat.wire }).await?,
+            false => self.ask(&Call::Flush { handle: open.wire }).await?,
         };
-        match self.tables.file_mut(seat.file).failed.take() {
+        match self.tables.file_mut(open.file).failed.take() {
             Some(failure) => Err(failure.into()),
             None => Ok(reply),
         }
     }
 
     pub(super) async fn query_handle(&mut self, handle: Handle) -> Result<Reply, Trouble> {
-        let seat = self.seat_for(handle)?;
-        self.revalidate(&seat).await?;
-        let file = self.tables.file(seat.file);
+        let open = self.open_handle_for(handle)?;
+        self.revalidate(&open).await?;
+        let file = self.tables.file(open.file);
         if file.keeps_reads() {
             return Ok(Reply::Info(file.info()));
         }
-        let reply = self.ask(&Call::QueryHandle { handle: seat.wire }).await?;
-        let key = self.tables.file(seat.file).key.clone();
+        let reply = self.ask(&Call::QueryHandle { handle: open.wire }).await?;
+        let key = self.tables.file(open.file).key.clone();
         Ok(self.as_written(reply, &key))
     }
 
     /// Asks the server: nothing is kept of times. In the captures' 2004 every file query under an oplock is one for them
     /// (FileBasicInformation), but for those that follow an extension.
     pub(super) async fn query_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
-        let seat = self.seat_for(handle)?;
-        let reply = self.ask(&Call::QueryTimes { handle: seat.wire }).await?;
-        let file = self.tables.file(seat.file);
+        let open = self.open_handle_for(handle)?;
+        let reply = self.ask(&Call::QueryTimes { handle: open.wire }).await?;
+        let file = self.tables.file(open.file);
         Ok(match reply {
             // The end and the room of a file that is written here are known better here.
             Reply::Info(info) if file.keeps_reads() => Reply::Info(Info {
@@ -347,21 +347,21 @@ impl<C: FileClient> Cache<C> {
     }
 
     pub(super) async fn set_end(&mut self, handle: Handle, bytes: u64) -> Result<Reply, Trouble> {
-        let seat = self.seat_for(handle)?;
-        self.write_back(seat.file).await?;
+        let open = self.open_handle_for(handle)?;
+        self.write_back(open.file).await?;
         let call = Call::SetEnd {
-            handle: seat.wire,
+            handle: open.wire,
             bytes,
         };
-        let reply = self.ask_changing(seat.file, &call).await?;
-        let file = self.tables.file_mut(seat.file);
+        let reply = self.ask_changing(open.file, &call).await?;
+        let file = self.tables.file_mut(open.file);
         let shorter = bytes.min(file.bytes);
         file.bytes = bytes;
         file.server_end = bytes;
         file.allocated_bytes = bytes;
         let failed = file.failed.take();
         // The page that holds the end, too: beyond the end a page has zeros.
-        self.forget_written(seat.file, shorter, u64::MAX);
+        self.forget_written(open.file, shorter, u64::MAX);
         match failed {
             Some(failure) => Err(failure.into()),
             None => Ok(reply),
@@ -371,8 +371,8 @@ impl<C: FileClient> Cache<C> {
     /// Nothing is kept of times. What is written back later leaves them as they were set: a server changes no time by
     /// itself any more that was set through the same handle (MS-FSA, FileBasicInformation).
     pub(super) async fn set_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
-        let seat = self.seat_for(handle)?;
-        self.ask_changing(seat.file, &Call::SetTimes { handle: seat.wire })
+        let open = self.open_handle_for(handle)?;
+        self.ask_changing(open.file, &Call::SetTimes { handle: open.wire })
             .await
     }
 

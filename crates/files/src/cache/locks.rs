@@ -1,6 +1,6 @@
 //! Locks of byte ranges: they go to the server, and a file with one is not cached. Not for: oplocks.
 
-use super::tables::{HeldLock, Seat};
+use super::tables::{HeldLock, OpenHandle};
 use super::{Cache, Trouble};
 use crate::call::{Call, Handle, Reply};
 use crate::client::FileClient;
@@ -13,14 +13,14 @@ fn overlap(lock: &HeldLock, offset: u64, bytes: u64) -> bool {
 
 impl<C: FileClient> Cache<C> {
     pub(super) async fn lock(&mut self, handle: Handle, offset: u64, bytes: u64) -> Result<Reply, Trouble> {
-        let seat = self.seat_for(handle)?;
-        let file = self.tables.file(seat.file);
+        let open = self.open_handle_for(handle)?;
+        let file = self.tables.file(open.file);
         let taken = |lock: &HeldLock| {
             overlap(lock, offset, bytes)
                 && self
                     .tables
-                    .seat_of(lock.seat)
-                    .is_ok_and(|other| other.wire == seat.wire)
+                    .open_handle_of(lock.open)
+                    .is_ok_and(|other| other.wire == open.wire)
         };
         // Handles of applications that share one below can't lock against each other there.
         if file.locks.iter().any(taken) {
@@ -28,31 +28,31 @@ impl<C: FileClient> Cache<C> {
         }
         let local = file.read_only && self.options.lock_free_read_only && file.keeps_reads();
         if !local {
-            self.write_back(seat.file).await?;
+            self.write_back(open.file).await?;
             self.ask(&Call::Lock {
-                handle: seat.wire,
+                handle: open.wire,
                 offset,
                 bytes,
             })
             .await?;
-            self.forget_before_lock(seat.file);
+            self.forget_before_lock(open.file);
         }
         let lock = HeldLock {
-            seat: handle,
+            open: handle,
             offset,
             bytes,
             local,
         };
-        self.tables.file_mut(seat.file).locks.push(lock);
+        self.tables.file_mut(open.file).locks.push(lock);
         Ok(Reply::Done)
     }
 
     pub(super) async fn unlock(&mut self, handle: Handle, offset: u64, bytes: u64) -> Result<Reply, Trouble> {
-        let seat = self.seat_for(handle)?;
-        let same = |lock: &HeldLock| (lock.seat, lock.offset, lock.bytes) == (handle, offset, bytes);
+        let open = self.open_handle_for(handle)?;
+        let same = |lock: &HeldLock| (lock.open, lock.offset, lock.bytes) == (handle, offset, bytes);
         let held = self
             .tables
-            .file(seat.file)
+            .file(open.file)
             .locks
             .iter()
             .find(|lock| same(lock))
@@ -61,14 +61,14 @@ impl<C: FileClient> Cache<C> {
             Some(lock) if lock.local => Reply::Done,
             _ => {
                 self.ask(&Call::Unlock {
-                    handle: seat.wire,
+                    handle: open.wire,
                     offset,
                     bytes,
                 })
                 .await?
             }
         };
-        let locks = &mut self.tables.file_mut(seat.file).locks;
+        let locks = &mut self.tables.file_mut(open.file).locks;
         if let Some(place) = locks.iter().position(same) {
             locks.remove(place);
         }
@@ -76,11 +76,11 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Gives back what an application still has locked when it closes its handle: the one below may stay open.
-    pub(super) async fn unlock_all(&mut self, handle: Handle, seat: &Seat) -> Result<(), Trouble> {
+    pub(super) async fn unlock_all(&mut self, handle: Handle, open: &OpenHandle) -> Result<(), Trouble> {
         let mut result = Ok(());
         loop {
-            let locks = &mut self.tables.file_mut(seat.file).locks;
-            let Some(place) = locks.iter().position(|lock| lock.seat == handle) else {
+            let locks = &mut self.tables.file_mut(open.file).locks;
+            let Some(place) = locks.iter().position(|lock| lock.open == handle) else {
                 return result;
             };
             let lock = locks.remove(place);
@@ -89,7 +89,7 @@ impl<C: FileClient> Cache<C> {
             }
             let (offset, bytes) = (lock.offset, lock.bytes);
             let call = Call::Unlock {
-                handle: seat.wire,
+                handle: open.wire,
                 offset,
                 bytes,
             };
@@ -106,19 +106,19 @@ impl<C: FileClient> Cache<C> {
     pub(super) fn check_locks(
         &self,
         handle: Handle,
-        seat: &Seat,
+        open: &OpenHandle,
         offset: u64,
         bytes: u64,
     ) -> Result<(), Trouble> {
         let another = |lock: &HeldLock| {
-            lock.seat != handle
+            lock.open != handle
                 && overlap(lock, offset, bytes)
                 && self
                     .tables
-                    .seat_of(lock.seat)
-                    .is_ok_and(|other| other.wire == seat.wire)
+                    .open_handle_of(lock.open)
+                    .is_ok_and(|other| other.wire == open.wire)
         };
-        match self.tables.file(seat.file).locks.iter().any(another) {
+        match self.tables.file(open.file).locks.iter().any(another) {
             true => Err(Trouble::Call(Fault::LockConflict.into())),
             false => Ok(()),
         }

@@ -4,7 +4,7 @@
 
 use super::exchange::{Ended, Purpose, Wanted};
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
-use super::tables::Seat;
+use super::tables::OpenHandle;
 use super::{Cache, Trouble};
 use crate::call::{Access, Call, Handle, Reply};
 use crate::client::FileClient;
@@ -33,18 +33,18 @@ impl<C: FileClient> Cache<C> {
         bytes: u32,
         data: &mut impl FnMut(&[u8]),
     ) -> Result<Reply, Trouble> {
-        let seat = self.seat_for(handle)?;
-        self.check_locks(handle, &seat, offset, u64::from(bytes))?;
-        self.revalidate(&seat).await?;
+        let open = self.open_handle_for(handle)?;
+        self.check_locks(handle, &open, offset, u64::from(bytes))?;
+        self.revalidate(&open).await?;
         let end = offset + u64::from(bytes);
         let mut at = offset;
         let mut fetched = false;
-        let reads_on = seat.read_to == Some(offset) && offset > 0;
+        let reads_on = open.read_to == Some(offset) && offset > 0;
         while at < end {
             let window = at..end.min((at + WINDOW_BYTES) / PAGE_BYTES * PAGE_BYTES);
-            match self.bring(&seat, window.clone(), reads_on, &mut fetched).await? {
+            match self.bring(&open, window.clone(), reads_on, &mut fetched).await? {
                 Source::Pages(to) => {
-                    self.copy_out(seat.file, at..to, data);
+                    self.copy_out(open.file, at..to, data);
                     at = to;
                     if to < window.end {
                         break;
@@ -52,7 +52,7 @@ impl<C: FileClient> Cache<C> {
                 }
                 Source::Server => {
                     self.counts.reads_through += 1;
-                    at = self.read_through(&seat, at..end, data).await?;
+                    at = self.read_through(&open, at..end, data).await?;
                     self.tables.set_read_to(handle, at);
                     return Ok(read_reply(offset, at));
                 }
@@ -70,7 +70,7 @@ impl<C: FileClient> Cache<C> {
     /// Sees to it that a window of a file is in pages.
     async fn bring(
         &mut self,
-        seat: &Seat,
+        open: &OpenHandle,
         window: Range<u64>,
         reads_on: bool,
         fetched: &mut bool,
@@ -78,19 +78,19 @@ impl<C: FileClient> Cache<C> {
         let streams = self.streams();
         // What was fetched ahead and has not come is asked for once more.
         for may_fetch in [true, streams, false] {
-            let file = self.tables.file(seat.file);
-            if !file.keeps_reads() || !matches!(seat.access, Access::Read | Access::ReadWrite) {
+            let file = self.tables.file(open.file);
+            if !file.keeps_reads() || !matches!(open.access, Access::Read | Access::ReadWrite) {
                 return Ok(Source::Server);
             }
             let end = window.end.min(file.bytes);
             if window.start >= end {
                 return Ok(Source::Pages(window.start));
             }
-            let mut missing = self.missing(seat.file, window.start..end);
-            let comes = streams && self.tables.file(seat.file).comes(&pages_of(window.start, end));
+            let mut missing = self.missing(open.file, window.start..end);
+            let comes = streams && self.tables.file(open.file).comes(&pages_of(window.start, end));
             if missing.is_empty() && !comes {
                 if streams && reads_on {
-                    self.look_ahead(seat, end, false).await?;
+                    self.look_ahead(open, end, false).await?;
                 }
                 return Ok(Source::Pages(end));
             }
@@ -99,11 +99,11 @@ impl<C: FileClient> Cache<C> {
             }
             *fetched = true;
             if streams {
-                self.fetch_along(seat, &missing, window.start..end, reads_on)
+                self.fetch_along(open, &missing, window.start..end, reads_on)
                     .await?;
             } else {
-                self.read_ahead(seat, window.start, end, &mut missing);
-                self.fetch(seat.wire, seat.file, &missing).await?;
+                self.read_ahead(open, window.start, end, &mut missing);
+                self.fetch(open.wire, open.file, &missing).await?;
             }
             self.settle().await?;
         }
@@ -132,16 +132,16 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Adds what lies ahead, where an application reads on from where it stopped.
-    fn read_ahead(&mut self, seat: &Seat, start: u64, end: u64, missing: &mut Vec<Range<u64>>) {
-        let reads_on = seat.read_to.is_some_and(|at| at == start) && start > 0;
+    fn read_ahead(&mut self, open: &OpenHandle, start: u64, end: u64, missing: &mut Vec<Range<u64>>) {
+        let reads_on = open.read_to.is_some_and(|at| at == start) && start > 0;
         if self.options.read_ahead_bytes == 0 || !reads_on {
             return;
         }
         // Half of the room at most, so that what is read ahead doesn't push out what is being read.
         let most = u64::from(self.options.read_ahead_bytes).min(self.options.most_bytes / 2);
-        let file_end = self.tables.file(seat.file).server_end;
+        let file_end = self.tables.file(open.file).server_end;
         let ahead = end.div_ceil(PAGE_BYTES) * PAGE_BYTES..(end + most).min(file_end);
-        for run in self.missing(seat.file, ahead) {
+        for run in self.missing(open.file, ahead) {
             match missing.last_mut() {
                 Some(last) if last.end == run.start => last.end = run.end,
                 _ => missing.push(run),
@@ -239,11 +239,11 @@ impl<C: FileClient> Cache<C> {
     /// Reads from the server alone; gives where that ended.
     async fn read_through(
         &mut self,
-        seat: &Seat,
+        open: &OpenHandle,
         bytes: Range<u64>,
         data: &mut impl FnMut(&[u8]),
     ) -> Result<u64, Trouble> {
-        self.write_back(seat.file).await?;
+        self.write_back(open.file).await?;
         let most = u64::from(self.client.max_read_bytes().max(1));
         let mut begun = VecDeque::new();
         let (mut at, mut asked_to, mut ended) = (bytes.start, bytes.start, false);
@@ -252,7 +252,7 @@ impl<C: FileClient> Cache<C> {
             if asked_to < bytes.end && begun.len() < MOST_READS && !ended {
                 let piece = u32::try_from((bytes.end - asked_to).min(most)).unwrap_or(u32::MAX);
                 let call = Call::Read {
-                    handle: seat.wire,
+                    handle: open.wire,
                     offset: asked_to,
                     bytes: piece,
                 };

@@ -11,7 +11,7 @@
 use super::exchange::{Wanted, MOST_TRANSFERS};
 use super::options::Redirector;
 use super::pages::{pages_of, FileId, PAGE_BYTES};
-use super::tables::Seat;
+use super::tables::OpenHandle;
 use super::{Cache, Trouble};
 use crate::call::Call;
 use crate::client::FileClient;
@@ -33,15 +33,15 @@ impl<C: FileClient> Cache<C> {
         let (Call::Read { handle, .. } | Call::Write { handle, .. }) = *call else {
             return false;
         };
-        let Ok(seat) = self.tables.seat_of(handle) else {
+        let Ok(open) = self.tables.open_handle_of(handle) else {
             return false;
         };
-        let file = self.tables.file(seat.file);
+        let file = self.tables.file(open.file);
         let against = match call {
             Call::Read { .. } => &file.going,
             _ => &file.coming,
         };
-        self.exchange.ahead == Some(seat.file) && against.is_empty() && !file.doubtful
+        self.exchange.ahead == Some(open.file) && against.is_empty() && !file.doubtful
     }
 
     /// Waits until nothing is on its way that no call waits for.
@@ -72,18 +72,18 @@ impl<C: FileClient> Cache<C> {
     /// Fetches what is missing of a window and begins with what lies behind it; waits for the window alone.
     pub(super) async fn fetch_along(
         &mut self,
-        seat: &Seat,
+        open: &OpenHandle,
         missing: &[Range<u64>],
         window: Range<u64>,
         reads_on: bool,
     ) -> Result<(), Trouble> {
-        self.begin_fetching(seat.wire, seat.file, missing).await?;
+        self.begin_fetching(open.wire, open.file, missing).await?;
         if reads_on {
-            self.look_ahead(seat, window.end, !missing.is_empty()).await?;
+            self.look_ahead(open, window.end, !missing.is_empty()).await?;
         }
-        self.wait_for(seat.file, &pages_of(window.start, window.end))
+        self.wait_for(open.file, &pages_of(window.start, window.end))
             .await?;
-        self.fetching_ended(seat.wire, seat.file).await
+        self.fetching_ended(open.wire, open.file).await
     }
 
     async fn wait_for(&mut self, id: FileId, pages: &Range<u64>) -> Result<(), Trouble> {
@@ -95,8 +95,13 @@ impl<C: FileClient> Cache<C> {
 
     /// Begins to fetch what lies behind `end`, in whole pieces but for the file's last. `anew`: what was asked for
     /// before has not stayed.
-    pub(super) async fn look_ahead(&mut self, seat: &Seat, end: u64, anew: bool) -> Result<(), Trouble> {
-        let id = seat.file;
+    pub(super) async fn look_ahead(
+        &mut self,
+        open: &OpenHandle,
+        end: u64,
+        anew: bool,
+    ) -> Result<(), Trouble> {
+        let id = open.file;
         let ahead = u64::from(self.options.read_ahead_bytes);
         let file = self.tables.file(id);
         let first = end.div_ceil(PAGE_BYTES);
@@ -113,7 +118,7 @@ impl<C: FileClient> Cache<C> {
             if to - from < piece && to < file_end {
                 break;
             }
-            if !self.fetch_ahead(seat, from..to).await? {
+            if !self.fetch_ahead(open, from..to).await? {
                 break;
             }
             from = to;
@@ -123,14 +128,14 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// False: there is no room for all of it now.
-    async fn fetch_ahead(&mut self, seat: &Seat, pages: Range<u64>) -> Result<bool, Trouble> {
+    async fn fetch_ahead(&mut self, open: &OpenHandle, pages: Range<u64>) -> Result<bool, Trouble> {
         let bytes = pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
-        for run in self.missing(seat.file, bytes) {
-            if self.tables.file(seat.file).transfers >= MOST_TRANSFERS {
+        for run in self.missing(open.file, bytes) {
+            if self.tables.file(open.file).transfers >= MOST_TRANSFERS {
                 return Ok(false);
             }
-            self.exchange.ahead = Some(seat.file);
-            self.fetch_run(seat.wire, seat.file, run, Wanted::Later).await?;
+            self.exchange.ahead = Some(open.file);
+            self.fetch_run(open.wire, open.file, run, Wanted::Later).await?;
         }
         Ok(true)
     }

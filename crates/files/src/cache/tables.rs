@@ -17,7 +17,7 @@ const MOST_CLOSED: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeldLock {
     /// Of which application's handle.
-    pub(super) seat: Handle,
+    pub(super) open: Handle,
     pub(super) offset: u64,
     pub(super) bytes: u64,
     /// The server knows nothing of it.
@@ -189,7 +189,7 @@ pub(super) struct Wire {
 
 /// A handle as an application holds it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seat {
+pub(super) struct OpenHandle {
     pub(super) wire: Handle,
     pub(super) file: FileId,
     pub(super) access: Access,
@@ -216,7 +216,7 @@ pub(super) struct Tables {
     /// Those of them that are not open, the one closed longest ago first.
     closed: VecDeque<FileId>,
     wires: HashMap<Handle, Wire>,
-    seats: Vec<Option<Seat>>,
+    open_handles: Vec<Option<OpenHandle>>,
     /// The one put off longest ago first.
     pub(super) deferred: Vec<Deferred>,
     last_lease: u128,
@@ -247,7 +247,7 @@ impl Tables {
             by_number: HashMap::new(),
             closed: VecDeque::new(),
             wires: HashMap::new(),
-            seats: Vec::new(),
+            open_handles: Vec::new(),
             deferred: Vec::new(),
             last_lease: 0,
         }
@@ -262,7 +262,7 @@ impl Tables {
         self.by_number.clear();
         self.closed.clear();
         self.wires.clear();
-        self.seats.clear();
+        self.open_handles.clear();
         self.deferred.clear();
     }
 
@@ -448,43 +448,47 @@ impl Tables {
     }
 
     /// Gives an application a handle of its own on one below.
-    pub(super) fn seat(&mut self, wire: Handle, access: Access) -> Handle {
+    pub(super) fn add_open_handle(&mut self, wire: Handle, access: Access) -> Handle {
         self.deferred.retain(|deferred| deferred.wire != wire);
         let below = self.wires.get_mut(&wire).expect("asked for of one that is open");
         below.users += 1;
-        let seat = Seat {
+        let open = OpenHandle {
             wire,
             file: below.file,
             access,
             read_to: None,
         };
         let place = self
-            .seats
+            .open_handles
             .iter()
             .position(Option::is_none)
-            .unwrap_or(self.seats.len());
-        if place == self.seats.len() {
-            self.seats.push(None);
+            .unwrap_or(self.open_handles.len());
+        if place == self.open_handles.len() {
+            self.open_handles.push(None);
         }
-        self.seats[place] = Some(seat);
+        self.open_handles[place] = Some(open);
         Handle(u32::try_from(place).expect("handles are fewer than this"))
     }
 
     /// What an application's handle stands for. One that isn't known went with a session that was lost.
-    pub(super) fn seat_of(&self, handle: Handle) -> Result<Seat, Failure> {
-        let seat = self.seats.get(handle.0 as usize).copied().flatten();
-        seat.ok_or_else(|| Fault::SessionLost.into())
+    pub(super) fn open_handle_of(&self, handle: Handle) -> Result<OpenHandle, Failure> {
+        let open = self.open_handles.get(handle.0 as usize).copied().flatten();
+        open.ok_or_else(|| Fault::SessionLost.into())
     }
 
     pub(super) fn set_read_to(&mut self, handle: Handle, offset: u64) {
-        if let Some(Some(seat)) = self.seats.get_mut(handle.0 as usize) {
-            seat.read_to = Some(offset);
+        if let Some(Some(open)) = self.open_handles.get_mut(handle.0 as usize) {
+            open.read_to = Some(offset);
         }
     }
 
-    pub(super) fn unseat(&mut self, handle: Handle) {
-        if let Some(seat) = self.seats.get_mut(handle.0 as usize).and_then(Option::take) {
-            if let Some(wire) = self.wires.get_mut(&seat.wire) {
+    pub(super) fn remove_open_handle(&mut self, handle: Handle) {
+        if let Some(open) = self
+            .open_handles
+            .get_mut(handle.0 as usize)
+            .and_then(Option::take)
+        {
+            if let Some(wire) = self.wires.get_mut(&open.wire) {
                 wire.users -= 1;
             }
         }

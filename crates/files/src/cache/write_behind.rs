@@ -5,7 +5,7 @@
 use super::exchange::{short, Purpose};
 use super::options::Redirector;
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
-use super::tables::Seat;
+use super::tables::OpenHandle;
 use super::{Cache, Trouble};
 use crate::call::{Access, Call, Handle, Reply, Stability};
 use crate::client::FileClient;
@@ -34,23 +34,23 @@ impl<C: FileClient> Cache<C> {
     }
 
     async fn write_into(&mut self, handle: Handle, offset: u64, data: &[u8]) -> Result<Reply, Trouble> {
-        let seat = self.seat_for(handle)?;
+        let open = self.open_handle_for(handle)?;
         let sent = u32::try_from(data.len()).map_err(|_| Fault::OtherIo)?;
-        self.check_locks(handle, &seat, offset, u64::from(sent))?;
+        self.check_locks(handle, &open, offset, u64::from(sent))?;
         let written = Reply::Written { bytes: sent };
         if data.is_empty() {
             return Ok(written);
         }
-        if offset + u64::from(sent) > self.tables.file(seat.file).bytes {
-            self.tables.set_extended(seat.wire);
+        if offset + u64::from(sent) > self.tables.file(open.file).bytes {
+            self.tables.set_extended(open.wire);
         }
-        self.extend(&seat, offset, data).await?;
+        self.extend(&open, offset, data).await?;
         let mut at = offset;
         for window in data.chunks(WINDOW_BYTES) {
-            if !self.keep(&seat, at, window).await? {
+            if !self.keep(&open, at, window).await? {
                 self.counts.writes_through += 1;
                 let rest = &data[usize::try_from(at - offset).unwrap_or(data.len())..];
-                self.write_through(&seat, at, rest).await?;
+                self.write_through(&open, at, rest).await?;
                 return Ok(written);
             }
             at += window.len() as u64;
@@ -59,22 +59,22 @@ impl<C: FileClient> Cache<C> {
         Ok(written)
     }
 
-    fn keeps_writes_of(&self, seat: &Seat) -> bool {
+    fn keeps_writes_of(&self, open: &OpenHandle) -> bool {
         // A page that is written in part is read first, which a handle to write alone doesn't allow.
-        seat.access == Access::ReadWrite && self.tables.file(seat.file).keeps_writes()
+        open.access == Access::ReadWrite && self.tables.file(open.file).keeps_writes()
     }
 
     /// XP's way of getting room for a file that grows past what the server keeps for it: one byte at the new end, then
     /// a look at how much the server keeps now. That the volume is full is found out here, not at the close.
-    async fn extend(&mut self, seat: &Seat, offset: u64, data: &[u8]) -> Result<(), Trouble> {
+    async fn extend(&mut self, open: &OpenHandle, offset: u64, data: &[u8]) -> Result<(), Trouble> {
         let end = offset + data.len() as u64;
-        let file = self.tables.file(seat.file);
+        let file = self.tables.file(open.file);
         let grows = end > file.bytes && end > file.allocated_bytes;
-        if self.options.redirector == Redirector::Plain || !grows || !self.keeps_writes_of(seat) {
+        if self.options.redirector == Redirector::Plain || !grows || !self.keeps_writes_of(open) {
             return Ok(());
         }
         let call = Call::Write {
-            handle: seat.wire,
+            handle: open.wire,
             offset: end - 1,
             data: &data[data.len() - 1..],
             stability: Stability::Unstable,
@@ -84,31 +84,31 @@ impl<C: FileClient> Cache<C> {
             Reply::Written { bytes } => return Err(short(1, bytes).into()),
             _ => return Err(Fault::MalformedMessage.into()),
         }
-        let file = self.tables.file_mut(seat.file);
+        let file = self.tables.file_mut(open.file);
         file.bytes = file.bytes.max(end);
         file.server_end = file.server_end.max(end);
-        let Reply::Info(info) = self.ask(&Call::QueryHandle { handle: seat.wire }).await? else {
+        let Reply::Info(info) = self.ask(&Call::QueryHandle { handle: open.wire }).await? else {
             return Err(Fault::MalformedMessage.into());
         };
-        let file = self.tables.file_mut(seat.file);
+        let file = self.tables.file_mut(open.file);
         file.allocated_bytes = info.allocated_bytes.max(end);
         Ok(())
     }
 
     /// Keeps a write back. False: the server doesn't let us, or not any more.
-    async fn keep(&mut self, seat: &Seat, offset: u64, data: &[u8]) -> Result<bool, Trouble> {
+    async fn keep(&mut self, open: &OpenHandle, offset: u64, data: &[u8]) -> Result<bool, Trouble> {
         let end = offset + data.len() as u64;
-        if self.tables.file(seat.file).goes(&pages_of(offset, end)) {
+        if self.tables.file(open.file).goes(&pages_of(offset, end)) {
             // Pages that are on their way may have left memory, and the server may not have them yet.
             self.land().await?;
             self.settle().await?;
         }
-        if !self.tables.pages.joins(seat.file, offset, end) {
-            self.write_back(seat.file).await?;
+        if !self.tables.pages.joins(open.file, offset, end) {
+            self.write_back(open.file).await?;
             self.settle().await?;
         }
         for _ in 0..=MOST_TRIES {
-            if !self.keeps_writes_of(seat) {
+            if !self.keeps_writes_of(open) {
                 return Ok(false);
             }
             let pages = pages_of(offset, end);
@@ -116,13 +116,13 @@ impl<C: FileClient> Cache<C> {
                 self.settle().await?;
                 continue;
             }
-            let edges = self.missing_edges(seat.file, offset, end);
+            let edges = self.missing_edges(open.file, offset, end);
             if edges.is_empty() {
-                self.put(seat.file, offset, data);
-                self.write_behind(seat.file, page_of(end)).await?;
+                self.put(open.file, offset, data);
+                self.write_behind(open.file, page_of(end)).await?;
                 return Ok(true);
             }
-            self.fetch(seat.wire, seat.file, &edges).await?;
+            self.fetch(open.wire, open.file, &edges).await?;
             self.settle().await?;
         }
         Ok(false)
@@ -174,10 +174,10 @@ impl<C: FileClient> Cache<C> {
         Ok(waited)
     }
 
-    async fn write_through(&mut self, seat: &Seat, offset: u64, data: &[u8]) -> Result<(), Trouble> {
+    async fn write_through(&mut self, open: &OpenHandle, offset: u64, data: &[u8]) -> Result<(), Trouble> {
         let end = offset + data.len() as u64;
-        self.write_back(seat.file).await?;
-        self.forget_written(seat.file, offset, end);
+        self.write_back(open.file).await?;
+        self.forget_written(open.file, offset, end);
         let most = (self.client.max_write_bytes().max(1)) as usize;
         // Nothing is kept of it that could be sent again.
         let stability = match self.client.loses_unstable_writes() {
@@ -196,7 +196,7 @@ impl<C: FileClient> Cache<C> {
             };
             if let Some(piece) = piece {
                 let call = Call::Write {
-                    handle: seat.wire,
+                    handle: open.wire,
                     offset: at,
                     data: piece,
                     stability,
@@ -210,7 +210,7 @@ impl<C: FileClient> Cache<C> {
                 break;
             };
             let ended = self.end_of(id).await?;
-            self.tables.file_mut(seat.file).changed_by_us(&ended.piggyback);
+            self.tables.file_mut(open.file).changed_by_us(&ended.piggyback);
             self.exchange.spare(ended.data);
             match ended.result {
                 Ok(Reply::Written { bytes }) if bytes == sent => {}
@@ -221,10 +221,10 @@ impl<C: FileClient> Cache<C> {
         }
         // Breaks may have come meanwhile, but the handle is still open, and so the file is there.
         if let Some(failure) = failure {
-            self.refresh(seat.file, seat.wire).await?;
+            self.refresh(open.file, open.wire).await?;
             return Err(failure.into());
         }
-        let file = self.tables.file_mut(seat.file);
+        let file = self.tables.file_mut(open.file);
         file.bytes = file.bytes.max(end);
         file.server_end = file.server_end.max(end);
         Ok(())

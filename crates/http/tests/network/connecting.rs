@@ -1,7 +1,7 @@
 //! Connections that are not made at once, or never: seldom seen on loopback, where `connect` has ended on return.
 
 use crate::testbed::{Testbed, NOBODY, SERVER};
-use dyno_http::{Body, Client, Connecting, Exchange, Limits, RequestStyle, Version};
+use dyno_http::{Body, Connecting, Connection, Exchange, Limits, RequestStyle, Version};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};
 use std::cell::RefCell;
@@ -30,7 +30,7 @@ fn get(address: SocketAddr, timeout_ms: u64) -> Result<u16, Failure> {
     };
     let dialer = Rc::new(Dialer::new(executor.clone(), address, 0));
     let buffer = Rc::new(RefCell::new(vec![0; 4096].into_boxed_slice()));
-    let mut client = Client::new(executor.clone(), dialer, connecting, buffer, Limits::default());
+    let mut client = Connection::new(executor.clone(), dialer, connecting, buffer, Limits::default());
     let result = Rc::new(RefCell::new(None));
     let kept = result.clone();
     executor.spawn(async move {

@@ -3,7 +3,7 @@
 mod cipher;
 
 use cipher::{CipherPeer, CipherTransport, NONCE};
-use dyno_http::{Body, Client, Connecting, Exchange, Head, Limits};
+use dyno_http::{Body, Connecting, Connection, Exchange, Head, Limits};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};
 use std::cell::{Cell, RefCell};
@@ -62,7 +62,7 @@ fn answering(at_once: usize) -> impl Fn(TcpStream) -> io::Result<()> + Send {
 /// A client of such a server.
 struct Session {
     executor: Executor,
-    client: Client<CipherTransport>,
+    client: Connection<CipherTransport>,
     closed: Rc<Cell<usize>>,
 }
 
@@ -99,7 +99,7 @@ fn check<Work: Future<Output = ()> + 'static>(
     };
     // Smaller than a record, so that the rest of one waits in the stream.
     let buffer = Rc::new(RefCell::new(vec![0; 300].into_boxed_slice()));
-    let client = Client::over(transport, executor.clone(), connecting, buffer, Limits::default());
+    let client = Connection::over(transport, executor.clone(), connecting, buffer, Limits::default());
     executor.spawn(task(Session {
         executor: executor.clone(),
         client,

@@ -1,5 +1,5 @@
-//! The reference HTTP/1.0 and 1.1 server: the ruler against which the generator's own ceiling is measured, and the
-//! web server where no other is installed.
+//! The reference HTTP/1.0 and 1.1 server: what the generator's own ceiling is measured against, and
+//! the web server where no other is installed.
 //!
 //! It answers GET and HEAD from memory. Each thread has a listener, an event loop and a counter of its own. A request
 //! on a kept-alive connection costs one `recv`, one `sendmsg`, no allocation and no change to the epoll set. On

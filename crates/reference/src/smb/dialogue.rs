@@ -6,7 +6,7 @@
 
 use super::credits::Credits;
 use super::host::Host;
-use super::logon::{Session, Sessions, Surrounding};
+use super::logon::{ConnectionFacts, Session, Sessions};
 use super::message::{
     command, flag, AnswerHeader, Frame, Hangup, Part, Request, HEADER_BYTES, PROTOCOL_ID, TRANSFORM_ID,
 };
@@ -267,7 +267,7 @@ impl Dialogue {
                 return Ok(Status::SUCCESS);
             }
             command::SESSION_SETUP => {
-                let connection = Surrounding {
+                let connection = ConnectionFacts {
                     host: &self.host,
                     negotiated: &self.negotiated,
                     moment,

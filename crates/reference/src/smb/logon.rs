@@ -48,7 +48,7 @@ impl Session {
     /// Finds out who it is, and makes the session's keys; the token for the client, and whether it is a guest.
     fn identify(
         &mut self,
-        connection: &Surrounding<'_>,
+        connection: &ConnectionFacts<'_>,
         token: &[u8],
         client_mode: u16,
     ) -> Result<(Vec<u8>, bool), Status> {
@@ -127,7 +127,7 @@ impl Session {
 }
 
 /// What a log-on takes of its connection.
-pub(crate) struct Surrounding<'a> {
+pub(crate) struct ConnectionFacts<'a> {
     pub(crate) host: &'a Host,
     pub(crate) negotiated: &'a Negotiated,
     pub(crate) moment: Moment,
@@ -156,7 +156,7 @@ impl Sessions {
     /// One step of a log-on. A first one gives `session_id` its value.
     pub(super) fn set_up(
         &mut self,
-        connection: &Surrounding<'_>,
+        connection: &ConnectionFacts<'_>,
         request: &Request<'_>,
         session_id: &mut u64,
         out: &mut Vec<u8>,
@@ -187,7 +187,7 @@ impl Sessions {
 
     fn challenge(
         &mut self,
-        connection: &Surrounding<'_>,
+        connection: &ConnectionFacts<'_>,
         part: &[u8],
         token: &[u8],
         session_id: &mut u64,

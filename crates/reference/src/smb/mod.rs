@@ -1,5 +1,5 @@
-//! The reference SMB server: SMB 2.0.2 to 3.1.1 over files in memory, the ruler against which the generator's own ceiling
-//! is measured, and the file server where no other is installed.
+//! The reference SMB server: SMB 2.0.2 to 3.1.1 over files in memory, what the generator's own ceiling is
+//! measured against, and the file server where no other is installed.
 //!
 //! It reads the protocol on its own account (MS-SMB2, MS-FSCC, MS-FSA), and so checks the generator's codec: of
 //! `dyno-smb` it uses authentication, keys, signatures and encryption, and the names of dialects and ciphers that these

@@ -31,7 +31,7 @@ pub(super) struct Worker {
     epoll: OwnedFd,
     listener: Option<OwnedFd>,
     accepts_again_ns: Option<u64>,
-    connections: Slab<Seat>,
+    connections: Slab<ConnectionSlot>,
     /// The thread that the next newcomer is given to.
     next_thread: usize,
     /// Mail between connections of this thread.
@@ -40,7 +40,7 @@ pub(super) struct Worker {
     due_ns: Option<u64>,
 }
 
-struct Seat {
+struct ConnectionSlot {
     connection: Connection,
     registered: EventFlags,
 }
@@ -142,7 +142,7 @@ impl Worker {
         };
         let data = epoll::EventData::new_u64(entry.key() as u64);
         if epoll::add(&self.epoll, &socket, data, EventFlags::IN).is_ok() {
-            entry.insert(Seat {
+            entry.insert(ConnectionSlot {
                 connection: Connection::new(socket, id, self.host.clone()),
                 registered: EventFlags::IN,
             });

@@ -2,7 +2,7 @@
 //! ends the session because it can't be right.
 
 use super::calls::{Kind, LISTING_BYTES};
-use super::conversation::{Conversation, Owner, Running, Told};
+use super::conversation::{Conversation, Incoming, Owner, Running};
 use super::handles::{caching_of_level, caching_of_state, Handles, OpenFile};
 use super::inbox::Inbox;
 use crate::status;
@@ -23,9 +23,9 @@ impl Conversation {
     ///
     /// # Errors
     /// Where the session can't go on.
-    pub fn receive(&mut self, inbox: &mut Inbox) -> Result<Option<Told>, Failure> {
+    pub fn receive(&mut self, inbox: &mut Inbox) -> Result<Option<Incoming>, Failure> {
         if let Some((id, failure)) = self.ended_at_once.pop_front() {
-            return Ok(Some(Told::Ended(id, Err(failure), 0..0)));
+            return Ok(Some(Incoming::Ended(id, Err(failure), 0..0)));
         }
         loop {
             match inbox.next_part()? {
@@ -45,10 +45,10 @@ impl Conversation {
         header: &Header,
         range: Range<usize>,
         bytes: &[u8],
-    ) -> Result<Option<Told>, Failure> {
+    ) -> Result<Option<Incoming>, Failure> {
         let part = &bytes[range.clone()];
         if header.answers_nothing() {
-            return Ok(self.break_came(header, part)?.map(Told::Break));
+            return Ok(self.break_came(header, part)?.map(Incoming::Break));
         }
         let is_it = |request: &super::conversation::Outstanding| request.message_id == header.message_id;
         let position = self.outstanding.iter().position(is_it).ok_or(Malformed)?;
@@ -69,7 +69,7 @@ impl Conversation {
                     session_id: header.session_id,
                     tree_id: header.tree_id,
                 };
-                Ok(Some(Told::Answer(header.status, link, range)))
+                Ok(Some(Incoming::Answer(header.status, link, range)))
             }
             Owner::Acknowledgement => check_session(header.status).map(|()| None),
             Owner::Call(index) => self.call_went_on(index, request.command, header.status, part, range.start),
@@ -165,7 +165,7 @@ impl Conversation {
         status: u32,
         part: &[u8],
         start: usize,
-    ) -> Result<Option<Told>, Failure> {
+    ) -> Result<Option<Incoming>, Failure> {
         check_session(status)?;
         let running = self
             .running
@@ -321,13 +321,13 @@ impl Running {
         Ok(())
     }
 
-    fn end(self) -> Told {
+    fn end(self) -> Incoming {
         let result = match self.failed {
             Some(status) if self.kind.may_be_absent() && status::is_not_there(status) => Ok(Reply::NotThere),
             Some(status) => Err(status::failure(status)),
             None => Ok(self.reply),
         };
-        Told::Ended(self.id, result, self.data)
+        Incoming::Ended(self.id, result, self.data)
     }
 }
 

@@ -24,7 +24,7 @@
 //! than what came: that is how Windows clients do it too.
 
 use super::handles::{level_of, possible, state_of, Handles};
-use super::options::Agreed;
+use super::options::NegotiatedSession;
 use crate::wire::{
     access, create_options, filetime_now, oplock, CreateRequest, Dialect, FileId, LeaseRequest, Message,
 };
@@ -89,7 +89,7 @@ pub struct Writer<'a> {
     /// The files that are open.
     pub handles: &'a mut Handles,
     /// What the session can do.
-    pub agreed: &'a Agreed,
+    pub agreed: &'a NegotiatedSession,
     /// Before all paths.
     pub base: &'a str,
 }

@@ -3,7 +3,7 @@
 
 use super::calls::{Kind, Writer};
 use super::handles::{level_of, state_of, Handles, OpenFile};
-use super::options::Agreed;
+use super::options::NegotiatedSession;
 use super::protection::Protection;
 use crate::wire::{Command, Dialect, FileId, Link, Message, MAX_PARTS};
 use dyno_files::{Break, Caching, Call, CallId, Grant, LeaseKey, Reply};
@@ -17,7 +17,7 @@ const MAX_CREDITS: u32 = 65_535;
 
 /// What is told to whom uses the session.
 #[derive(Debug)]
-pub enum Told {
+pub enum Incoming {
     /// A call ended; the range of the inbox holds what was read.
     Ended(CallId, Result<Reply, Failure>, Range<usize>),
     /// The server takes caching back.
@@ -81,7 +81,7 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Conversation {
     pub(super) link: Link,
-    pub(super) agreed: Option<Agreed>,
+    pub(super) agreed: Option<NegotiatedSession>,
     pub(super) protection: Protection,
     base: String,
     next_message_id: u64,
@@ -146,7 +146,7 @@ impl Conversation {
     }
 
     /// Calls can be made from here on.
-    pub fn establish(&mut self, link: Link, agreed: Agreed) {
+    pub fn establish(&mut self, link: Link, agreed: NegotiatedSession) {
         self.link = link;
         self.agreed = Some(agreed);
     }

@@ -23,9 +23,9 @@ mod protection;
 mod setup;
 mod validate;
 
-pub use conversation::{Conversation, Counts, Told};
+pub use conversation::{Conversation, Counts, Incoming};
 pub use inbox::Inbox;
-pub use options::{Agreed, Encryption, Options, Signing};
+pub use options::{Encryption, NegotiatedSession, Options, Signing};
 
 use crate::wire::{Command, Link};
 use dyno_files::{Break, Caching, Call, CallId, Event, FileClient, Grant, Piggyback, Reply, Traffic};
@@ -58,7 +58,7 @@ const DISCONNECT_NS: u64 = 2_000_000_000;
 
 /// A call that ended while only breaks were waited for.
 #[derive(Debug)]
-struct Kept {
+struct EndedCall {
     id: CallId,
     result: Result<Reply, Failure>,
     data: Vec<u8>,
@@ -75,7 +75,7 @@ pub struct Session {
     socket: Option<Socket>,
     inbox: Inbox,
     conversation: Conversation,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<EndedCall>,
     /// What was read by the call of `kept` that was told last.
     kept_data: Vec<u8>,
     traffic: Traffic,
@@ -119,7 +119,7 @@ impl Session {
 
     /// What was agreed on, while there is a session.
     #[must_use]
-    pub fn agreed(&self) -> Option<&Agreed> {
+    pub fn agreed(&self) -> Option<&NegotiatedSession> {
         self.conversation.agreed.as_ref()
     }
 
@@ -231,7 +231,7 @@ impl Session {
         self.take().map(|_| ())
     }
 
-    async fn next_told(&mut self) -> Result<Told, Failure> {
+    async fn next_incoming(&mut self) -> Result<Incoming, Failure> {
         loop {
             self.send_waiting().await?;
             if let Some(told) = self.conversation.receive(&mut self.inbox)? {
@@ -264,13 +264,13 @@ impl Session {
         loop {
             self.send_waiting().await?;
             match self.conversation.receive(&mut self.inbox)? {
-                Some(Told::Break(broken)) => return Ok(Some(broken)),
-                Some(Told::Ended(id, result, data)) => self.kept.push_back(Kept {
+                Some(Incoming::Break(broken)) => return Ok(Some(broken)),
+                Some(Incoming::Ended(id, result, data)) => self.kept.push_back(EndedCall {
                     id,
                     result,
                     data: self.inbox.bytes()[data].to_vec(),
                 }),
-                Some(Told::Answer(..)) => {}
+                Some(Incoming::Answer(..)) => {}
                 None if monotonic_ns() >= due_ns => {
                     if self.look(monotonic_ns()).await? {
                         continue;
@@ -324,7 +324,7 @@ impl Session {
     async fn answer(&mut self) -> Result<(u32, Link, Range<usize>), Failure> {
         loop {
             // Of a session that is being ended, calls may still end: nobody waits for them.
-            if let Told::Answer(status, link, range) = self.next_told().await? {
+            if let Incoming::Answer(status, link, range) = self.next_incoming().await? {
                 return Ok((status, link, range));
             }
         }
@@ -379,10 +379,10 @@ impl FileClient for Session {
             });
         }
         loop {
-            let result = self.next_told().await;
+            let result = self.next_incoming().await;
             match self.lose(result)? {
-                Told::Break(broken) => return Ok(Event::Break(broken)),
-                Told::Ended(id, result, data) => {
+                Incoming::Break(broken) => return Ok(Event::Break(broken)),
+                Incoming::Ended(id, result, data) => {
                     let data = &self.inbox.bytes()[data];
                     return Ok(Event::Ended {
                         id,
@@ -391,7 +391,7 @@ impl FileClient for Session {
                         piggyback: Piggyback::default(),
                     });
                 }
-                Told::Answer(..) => {}
+                Incoming::Answer(..) => {}
             }
         }
     }

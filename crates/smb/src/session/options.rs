@@ -101,7 +101,7 @@ impl fmt::Debug for Options {
 
 /// What client and server agreed on, for the disclosure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agreed {
+pub struct NegotiatedSession {
     /// The version.
     pub dialect: Dialect,
     /// How every message is signed; None where they aren't, also because they are encrypted instead.

@@ -1,6 +1,6 @@
 //! How a session is made, NEGOTIATE, SESSION_SETUP twice and TREE_CONNECT, and ended (MS-SMB2 3.2.4.2).
 
-use super::options::{Agreed, Encryption, Options, Signing};
+use super::options::{Encryption, NegotiatedSession, Options, Signing};
 use super::{Session, AROUND_DATA_BYTES, MAX_COMPOUND_BYTES};
 use crate::auth::{first_token, Logon};
 use crate::crypto::{Keys, Opener, Preauth, Sealer, Signer, TRANSFORM_BYTES};
@@ -168,7 +168,7 @@ impl Session {
         Ok(link)
     }
 
-    fn limits(&self, negotiated: &Negotiated, guest: bool) -> Result<Agreed, Failure> {
+    fn limits(&self, negotiated: &Negotiated, guest: bool) -> Result<NegotiatedSession, Failure> {
         let response = &negotiated.response;
         let large =
             response.dialect >= Dialect::Smb210 && response.capabilities & capabilities::LARGE_MTU != 0;
@@ -182,7 +182,7 @@ impl Session {
             return Err(Malformed.into());
         }
         let signs = negotiated.sign_all && negotiated.cipher.is_none() && !guest;
-        Ok(Agreed {
+        Ok(NegotiatedSession {
             dialect: response.dialect,
             signing: signs.then_some(negotiated.signing_algorithm),
             cipher: negotiated.cipher,

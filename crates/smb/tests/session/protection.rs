@@ -5,7 +5,7 @@ use crate::samba::Samba;
 use dyno_files::{Call, FileClient, Reply, Stability};
 use dyno_measure::Fault;
 use dyno_reactor::Executor;
-use dyno_smb::{Agreed, Cipher, Dialect, Encryption, Options, Signing, SigningAlgorithm};
+use dyno_smb::{Cipher, Dialect, Encryption, NegotiatedSession, Options, Signing, SigningAlgorithm};
 
 fn only(dialect: Dialect) -> Options {
     Options {
@@ -16,7 +16,7 @@ fn only(dialect: Dialect) -> Options {
 }
 
 /// Makes a session, uses it in every way that touches the framing, and gives what was agreed on.
-async fn exercise(executor: &Executor, samba: &Samba, options: Options, share: &str) -> Agreed {
+async fn exercise(executor: &Executor, samba: &Samba, options: Options, share: &str) -> NegotiatedSession {
     let printed = format!("{options:?}");
     let client = Client::try_connect_to(executor, samba, options, share).await;
     let mut client = client.unwrap_or_else(|failure| panic!("{failure}: {printed}"));

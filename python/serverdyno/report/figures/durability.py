@@ -7,7 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from serverdyno.analysis.durability import InMix, Kept, Outcome, border, judged, missing, together, unstable
+from serverdyno.analysis.durability import (
+    InMix,
+    Outcome,
+    SyncExtent,
+    border,
+    judged,
+    missing,
+    together,
+    unstable,
+)
 from serverdyno.analysis.medium import Layer, Media
 from serverdyno.report.figures import histograms
 from serverdyno.report.source import Source
@@ -46,7 +55,7 @@ class Promise:
     @property
     def short(self) -> bool:
         """Whether the syncs make up for the flushes only with those that may fall outside the windows."""
-        return self.outcome.kept is Kept.EACH and missing(self.mixes) > 0
+        return self.outcome.extent is SyncExtent.EACH and missing(self.mixes) > 0
 
     @property
     def unstable(self) -> bool:

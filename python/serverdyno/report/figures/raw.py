@@ -7,12 +7,12 @@ from dataclasses import astuple, fields
 from typing import Any
 
 from serverdyno.analysis.curve import Spread
-from serverdyno.analysis.improvement import Figure
+from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import share_of_ceiling
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, times
-from serverdyno.report.figures.results import MixResult, Results, generator_cpu_s, operations_per_s
+from serverdyno.report.figures.results import MixFigures, Results, generator_cpu_s, operations_per_s
 from serverdyno.report.model import RawTable, Value
 from serverdyno.report.source import Source
 from serverdyno.store.records import CallRow, CeilingRecord, ClientRow, MixRecord, RequestRow, SyncRow
@@ -88,7 +88,7 @@ def _points(results: Results) -> RawTable:
     return RawTable("points", "One row a configuration and mix, over the repetitions", columns, rows)
 
 
-def _point(mix: MixResult, terms: Terms) -> tuple[Value, ...]:
+def _point(mix: MixFigures, terms: Terms) -> tuple[Value, ...]:
     cost = mix.cost
     return (
         mix.clients,
@@ -296,7 +296,7 @@ def _improvements(comparisons: Sequence[Comparison], work: Work[Any]) -> RawTabl
     return RawTable("improvements", "One row a comparison and figure", columns, rows)
 
 
-def _of_two_file_servers(comparison: Comparison, figure: Figure) -> tuple[Value, ...]:
+def _of_two_file_servers(comparison: Comparison, figure: Metric) -> tuple[Value, ...]:
     """What makes them unlike but for speed; nothing in the cell where it is not known."""
     differs = comparison.differs_in_durability
     return (

@@ -64,7 +64,7 @@ class Connections:
 
 
 @dataclass(frozen=True, slots=True)
-class MixResult:
+class MixFigures:
     """One mix of one configuration over its repetitions.
 
     `level`: where it is on the axis of the suite. `throughput` and `second` are in the units of the experiment's
@@ -137,7 +137,7 @@ class MixResult:
 
 
 @dataclass(frozen=True, slots=True)
-class OperationResult:
+class OperationFigures:
     """One class of operation in one mix, over its repetitions."""
 
     operation: str
@@ -160,11 +160,11 @@ class ConfigurationResult:
     shape: Shape
     throughput: curve.Summary | None
     second: curve.Summary | None
-    mixes: tuple[MixResult | None, ...]
-    operations_by_mix: dict[int, tuple[OperationResult, ...]]
+    mixes: tuple[MixFigures | None, ...]
+    operations_by_mix: dict[int, tuple[OperationFigures, ...]]
 
     @property
-    def operations_at_peak(self) -> tuple[OperationResult, ...]:
+    def operations_at_peak(self) -> tuple[OperationFigures, ...]:
         """The classes of operation at the peak; empty where no mix was finished."""
         return () if self.peak is None else self.operations_by_mix[self.peak.mix]
 
@@ -174,7 +174,7 @@ class ConfigurationResult:
         return frozenset().union(*(mix.marks for mix in self.finished))
 
     @property
-    def finished(self) -> list[MixResult]:
+    def finished(self) -> list[MixFigures]:
         """The mixes that at least one repetition finished."""
         return [mix for mix in self.mixes if mix is not None]
 
@@ -186,12 +186,12 @@ class ConfigurationResult:
         return self.throughput.peak.mean if self.throughput else 0.0
 
     @property
-    def last(self) -> MixResult | None:
+    def last(self) -> MixFigures | None:
         """The last mix that at least one repetition finished."""
         return next(reversed(self.finished), None)
 
     @property
-    def peak(self) -> MixResult | None:
+    def peak(self) -> MixFigures | None:
         """The mix with the highest mean throughput."""
         return None if self.throughput is None else self.mixes[self.throughput.peak_mix]
 
@@ -217,7 +217,7 @@ class Results:
         return self.work.terms
 
     @property
-    def mixes(self) -> list[MixResult]:
+    def mixes(self) -> list[MixFigures]:
         """Every finished mix of every configuration."""
         return [mix for result in self.configurations for mix in result.finished]
 
@@ -361,7 +361,7 @@ class _Given:
     axis: Axis
 
 
-def _mix(records: list[MixRecord], given: _Given) -> MixResult:
+def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
     first = records[0]
     errors = Counter(dict.fromkeys(SIDES, 0))
     for record in records:
@@ -371,7 +371,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixResult:
     terms = given.terms
     left = sum(client.left_at_s is not None for record in records for client in record.by_client)
     passes = _passes_a_client(records)
-    return MixResult(
+    return MixFigures(
         mix=first.mix,
         level=given.axis.level(first),
         clients=first.clients,
@@ -545,13 +545,13 @@ def _per_request_us(records: Sequence[MixRecord], cpu_s: Sequence[float]) -> cur
     )
 
 
-def _operations(records: list[MixRecord]) -> tuple[OperationResult, ...]:
+def _operations(records: list[MixRecord]) -> tuple[OperationFigures, ...]:
     rows = defaultdict(list)
     for record in records:
         for row in record.by_operation:
             rows[row.operation].append(row)
     return tuple(
-        OperationResult(
+        OperationFigures(
             operation=operation,
             count=sum(row.count for row in group),
             bytes_read=sum(row.bytes_read for row in group),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from serverdyno.analysis import curve
 from serverdyno.analysis.dips import Dips, dips
-from serverdyno.analysis.overload import Kept, kept
+from serverdyno.analysis.overload import RetainedShare, kept
 from serverdyno.analysis.peak import Peak, peak
 from serverdyno.plan.model import Mix
 
@@ -25,7 +25,7 @@ class Shape:
 
     peak: Peak | None
     near_peak: int | None
-    kept: Kept | None
+    kept: RetainedShare | None
     dips: Dips
 
 

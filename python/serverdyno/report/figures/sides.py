@@ -10,7 +10,7 @@ from serverdyno.analysis.comparability import Conditions
 from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.pairs import Side
 from serverdyno.analysis.trust import Mark, limits
-from serverdyno.report.figures.results import ConfigurationResult, MixResult
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures
 
 
 def side(result: ConfigurationResult, did: Outcome | None, name: str = "") -> Side:
@@ -49,6 +49,6 @@ def _conditions(name: str, result: ConfigurationResult, places: Collection[int])
     )
 
 
-def _failed_share(mix: MixResult) -> float:
+def _failed_share(mix: MixFigures) -> float:
     attempts = sum(mix.operations.values()) + mix.errors_in_window
     return mix.errors_in_window / attempts if attempts else 0.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from serverdyno import units, wording
 from serverdyno.analysis import curve
 from serverdyno.analysis.fairness import jain
-from serverdyno.report.figures.results import ConfigurationResult, MixResult, Results
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.sections.tables import spread_cell
 from serverdyno.store.records import MixRecord
@@ -73,7 +73,7 @@ def _stayed_mbit_s(record: MixRecord) -> list[float]:
     ]
 
 
-def _per_client(configuration: str, mix: MixResult, runs: Sequence[Sequence[float]]) -> PerClient:
+def _per_client(configuration: str, mix: MixFigures, runs: Sequence[Sequence[float]]) -> PerClient:
     """`runs`: Mbit/s of each client that stayed, for each repetition in which one did."""
     each = [found for run in runs if (found := curve.spread(run)) is not None]
     mean = curve.spread([run.mean for run in each])

@@ -6,8 +6,7 @@ Where a configuration's runs can't carry a statement, the table says so with a d
 from __future__ import annotations
 
 from serverdyno import wording
-from serverdyno.analysis.dips import Finding as Fall
-from serverdyno.analysis.dips import Kind
+from serverdyno.analysis.dips import FallKind, ThroughputFall
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Cell, Column, Table
@@ -74,7 +73,7 @@ def _falls_in_short(result: ConfigurationResult) -> str:
     return "; ".join(_in_short(result, fall) for fall in found) or "none found"
 
 
-def _in_short(result: ConfigurationResult, fall: Fall) -> str:
-    where = "at" if fall.kind is Kind.DIP else "from"
-    place = fall.deepest if fall.kind is Kind.DIP else fall.first
+def _in_short(result: ConfigurationResult, fall: ThroughputFall) -> str:
+    where = "at" if fall.kind is FallKind.DIP else "from"
+    place = fall.deepest if fall.kind is FallKind.DIP else fall.first
     return f"{fall.kind} {where} {clients_of(result, [place])}: {wording.change(-100 * fall.lost)}"

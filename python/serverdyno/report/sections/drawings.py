@@ -13,7 +13,7 @@ from serverdyno.analysis.trust import GENERATOR_LIMITED_SHARE, LIMITS, limits
 from serverdyno.plan.axis import Axis
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
-from serverdyno.report.figures.results import ConfigurationResult, MixResult, Results
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.source import Source
 
@@ -122,7 +122,7 @@ def costs(results: Results, basis: str) -> list[Figure]:
 
 
 def _series(
-    group: Sequence[ConfigurationResult], point: Callable[[MixResult], Point | None]
+    group: Sequence[ConfigurationResult], point: Callable[[MixFigures], Point | None]
 ) -> tuple[Series, ...]:
     lines = []
     for style, result in enumerate(group):
@@ -132,15 +132,15 @@ def _series(
     return tuple(lines)
 
 
-def _spread_point(x: float, spread: Spread, mix: MixResult) -> Point:
+def _spread_point(x: float, spread: Spread, mix: MixFigures) -> Point:
     limited_by = tuple(LIMITS[mark] for mark in limits(mix.marks))
     if spread.n < 2:
         return Point(x, spread.mean, limited_by=limited_by)
     return Point(x, spread.mean, spread.minimum, spread.maximum, limited_by)
 
 
-def _percentile_point(place: int) -> Callable[[MixResult], Point | None]:
-    def point(mix: MixResult) -> Point | None:
+def _percentile_point(place: int) -> Callable[[MixFigures], Point | None]:
+    def point(mix: MixFigures) -> Point | None:
         value = mix.response.percentiles_ms[place] if mix.response else None
         if not value:
             return None
@@ -153,8 +153,8 @@ def _percentile_point(place: int) -> Callable[[MixResult], Point | None]:
     return point
 
 
-def _cost_point(*, server: bool) -> Callable[[MixResult], Point | None]:
-    def point(mix: MixResult) -> Point | None:
+def _cost_point(*, server: bool) -> Callable[[MixFigures], Point | None]:
+    def point(mix: MixFigures) -> Point | None:
         spread = mix.cost.server_cpu_us if server else mix.cost.generator_cpu_us
         return None if spread is None else _spread_point(mix.level, spread, mix)
 

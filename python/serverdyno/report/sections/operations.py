@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from serverdyno import wording
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
-from serverdyno.report.figures.results import ConfigurationResult, MixResult, OperationResult, Results
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, OperationFigures, Results
 from serverdyno.report.model import Cell, Column, Table
 
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
@@ -43,7 +43,7 @@ def by_class(results: Results, basis: str) -> Table:
     return Table("operations", 0, title, basis, columns, rows, notes, key_columns=3)
 
 
-def _class_row(result: ConfigurationResult, row: OperationResult) -> tuple[Cell, ...]:
+def _class_row(result: ConfigurationResult, row: OperationFigures) -> tuple[Cell, ...]:
     whole = sum(other.count for other in result.operations_at_peak)
     moved = row.bytes_read + row.bytes_written
     return (
@@ -79,7 +79,7 @@ def times_by_class(results: Results, basis: str) -> Table:
     return Table("times", 0, title, basis, columns, rows, notes, key_columns=3)
 
 
-def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationResult, MixResult]]:
+def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationFigures, MixFigures]]:
     """Class by class, so that the two mixes of one stand together."""
     mixes = [mix for mix in result.finished if mix.mix in result.operations_by_mix]
     names = [row.operation for rows in result.operations_by_mix.values() for row in rows]
@@ -90,7 +90,7 @@ def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationRe
                     yield row, mix
 
 
-def _which(result: ConfigurationResult, mix: MixResult) -> str:
+def _which(result: ConfigurationResult, mix: MixFigures) -> str:
     names = (("peak", result.peak), ("last", result.last))
     return ", ".join(name for name, found in names if found is mix)
 

@@ -13,7 +13,7 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, QUANTILES, Times
-from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixResult, Results
+from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.sections.operations import TOO_FEW_SAMPLES
 from serverdyno.report.source import Source
@@ -303,7 +303,7 @@ def response_times(results: Results, basis: str) -> Table:
     )
 
 
-def _response_cells(mix: MixResult) -> list[Cell]:
+def _response_cells(mix: MixFigures) -> list[Cell]:
     mean, *others = _time_cells(mix.response, mix.response_of_runs)
     longest = wording.significant(mix.under_way_longest_ms)
     return [
@@ -365,7 +365,7 @@ def costs(results: Results, basis: str) -> Table:
     return Table("costs", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
 
 
-def _limited_by(mix: MixResult) -> str:
+def _limited_by(mix: MixFigures) -> str:
     limits = {
         "the plan's rate": Mark.RATE_BOUND in mix.marks,
         "generator": bool(mix.marks & {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}),
@@ -375,7 +375,7 @@ def _limited_by(mix: MixResult) -> str:
     return ", ".join(name for name, holds in limits.items() if holds) or "nothing found"
 
 
-def _cost_cells(mix: MixResult) -> list[Cell]:
+def _cost_cells(mix: MixFigures) -> list[Cell]:
     cost = mix.cost
     resident = None if cost.server_rss_bytes is None else cost.server_rss_bytes / 2**20
     lag = cost.loop_lag.percentiles_ms[QUANTILES.index(0.99)] if cost.loop_lag else None
@@ -424,7 +424,7 @@ def errors(results: Results, basis: str) -> Table:
     return Table("errors", 0, "Errors by side, and clients that left", basis, columns, tuple(rows), notes)
 
 
-def _error_row(name: str, mix: MixResult) -> tuple[Cell, ...]:
+def _error_row(name: str, mix: MixFigures) -> tuple[Cell, ...]:
     return (
         Cell(name),
         Cell(f"{mix.clients:,}"),

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from serverdyno import wording
-from serverdyno.analysis.improvement import Figure, Improvement
+from serverdyno.analysis.improvement import Improvement, Metric
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.published.model import Claim
 from serverdyno.published.tables import Tables, of_columns
@@ -97,7 +97,7 @@ def _of_comparison(
     for found in comparison.improvements:
         if found.percent is None or not _of_means(found, sides):
             continue
-        kind = "highest" if found.figure is Figure.PEAK else "mean"
+        kind = "highest" if found.figure is Metric.PEAK else "mean"
         base, other = (_cells(kind, column, side.name) for side in sides)
         # A loss is a decline from the base: the same number without its sign.
         rule = (
@@ -113,7 +113,7 @@ def _of_comparison(
 
 def _of_means(found: Improvement, sides: Sequence[ConfigurationResult]) -> bool:
     """Whether the figures compared are those of the mean curves."""
-    if found.figure is not Figure.PEAK:
+    if found.figure is not Metric.PEAK:
         return True
     peaks = [side.shape.peak for side in sides]
     return all(

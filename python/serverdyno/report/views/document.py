@@ -13,13 +13,13 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from serverdyno.analysis.curve import Spread
-from serverdyno.analysis.improvement import Figure as Compared
+from serverdyno.analysis.improvement import Metric as Compared
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
-from serverdyno.report.figures.results import ConfigurationResult, MixResult
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures
 from serverdyno.report.model import Disclosure, Fact, Finding, Report, Section
 from serverdyno.report.words import durability, verdicts
 
@@ -172,7 +172,7 @@ class ComparisonFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ReportDocument:
     """A report of Serverdyno. `warnings` come before all figures; numbers of tables and figures are as in the page."""
 
     schema_version: Literal[1]
@@ -194,19 +194,19 @@ def schema() -> dict[str, Any]:
     """The JSON schema of a document."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **TypeAdapter(Document).json_schema(mode="serialization"),
+        **TypeAdapter(ReportDocument).json_schema(mode="serialization"),
     }
 
 
 def as_json(report: Report) -> bytes:
     """The document of a report, as UTF-8."""
-    return TypeAdapter(Document).dump_json(document(report), indent=1) + b"\n"
+    return TypeAdapter(ReportDocument).dump_json(document(report), indent=1) + b"\n"
 
 
-def document(report: Report) -> Document:
+def document(report: Report) -> ReportDocument:
     """The document of a report."""
     told = durability.told(report.results.promises)
-    return Document(
+    return ReportDocument(
         schema_version=SCHEMA_VERSION,
         title=report.title,
         experiment=_experiment(report),
@@ -244,7 +244,9 @@ def _experiment(report: Report) -> ExperimentFacts:
     )
 
 
-def _configuration(result: ConfigurationResult, flushed: durability.Told | None) -> ConfigurationFigures:
+def _configuration(
+    result: ConfigurationResult, flushed: durability.FlushSummary | None
+) -> ConfigurationFigures:
     shape, kept = result.shape, result.shape.kept
     falls = shape.dips.findings
     return ConfigurationFigures(
@@ -299,7 +301,7 @@ def _peak(result: ConfigurationResult) -> PeakFigures | None:
     )
 
 
-def _point(mix: MixResult) -> PointFigures:
+def _point(mix: MixFigures) -> PointFigures:
     return PointFigures(
         mix=mix.mix,
         clients=mix.clients,

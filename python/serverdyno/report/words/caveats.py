@@ -12,7 +12,7 @@ from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results, cpus_busy
 from serverdyno.report.source import Source
-from serverdyno.report.words import agreed, durability
+from serverdyno.report.words import durability, negotiated
 from serverdyno.report.words.basis import shortening
 from serverdyno.store.note import RunNote
 
@@ -49,7 +49,7 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
     return (
         *found,
         *durability.warnings(results.promises),
-        *agreed.warnings(source),
+        *negotiated.warnings(source),
         *_run_warnings(source),
         *_shared_cpus(source),
         *_noise(results),

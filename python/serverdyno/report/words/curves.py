@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serverdyno import wording
-from serverdyno.analysis.dips import Finding as Fall
-from serverdyno.analysis.dips import Kind
+from serverdyno.analysis.dips import FallKind, ThroughputFall
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.results import ConfigurationResult, Results
@@ -31,18 +30,20 @@ def falls(results: Results, tables: dict[str, str]) -> list[Finding]:
     return said
 
 
-def _groups(result: ConfigurationResult) -> list[tuple[ConfigurationResult, list[Fall]]]:
+def _groups(result: ConfigurationResult) -> list[tuple[ConfigurationResult, list[ThroughputFall]]]:
     """Dips by themselves, drops together: a curve that comes down over several mixes does one thing."""
     found = sorted(result.shape.dips.findings or (), key=lambda fall: fall.times_critical, reverse=True)
-    groups = [[fall] for fall in found if fall.kind is Kind.DIP]
-    drops = [fall for fall in found if fall.kind is not Kind.DIP]
+    groups = [[fall] for fall in found if fall.kind is FallKind.DIP]
+    drops = [fall for fall in found if fall.kind is not FallKind.DIP]
     return [(result, group) for group in (*groups, drops) if group]
 
 
-def _fall(result: ConfigurationResult, falls: Sequence[Fall], tables: dict[str, str]) -> Finding:
+def _fall(result: ConfigurationResult, falls: Sequence[ThroughputFall], tables: dict[str, str]) -> Finding:
     clearest, *others = falls
     claim = (
-        _dip_claim(result, clearest) if clearest.kind is Kind.DIP else _drop_claim(result, clearest, others)
+        _dip_claim(result, clearest)
+        if clearest.kind is FallKind.DIP
+        else _drop_claim(result, clearest, others)
     )
     if words := _doubts(result, clearest):
         claim += f" {words}"
@@ -56,7 +57,7 @@ def _fall(result: ConfigurationResult, falls: Sequence[Fall], tables: dict[str, 
     return Finding(clearest.kind.capitalize(), claim, f"{evidence}; {tables['shape']}.")
 
 
-def _dip_claim(result: ConfigurationResult, fall: Fall) -> str:
+def _dip_claim(result: ConfigurationResult, fall: ThroughputFall) -> str:
     where = _with_clients(clients_of(result, [fall.deepest]))
     lost = wording.share(fall.lost)
     return (
@@ -64,8 +65,8 @@ def _dip_claim(result: ConfigurationResult, fall: Fall) -> str:
     )
 
 
-def _drop_claim(result: ConfigurationResult, fall: Fall, others: Sequence[Fall]) -> str:
-    verb = "collapses" if fall.kind is Kind.COLLAPSE else "drops"
+def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Sequence[ThroughputFall]) -> str:
+    verb = "collapses" if fall.kind is FallKind.COLLAPSE else "drops"
     claim = (
         f"{result.name} {verb} beyond {_before(result, fall)}: every later mix lies {wording.share(fall.lost)} or more "
         "below, and it does not recover."
@@ -76,7 +77,7 @@ def _drop_claim(result: ConfigurationResult, fall: Fall, others: Sequence[Fall])
     return f"{claim} So also beyond {wording.listing(more)}."
 
 
-def _before(result: ConfigurationResult, fall: Fall) -> str:
+def _before(result: ConfigurationResult, fall: ThroughputFall) -> str:
     """The clients of the last finished mix before a fall."""
     place = next(index for index in range(fall.first - 1, -1, -1) if result.mixes[index] is not None)
     return _with_clients(clients_of(result, [place]))
@@ -86,7 +87,7 @@ def _with_clients(clients: str) -> str:
     return "1 client" if clients == "1" else f"{clients} clients"
 
 
-def _doubts(result: ConfigurationResult, fall: Fall) -> str:
+def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
     """What else than the server may have made it: another's use of the machine, or errors."""
     mixes = [mix for mix in result.mixes[fall.first : fall.last + 1] if mix is not None]
     marks = frozenset().union(*(mix.marks for mix in mixes))

@@ -11,7 +11,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from serverdyno import wording
-from serverdyno.report.model import Disclosure, Document, Fact
+from serverdyno.report.model import DisclosedText, Disclosure, Fact
 
 LONGEST_FACT = 400
 
@@ -40,7 +40,7 @@ def _subjects(title: str, value: Mapping[str, Any]) -> Iterator[Disclosure]:
     facts, documents = [], []
     for path, item in _leaves("", value):
         if _is_document(item):
-            documents.append(Document(path, f"{item}"))
+            documents.append(DisclosedText(path, f"{item}"))
         else:
             facts.append(Fact(path, _said(path, item)))
     yield Disclosure(title or "Experiment", tuple(facts), tuple(documents))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from serverdyno import wording
-from serverdyno.analysis.durability import NO_MEDIUM, Kept, Outcome
+from serverdyno.analysis.durability import NO_MEDIUM, Outcome, SyncExtent
 from serverdyno.analysis.medium import Cut
 from serverdyno.report.figures.durability import Promise, outcomes
 from serverdyno.report.model import Finding
@@ -23,11 +23,11 @@ def warnings(found: Sequence[Promise]) -> list[str]:
     seen = {
         outcome
         for outcome in did.values()
-        if outcome.kept not in (Kept.UNKNOWN, Kept.NO_FLUSH) and outcome.on_known
+        if outcome.extent not in (SyncExtent.UNKNOWN, SyncExtent.NO_FLUSH) and outcome.on_known
     }
     said = []
     if len(seen) > 1:
-        sure = any(outcome.kept in (Kept.NONE, Kept.MEMORY) or outcome.weak for outcome in seen)
+        sure = any(outcome.extent in (SyncExtent.NONE, SyncExtent.MEMORY) or outcome.weak for outcome in seen)
         parts = "; ".join(f"{name}: {_told(outcome, found, name)}" for name, outcome in did.items())
         said.append(
             f"The configurations differ in what became of a flush, so their throughput "
@@ -39,7 +39,7 @@ def warnings(found: Sequence[Promise]) -> list[str]:
 
 
 def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[str]:
-    names = [name for name, outcome in did.items() if outcome.kept is Kept.NONE]
+    names = [name for name, outcome in did.items() if outcome.extent is SyncExtent.NONE]
     if not names:
         return []
     lost = all(promise.media.ordinary for promise in found if promise.configuration in names)
@@ -51,7 +51,7 @@ def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[
 def _not_known(did: Mapping[str, Outcome]) -> list[str]:
     by_reason: dict[str, list[str]] = defaultdict(list)
     for name, outcome in did.items():
-        if outcome.kept is Kept.UNKNOWN:
+        if outcome.extent is SyncExtent.UNKNOWN:
             by_reason[outcome.because].append(name)
     return [
         f"What became of a flush can't be told from the syncs of {wording.listing(names)}: {because}."
@@ -95,7 +95,7 @@ def _media_warnings(found: Sequence[Promise]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FlushSummary:
     """What the runs of one configuration did together. `syncs` None: not known."""
 
     outcome: str
@@ -103,12 +103,12 @@ class Told:
     syncs: int | None
 
 
-def told(found: Sequence[Promise]) -> dict[str, Told]:
+def told(found: Sequence[Promise]) -> dict[str, FlushSummary]:
     """By the name of each configuration."""
     by_name = _by_name(found)
     did = outcomes(found)
     return {
-        name: Told(
+        name: FlushSummary(
             worded(did[name], promises),
             sum(promise.flushes for promise in promises),
             None
@@ -148,7 +148,7 @@ def findings(found: Sequence[Promise], tables: dict[str, str]) -> list[Finding]:
 
 def worded(outcome: Outcome, found: Sequence[Promise]) -> str:
     """In words that are true of few stray syncs, too."""
-    if outcome.kept is Kept.NONE and any(promise.syncs for promise in found):
+    if outcome.extent is SyncExtent.NONE and any(promise.syncs for promise in found):
         return f"{outcome}".replace("any sync", "a sync but for strays", 1)
     return f"{outcome}"
 

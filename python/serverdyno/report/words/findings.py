@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from serverdyno import units, wording
-from serverdyno.analysis.improvement import Figure, Verdict
+from serverdyno.analysis.improvement import Metric, Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.histograms import QUANTILES
-from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixResult, Results
+from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
 from serverdyno.report.words import curves, durability, scaling, tuning, verdicts
@@ -80,7 +80,7 @@ def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
         )
     if len(comparisons) > MOST_IN_SUMMARY:
         return verdicts.tally(comparisons)
-    return " ".join(verdicts.claim(comparison, tuple(Figure)) for comparison in comparisons)
+    return " ".join(verdicts.claim(comparison, tuple(Metric)) for comparison in comparisons)
 
 
 def findings(
@@ -149,7 +149,7 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
     )
 
 
-def _starved_words(mix: MixResult, terms: Terms) -> str:
+def _starved_words(mix: MixFigures, terms: Terms) -> str:
     """How many of the clients had no part in a figure; nothing where all had."""
     if not mix.clients_starved:
         return ""
@@ -205,7 +205,7 @@ def _peak_finding(
     return Finding("Peak", claim, "; ".join(part for part in evidence if part) + ".")
 
 
-def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
+def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
     summary = result.throughput
     if summary is None or sum(point is not None for point in summary.points) < 2:
         return "One mix makes no curve: how it behaves under other loads is not known."
@@ -220,14 +220,14 @@ def _after_the_peak(result: ConfigurationResult, peak: MixResult) -> str:
     return f"At the last mix ({wording.plural(last.clients, 'client')}) it kept {kept} of the highest mean."
 
 
-def _spread_words(mix: MixResult, terms: Terms) -> str:
+def _spread_words(mix: MixFigures, terms: Terms) -> str:
     spread = mix.throughput
     if spread.n < 2:
         return "1 repetition"
     return f"mean of {spread.n} repetitions, {terms.span(spread.minimum, spread.maximum)} {terms.unit}"
 
 
-def _response_words(mix: MixResult) -> str:
+def _response_words(mix: MixFigures) -> str:
     if mix.response is None:
         return ""
     median, tail = (mix.response.percentiles_ms[QUANTILES.index(quantile)] for quantile in (0.5, 0.99))
@@ -240,14 +240,14 @@ def _response_words(mix: MixResult) -> str:
     return f"{words}, mostly the generator's own queue" if mostly_own else words
 
 
-def _network_words(mix: MixResult) -> str:
+def _network_words(mix: MixFigures) -> str:
     """How much of a file server's throughput it was asked for: the clients' caches have answered the rest."""
     if mix.network_share is None:
         return ""
     return f"bytes on the network: {wording.share(mix.network_share)} of those that applications moved"
 
 
-def _ceiling_words(mix: MixResult) -> str:
+def _ceiling_words(mix: MixFigures) -> str:
     share = mix.cost.share_of_ceiling
     return (
         "the generator's ceiling is unknown"
@@ -344,7 +344,7 @@ def _stall_finding(results: Results, tables: Mapping[str, str]) -> list[Finding]
     ]
 
 
-def _error_words(mix: MixResult) -> str:
+def _error_words(mix: MixFigures) -> str:
     sides = [f"{units.format_count(mix.errors[side])} {side}" for side in SIDES if mix.errors[side]]
     return (
         f"Errors at {wording.plural(mix.clients, 'client')}: {wording.listing(sides)}"

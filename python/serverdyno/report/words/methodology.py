@@ -11,7 +11,7 @@ from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
-from serverdyno.report.words import agreed, verdicts
+from serverdyno.report.words import negotiated, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT, shortening
 
 FIGURES = (
@@ -150,7 +150,7 @@ def _mix(source: Source) -> str:
 def _work(source: Source) -> list[Fact]:
     """What the kind of work says of its settings."""
     suite = source.head.suite
-    facts = suite.work.facts(suite.settings(suite.work), agreed.client_cache(source))
+    facts = suite.work.facts(suite.settings(suite.work), negotiated.client_cache(source))
     return [Fact(label, text) for label, text in facts]
 
 
@@ -204,7 +204,7 @@ def _servers(source: Source) -> list[Fact]:
         settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
         where = _server_cpus(source, configuration)
         text = f"{configuration.server}, {where}; {settings or 'no setting changed from the driver'}."
-        came_to = agreed.sentences(source, configuration.name)
+        came_to = negotiated.sentences(source, configuration.name)
         facts.append(Fact(f"Configuration {configuration.name}", f"{text} {came_to}".rstrip()))
     return facts
 

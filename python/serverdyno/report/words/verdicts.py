@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
 from serverdyno import wording
-from serverdyno.analysis.comparability import Kind, Obstacle
-from serverdyno.analysis.improvement import CONFIDENCE, Figure, Improvement, Verdict
+from serverdyno.analysis.comparability import Obstacle, ObstacleKind
+from serverdyno.analysis.improvement import CONFIDENCE, Improvement, Metric, Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS
 from serverdyno.protocols.work import Terms
@@ -36,14 +36,14 @@ def tally(comparisons: Sequence[Comparison]) -> str:
     """How many comparisons came to which verdict in the overall average."""
     bases = {comparison.base for comparison in comparisons}
     against = f" with {bases.pop()}" if len(bases) == 1 else ""
-    found = Counter(_of(comparison, Figure.OVERALL_AVERAGE).verdict for comparison in comparisons)
+    found = Counter(_of(comparison, Metric.OVERALL_AVERAGE).verdict for comparison in comparisons)
     counts = ", ".join(f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict])
     limited = sum(bool(comparison.limits) for comparison in comparisons)
     note = f" In {limited:,} something else than the server limits a side: see the marks." if limited else ""
     return f"{wording.plural(len(comparisons), 'comparison')}{against} in overall average: {counts}.{note}"
 
 
-def claim(comparison: Comparison, figures: Collection[Figure]) -> str:
+def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
     """One sentence for each verdict, and one more where something else than the server may have set the result."""
     by_verdict: dict[Verdict, list[Improvement]] = defaultdict(list)
     by_obstacles: dict[tuple[Obstacle, ...], list[Improvement]] = defaultdict(list)
@@ -82,9 +82,9 @@ def _finding(comparison: Comparison, terms: Terms, tables: dict[str, str]) -> Fi
     ]
     if words := correction(improvements):
         evidence.append(f"verdicts corrected for {words}")
-    evidence += _could_have_found(_of(comparison, Figure.OVERALL_AVERAGE))
+    evidence += _could_have_found(_of(comparison, Metric.OVERALL_AVERAGE))
     evidence.append(tables["improvements"])
-    return Finding("Comparison", claim(comparison, tuple(Figure)), "; ".join(evidence) + ".")
+    return Finding("Comparison", claim(comparison, tuple(Metric)), "; ".join(evidence) + ".")
 
 
 def correction(improvements: Sequence[Improvement]) -> str:
@@ -104,13 +104,13 @@ def _could_have_found(improvement: Improvement) -> list[str]:
     return [f"{words}, and 5{wording.NO_BREAK}% with {improvement.repetitions_needed:,} repetitions"]
 
 
-def _of(comparison: Comparison, figure: Figure) -> Improvement:
+def _of(comparison: Comparison, figure: Metric) -> Improvement:
     return next(found for found in comparison.improvements if found.figure is figure)
 
 
 def _size(comparison: Comparison) -> float:
     """How far the averages are apart, twice as far as half; what can't be compared comes last."""
-    percent = _of(comparison, Figure.OVERALL_AVERAGE).percent
+    percent = _of(comparison, Metric.OVERALL_AVERAGE).percent
     return -1.0 if percent is None else abs(math.log1p(percent / 100))
 
 
@@ -155,11 +155,11 @@ def reason(why: Obstacle) -> str:
     """One reason why two figures are not comparable, as a clause."""
     share = wording.share(why.amount)
     return {
-        Kind.CLIENTS_LEFT: f"up to {share} of the clients left mixes of {why.name}",
-        Kind.FAILED: f"up to {share} of the operations of {why.name} failed in a mix",
-        Kind.OTHER_WORK: f"{share} of the operations were of other kinds",
-        Kind.NOISE: f"others took {wording.cpus(why.amount)} CPUs more in the mixes of {why.name}",
-        Kind.DURABILITY: "they differ in what became of a flush",
+        ObstacleKind.CLIENTS_LEFT: f"up to {share} of the clients left mixes of {why.name}",
+        ObstacleKind.FAILED: f"up to {share} of the operations of {why.name} failed in a mix",
+        ObstacleKind.OTHER_WORK: f"{share} of the operations were of other kinds",
+        ObstacleKind.NOISE: f"others took {wording.cpus(why.amount)} CPUs more in the mixes of {why.name}",
+        ObstacleKind.DURABILITY: "they differ in what became of a flush",
     }[why.kind]
 
 

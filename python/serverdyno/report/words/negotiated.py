@@ -21,7 +21,7 @@ MIB = 1024 * KIB
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SessionKind:
     """What a session agreed on, under the names of `run.json`. `signing` and `encryption`: the algorithm, or None."""
 
     dialect: str
@@ -75,14 +75,16 @@ def _notes(source: Source, configuration: str) -> Iterator[RunNote]:
             yield source.run_notes[key.number]
 
 
-def kinds(source: Source, configuration: str) -> Counter[Kind] | None:
+def kinds(source: Source, configuration: str) -> Counter[SessionKind] | None:
     """Clients by what their sessions agreed on, summed over mixes and runs, the most first; None: not recorded."""
     noted = [note.sessions for note in _notes(source, configuration) if note.sessions is not None]
     if not noted:
         return None
-    found: Counter[Kind] = Counter()
+    found: Counter[SessionKind] = Counter()
     for session in chain(*noted):
-        found[Kind(**{field.name: getattr(session, field.name) for field in fields(Kind)})] += session.clients
+        found[SessionKind(**{field.name: getattr(session, field.name) for field in fields(SessionKind)})] += (
+            session.clients
+        )
     return Counter(dict(found.most_common()))
 
 

@@ -1,6 +1,6 @@
 """What a run says of its sessions and its clients' cache: what the clients of its mixes agreed on with a file server.
 
-Of file servers only. What it means for the figures is in `report.agreed`.
+Of file servers only. What it means for the figures is in `report.words.negotiated`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Agreed:
+class NegotiatedSessions:
     """Sessions by what was agreed on, over the mixes of a run: each client of each mix makes its own.
 
     `of_files`: whether there was a mix that has any.

@@ -45,7 +45,7 @@ class Mount(TypedDict):
     options: str
 
 
-class Surroundings(TypedDict):
+class HostChanges(TypedDict):
     """What a server gets. `sync_delay_s` 0: none. `write_back`: names and values below /proc/sys/vm. `remove`:
     directories beside its private one that go with it.
     """
@@ -65,13 +65,13 @@ class Refused(Exception):  # noqa: N818 (it is an answer)
         self.hint = hint
 
 
-class Arranged:
+class AppliedHostChanges:
     """Everything that was changed, to be changed back in the opposite order."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
-    def arrange(self, wanted: Surroundings) -> None:
+    def apply(self, wanted: HostChanges) -> None:
         """Changes everything that is wanted. Raises Refused; the caller undoes what was done until then."""
         _check_sync_delay(wanted["sync_delay_s"])
         self._hold_write_back(wanted["write_back"])

@@ -17,8 +17,8 @@ from serverdyno import _native
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.source import Source
-from serverdyno.report.words.agreed import client_cache, size
-from serverdyno.runner.agreed import Agreed
+from serverdyno.report.words.negotiated import client_cache, size
+from serverdyno.runner.negotiated import NegotiatedSessions
 from serverdyno.servers.samba import Samba
 from serverdyno.store.note import ClientCache, RunNote, Session
 from synthetic_experiment import Shape
@@ -144,7 +144,7 @@ def test_the_note_of_a_run_sums_its_mixes_by_kind_and_changes_none_of_their_resu
         result_of(SIGNED | {"clients": 2}),
         result_of(UNSIGNED | {"clients": 1}, SIGNED | {"clients": 3}),
     )
-    agreed = Agreed()
+    agreed = NegotiatedSessions()
     for result in (first, later):
         agreed.add(result)
     assert agreed.note() == {
@@ -155,7 +155,7 @@ def test_the_note_of_a_run_sums_its_mixes_by_kind_and_changes_none_of_their_resu
 
 
 def test_the_note_of_a_run_over_http_says_nothing_of_sessions() -> None:
-    agreed = Agreed()
+    agreed = NegotiatedSessions()
     agreed.add(result_of(protocol_requests=None))
     assert agreed.note() == {}
 

@@ -11,7 +11,7 @@ from serverdyno.plan.model import Bounds, GeneratorPlan, Suite
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class LoadSetup:
     """What a mix needs beyond itself: the same for all mixes of a run. `processes` carry the mixes where there are
     several; None: this process does.
     """
