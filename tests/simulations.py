@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serverdyno.analysis.comparisons import compare
-from serverdyno.analysis.improvement import Metric, Runs, Verdict
+from serverdyno.analysis.improvement import DEFAULT_FLOOR_PERCENT, Metric, Runs, Verdict
 from serverdyno.plan.model import Order
 
 MIXES = 16
@@ -97,7 +97,9 @@ def verdicts(experiment: Experiment) -> Mapping[tuple[int, int, Metric], Verdict
     """What a report says of every pair of configurations, in each figure."""
     numbers = tuple(range(1, experiment.shape[1] + 1))
     pairs = list(combinations(range(len(experiment)), 2))
-    found = compare([Runs(numbers, rows) for rows in experiment], pairs, paired=True)
+    found = compare(
+        [Runs(numbers, rows) for rows in experiment], pairs, paired=True, floor_percent=DEFAULT_FLOOR_PERCENT
+    )
     return {
         (*pair, each.figure): each.verdict for pair, row in zip(pairs, found, strict=True) for each in row
     }

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from serverdyno.analysis.ablation import Effect, Role, Tunings, ablation
+from serverdyno.analysis.comparability import Conditions
 from serverdyno.analysis.improvement import Metric, Runs, Verdict
+from serverdyno.analysis.pairs import Side
 
 SHAPE = np.array([0.4, 1.0, 0.9])
 NAMES = ["redirector", "registry", "noatime", "writeback", "bdflush", "buffers"]
@@ -21,14 +25,30 @@ def runs(rate: float, seed: int, repetitions: int = 5, noise: float = 0.01) -> R
     return Runs(tuple(range(1, repetitions + 1)), rows)
 
 
+def side(name: str, of: Runs) -> Side:
+    undisturbed = Conditions(name, 0.0, 0.0, None, 1, {})
+    return Side(name, of, (), frozenset(), None, lambda _: undisturbed)
+
+
 def tuned(together: float, repetitions: int = 5) -> tuple[Effect, ...]:
     """A server of 500 Mbit/s, six tunings as in appendix C of VeriTest's report of 2003, and all of them."""
-    single = {
-        name: runs(500 * effect, 10 + place, repetitions)
+    single = [
+        side(name, runs(500 * effect, 10 + place, repetitions))
         for place, (name, effect) in enumerate(zip(NAMES, EFFECTS, strict=True))
-    }
-    tunings = Tunings(runs(500, 1, repetitions), single, together=runs(500 * together, 2, repetitions))
+    ]
+    all_of_them = side("all", runs(500 * together, 2, repetitions))
+    tunings = Tunings(side("baseline", runs(500, 1, repetitions)), single, together=all_of_them)
     return ablation(tunings, paired=True)
+
+
+def test_a_tuning_that_throws_out_clients_is_not_comparable_and_the_others_are() -> None:
+    deserted = Conditions("fast", 0.5, 0.0, None, 1, {})
+    fast = replace(side("fast", runs(700, 3)), conditions=lambda _: deserted)
+    tunings = Tunings(side("baseline", runs(500, 1)), [fast, side("sound", runs(700, 4))])
+    found = {
+        effect.name: {each.verdict for each in effect.found} for effect in ablation(tunings, paired=True)
+    }
+    assert found == {"fast": {Verdict.NOT_COMPARABLE}, "sound": {Verdict.FASTER}}
 
 
 @pytest.mark.parametrize("place", range(len(Metric)))
@@ -44,8 +64,8 @@ def test_each_change_is_a_row_with_its_effect_and_all_together_are_the_last(plac
 
 
 def test_changes_piled_up_are_compared_with_the_baseline_and_with_the_step_before() -> None:
-    piled_up = [("first", runs(550, 3)), ("second", runs(660, 4))]
-    effects = ablation(Tunings(runs(500, 1), {}, piled_up), paired=True)
+    piled_up = [side("first", runs(550, 3)), side("second", runs(660, 4))]
+    effects = ablation(Tunings(side("baseline", runs(500, 1)), [], piled_up), paired=True)
     assert [(effect.name, effect.role) for effect in effects] == [
         ("first", Role.CUMULATIVE),
         ("second", Role.CUMULATIVE),
@@ -62,7 +82,7 @@ def test_one_repetition_as_in_the_published_tunings_gives_estimates_and_claims_n
 
 def test_a_configuration_that_answered_nothing_is_not_comparable_and_the_others_are() -> None:
     nothing = Runs((1, 2, 3), np.zeros((3, 3)))
-    sides = [runs(500, seed, 3) for seed in range(3)]
-    effects = ablation(Tunings(sides[0], {"a": sides[1], "b": nothing}, together=sides[2]), paired=True)
+    sides = [side(name, runs(500, seed, 3)) for seed, name in enumerate(("baseline", "a", "all"))]
+    effects = ablation(Tunings(sides[0], [sides[1], side("b", nothing)], together=sides[2]), paired=True)
     assert effects[1].found[0].verdict is Verdict.NOT_COMPARABLE
     assert effects[0].found[0].low_percent is not None

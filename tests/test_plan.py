@@ -221,7 +221,7 @@ def test_a_product_that_nobody_means_is_refused_before_it_is_expanded() -> None:
     factors = (
         f"factors = {{ workers = {levels}, worker_connections = {levels}, keep_alive_requests = {levels} }}"
     )
-    check_refused(f'[[servers]]\nserver = "nginx"\n{factors}\n', "line 4: servers: 2,000,000 runs")
+    check_refused(f'[[servers]]\nserver = "nginx"\n{factors}\n', "line 4: servers: 3,000,000 runs")
 
 
 def test_configurations_are_the_product_of_the_factors_in_the_documents_order() -> None:

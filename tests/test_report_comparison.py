@@ -10,10 +10,12 @@ import pytest
 from rich.console import Console
 
 from serverdyno.analysis.improvement import Verdict
+from serverdyno.analysis.slowdown import Slowdown
 from serverdyno.errors import UserError
 from serverdyno.report import compare
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
+from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.report.views import text
 from serverdyno.store.experiment import Experiment
 from synthetic_experiment import Shape, experiment
@@ -33,15 +35,41 @@ def test_within_one_experiment_every_configuration_meets_the_first() -> None:
     assert found.findings
 
 
-def test_across_two_experiments_equal_names_meet_and_a_loss_anywhere_is_the_verdict() -> None:
+def test_across_two_experiments_equal_names_meet_and_the_day_is_not_separated_from_the_change() -> None:
     found = compare([report(), report(1800)])
     assert [(row.base, row.other) for row in found.comparisons] == [
         ("apache (first)", "apache (second)"),
         ("nginx (first)", "nginx (second)"),
     ]
-    assert found.verdict is Verdict.SLOWER
-    assert "slower" in found.findings[0].claim
+    assert found.verdict is Verdict.NOT_SEPARATED
+    assert found.slowdown is Slowdown.CANT_TELL
+    assert (
+        "apache (second) against apache (first) in overall average: \N{MINUS SIGN}10"
+        in found.findings[0].claim
+    )
+    assert "dyno run PLAN --against OTHER" in found.findings[0].claim
     assert not found.comparisons[0].improvements[0].paired
+
+
+def on_a_known_machine(rate: float, apart_percent: float) -> Report:
+    source = report(rate).source
+    host = {"noise_floor": {"percent": 1.0, "apart_percent": apart_percent}}
+    return build_from(replace(source, disclosure={"host": host}))
+
+
+@pytest.mark.parametrize(
+    ("apart_percent", "verdict"), [(1.0, Verdict.SLOWER), (15.0, Verdict.NO_DIFFERENCE_SHOWN)]
+)
+def test_where_it_is_known_how_far_days_lie_apart_the_interval_is_widened_by_that(
+    apart_percent: float, verdict: Verdict
+) -> None:
+    found = compare([on_a_known_machine(2000, 0.5), on_a_known_machine(1800, apart_percent)])
+    assert found.verdict is verdict
+    narrow = compare([report(), report(1800)]).comparisons[0].improvements[0]
+    wide = found.comparisons[0].improvements[0]
+    assert narrow.high_percent is not None and wide.high_percent is not None
+    widened = (100 + narrow.high_percent) * (1 + apart_percent / 100) - 100
+    assert wide.high_percent == pytest.approx(widened)
 
 
 def test_too_few_repetitions_give_no_verdict_for_a_program_either() -> None:
@@ -50,8 +78,19 @@ def test_too_few_repetitions_give_no_verdict_for_a_program_either() -> None:
     )
 
 
-def test_the_same_experiment_twice_shows_no_difference() -> None:
-    assert compare([report(), report()]).verdict is Verdict.NO_DIFFERENCE_SHOWN
+def test_a_noise_floor_of_a_stranger_is_no_number_unless_it_is_one() -> None:
+    strange: list[object] = [
+        None,
+        [],
+        {"percent": "much"},
+        {"percent": True},
+        {"percent": -1},
+        {"percent": 1e9},
+    ]
+    for disclosed in strange:
+        assert NoiseFloor.of(disclosed) == NoiseFloor()
+    assert NoiseFloor.of({"percent": 0.4}) == NoiseFloor(2.0, None, measured=True)
+    assert NoiseFloor.of({"percent": 5, "apart_percent": 7}) == NoiseFloor(5.0, 7.0, measured=True)
 
 
 def test_different_scales_are_refused_in_a_sentence() -> None:
@@ -96,11 +135,11 @@ def test_another_host_is_said_since_it_may_be_the_cause() -> None:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Experiments in folders, by name: one, and one in which everything is slower."""
+    """Experiments in folders, by what the second server is against the first."""
     folders = {}
-    for name, rate in (("before", 2000.0), ("slower", 1000.0)):
-        folders[name] = tmp_path_factory.mktemp(name) / "experiment"
-        source = report(rate).source
+    for name, factor in (("slower", 0.5), ("the same", 1.0), ("faster", 1.5)):
+        folders[name] = tmp_path_factory.mktemp("kept") / "experiment"
+        source = experiment({"old": Shape(2000), "new": Shape(2000 * factor)})
         with Experiment.create(folders[name], "name = 'x'\n", source.head) as kept:
             for record in source.records:
                 kept.write_mix(record)
@@ -110,10 +149,11 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("names", "options", "status", "said"),
     [
-        (["before", "slower"], ["--fail-if-slower"], 1, "verdict: slower"),
-        (["before", "slower"], [], 0, "slower"),
-        (["before", "before"], ["--fail-if-slower"], 3, "verdict: no difference shown; can't tell"),
-        (["slower", "before"], ["--fail-if-slower"], 0, "verdict: faster; nothing is slower"),
+        (["slower"], ["--fail-if-slower"], 1, "verdict: slower"),
+        (["slower"], [], 0, "slower"),
+        (["the same"], ["--fail-if-slower"], 3, "verdict: no difference shown; can't tell"),
+        (["faster"], ["--fail-if-slower"], 0, "verdict: faster; nothing is slower"),
+        (["the same", "slower"], ["--fail-if-slower"], 3, "can't tell"),
     ],
 )
 def test_a_build_can_fail_because_a_server_became_slower(
@@ -145,7 +185,7 @@ def test_a_comparison_prints_its_table_its_verdicts_and_its_evidence() -> None:
     text.render_compared(compare([report(), report(1800)]), Console(width=150, file=screen))
     shown = screen.getvalue()
     assert "apache (second)" in shown
-    assert "slower" in shown
+    assert "the day is not separated" in " ".join(shown.split())
     evidence = (
         "3 repetitions; over 5 mixes; verdicts corrected for 4 comparisons together, averages and peaks"
     )

@@ -124,7 +124,7 @@ def among(report: Report) -> set[int | None]:
 
 
 def test_a_difference_that_chance_explains_among_many_is_not_claimed() -> None:
-    shapes = {f"s{place}": Shape(2000 + (40 if place == 5 else 0), noise=0.02) for place in range(6)}
+    shapes = {f"s{place}": Shape(2000 + (60 if place == 5 else 0), noise=0.02) for place in range(6)}
     report = report_of(experiment(shapes, repetitions=4))
     found = [found for row in report.comparisons for found in row.improvements]
     by_chance = [

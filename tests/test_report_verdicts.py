@@ -151,3 +151,31 @@ def test_nothing_is_slower_only_where_a_slowdown_is_ruled_out(
 def test_what_is_not_comparable_is_not_told_to_be_no_slower() -> None:
     assert slowdown(improvements(of_b(taken_by_a_neighbour))) is Slowdown.CANT_TELL
     assert slowdown(()) is Slowdown.CANT_TELL
+
+
+def with_one_leaver(record: MixRecord) -> MixRecord:
+    """One client of 16 leaves one mix in one of three runs: 2 % of the clients of that mix."""
+    lost = record.clients == 16 and record.repetition == 2
+    return with_error(record, "server", 1, left=1) if lost else record
+
+
+@pytest.mark.parametrize(
+    ("rate", "verdict"), [(3000, Verdict.FASTER), (2050, Verdict.NOT_COMPARABLE), (1500, Verdict.SLOWER)]
+)
+def test_a_single_leaver_voids_only_what_it_can_explain(rate: float, verdict: Verdict) -> None:
+    shapes = {"a": Shape(2000, noise=0.001), "b": Shape(rate, noise=0.001)}
+    report = of_b(lambda record: with_one_leaver(record) if rate != 2050 else half_leave(record), shapes)
+    assert verdicts(report)[Metric.OVERALL_AVERAGE] is verdict
+
+
+def half_leave(record: MixRecord) -> MixRecord:
+    """One client of 16 in each run of one mix: 6 % of them, and so more than the difference."""
+    return with_error(record, "server", 1, left=1) if record.clients == 16 else record
+
+
+def test_a_difference_below_the_noise_floor_is_not_claimed_however_sure_it_is() -> None:
+    report = of_b(lambda record: record, {"a": Shape(2000, noise=0.001), "b": Shape(2030, noise=0.001)})
+    assert verdicts(report)[Metric.OVERALL_AVERAGE] is Verdict.EQUIVALENT
+    below = of_b(lambda record: record, {"a": Shape(2000, noise=0.004), "b": Shape(2034, noise=0.004)})
+    assert verdicts(below)[Metric.OVERALL_AVERAGE] is Verdict.NO_DIFFERENCE_SHOWN
+    assert "A difference below the noise floor of 2" in comparison_words(below)

@@ -18,7 +18,10 @@ from serverdyno.analysis.trust import NOISY_CPUS
 
 TOLERATED_SHARE = 0.01
 """Of the clients of a mix that left, and of its operations that failed. Throughput is of the others, so that it shifts
-by about that share: below what most comparisons can show. A rule of thumb."""
+by about that share: below what is claimed at all. A rule of thumb."""
+MOST_SHARE = 0.10
+"""The same, from which on the load was another one, so that no difference stands. Between the two a difference stands
+that is larger than what the share can explain. A rule of thumb."""
 TOLERATED_OTHER_WORK = 0.02
 """Of the operations, by class, beyond what two draws of the same mixture differ by."""
 
@@ -66,16 +69,31 @@ def obstacles(
     """Return why the verdict of an improvement may not be given; nothing where it may."""
     why = []
     for side in (base, other):
-        if side.left_share > TOLERATED_SHARE:
-            why.append(Obstacle(ObstacleKind.CLIENTS_LEFT, side.name, side.left_share))
-        if side.failed_share > TOLERATED_SHARE:
-            why.append(Obstacle(ObstacleKind.FAILED, side.name, side.failed_share))
+        for kind, share in (
+            (ObstacleKind.CLIENTS_LEFT, side.left_share),
+            (ObstacleKind.FAILED, side.failed_share),
+        ):
+            if share > TOLERATED_SHARE and not _beyond_loss(found, share):
+                why.append(Obstacle(kind, side.name, share))
     unlike = other_work(base.operations, other.operations)
     if unlike > 0:
         why.append(Obstacle(ObstacleKind.OTHER_WORK, amount=unlike))
     if differs_in_durability:
         why.append(Obstacle(ObstacleKind.DURABILITY))
     return (*why, *_noise(base, other, found))
+
+
+def _beyond_loss(found: Improvement, share: float) -> bool:
+    """Whether the verdict stands although that share of a load is missing: a difference larger than it explains.
+
+    Throughput rises and falls at most as the load does, as long as little of it is missing.
+    """
+    if share > MOST_SHARE:
+        return False
+    low, high = _logs(found)
+    explained = -math.log1p(-share)
+    stands = {Verdict.FASTER: low > explained, Verdict.SLOWER: high < -explained, Verdict.EQUIVALENT: False}
+    return stands.get(found.verdict, True)
 
 
 def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
@@ -100,10 +118,7 @@ def _noise(base: Conditions, other: Conditions, found: Improvement) -> Sequence[
     if abs(more) <= NOISY_CPUS:
         return ()
     explained = math.log1p(explained_share(abs(more), min(base.cpus, other.cpus)))
-    low, high = (
-        math.log1p(percent / 100) if percent is not None else 0.0
-        for percent in (found.low_percent, found.high_percent)
-    )
+    low, high = _logs(found)
     stands = {
         Verdict.FASTER: more > 0 or low > explained,
         Verdict.SLOWER: more < 0 or high < -explained,
@@ -112,6 +127,15 @@ def _noise(base: Conditions, other: Conditions, found: Improvement) -> Sequence[
     if stands.get(found.verdict, True):
         return ()
     return (Obstacle(ObstacleKind.NOISE, (other if more > 0 else base).name, abs(more)),)
+
+
+def _logs(found: Improvement) -> tuple[float, float]:
+    """The interval as log ratios; zeros where there is none."""
+    low, high = (
+        math.log1p(percent / 100) if percent is not None else 0.0
+        for percent in (found.low_percent, found.high_percent)
+    )
+    return low, high
 
 
 def explained_share(taken_cpus: float, cpus: int) -> float:

@@ -14,8 +14,9 @@ verdicts are wrong, and what they find.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -47,12 +48,22 @@ class _Pooled:
 
 
 def compare(
-    sides: Sequence[Runs], pairs: Sequence[Pair], *, paired: bool, minimum_percent: float = 0.0
+    sides: Sequence[Runs],
+    pairs: Sequence[Pair],
+    *,
+    paired: bool,
+    minimum_percent: float = 0.0,
+    floor_percent: float = 0.0,
 ) -> list[tuple[Improvement, ...]]:
     """The improvements of each pair, the figures in the order of `Metric`; verdicts hold for all of them together."""
+
+    def single(base: Runs, other: Runs, figure: Metric) -> _Found:
+        found, contrast = unjudged(base, other, figure, paired=paired, minimum_percent=minimum_percent)
+        return replace(found, floor_percent=floor_percent), contrast
+
     columns, families = [], []
     for figure in Metric:
-        found, family = _of_figure(sides, pairs, figure, paired, minimum_percent)
+        found, family = _of_figure(sides, pairs, partial(single, figure=figure), paired)
         columns.append(found)
         families.append(family)
     primary, secondary = families
@@ -66,22 +77,19 @@ def compare(
 
 
 _Found = tuple[Improvement, Contrast | None]
+_Single = Callable[[Runs, Runs], _Found]
 
 
 def _of_figure(
-    sides: Sequence[Runs], pairs: Sequence[Pair], figure: Metric, paired: bool, minimum_percent: float
+    sides: Sequence[Runs], pairs: Sequence[Pair], single: _Single, paired: bool
 ) -> tuple[list[_Found], Family]:
-    def single(pair: Pair) -> _Found:
-        base, other = (sides[place] for place in pair)
-        return unjudged(base, other, figure, paired=paired, minimum_percent=minimum_percent)
-
-    wanted = {pair: single(pair) for pair in dict.fromkeys(pairs)}
+    wanted = {(base, other): single(sides[base], sides[other]) for base, other in dict.fromkeys(pairs)}
     others = [
         pair
         for pair in combinations(range(len(sides)), 2)
         if len(sides) > 2 and pair not in wanted and pair[::-1] not in wanted
     ]
-    pooled = _pooled([*wanted.items(), *((pair, single(pair)) for pair in others)], paired)
+    pooled = _pooled([*wanted.items(), *(((a, b), single(sides[a], sides[b])) for a, b in others)], paired)
     found = [_with_pooled(wanted[pair], pooled) for pair in pairs]
     p_values = [each.p_value for each, _ in found if each.p_value is not None]
     if pooled is None:
@@ -124,17 +132,18 @@ def _corrected(found: Sequence[_Found], held: Sequence[bool], level: float, coun
 
 
 def _final(found: Improvement, contrast: Contrast, holds: bool, level: float, count: int) -> Improvement:
-    margin = margin_of(found.minimum_percent)
+    margin, floor = margin_of(found.minimum_percent), margin_of(found.floor_percent)
     runs, degrees, error = found.repetitions, contrast.degrees_of_freedom, contrast.standard_error
     return replace(
         found,
         verdict=found.verdict if holds else Verdict.NO_DIFFERENCE_SHOWN,
         among=count,
-        found_percent=found_percent(error, degrees, level, margin),
+        found_percent=found_percent(error, degrees, level, margin, floor),
         repetitions_needed=repetitions_needed(
             lambda more: error * float(np.sqrt(runs / more)),
             lambda more: degrees * (more - 1) / (runs - 1),
             level,
             margin,
+            floor,
         ),
     )

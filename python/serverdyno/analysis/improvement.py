@@ -17,6 +17,11 @@ Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987, doi:10.1007/BF0106
 takes the 90 % interval; here it is the 95 % interval that the reader sees, so that "equivalent" is wrong in 2.5 %
 at most. The bounds are alike on the scale of ratios: within 25 % is from -20 % to +25 %.
 
+A **noise floor** is the least difference that is claimed at all: below it, two equal servers may differ in every run
+alike, by the place of their pages or of their threads, and no interval sees that. Faster and slower need an estimate
+of at least the floor. It costs little power, since most estimates of a larger difference reach it. Where no minimum
+effect is stated, equivalence is about the floor. The same idea is `noise_threshold` of the benchmark library criterion.
+
 This module judges one comparison of one figure by itself. What holds for all of an experiment is in `comparisons`.
 """
 
@@ -45,7 +50,13 @@ __all__ = [
     "margin_of",
     "percent_improvement",
     "unjudged",
+    "verdict_of_interval",
 ]
+
+
+DEFAULT_FLOOR_PERCENT = 2.0
+"""The least difference that is claimed where no selftest says more. Our choice: equal servers on equal machines differ
+by 1 to 2 % for good, by where their pages and threads happen to lie."""
 
 
 class Verdict(StrEnum):
@@ -54,9 +65,10 @@ class Verdict(StrEnum):
     FASTER = "faster"
     SLOWER = "slower"
     NO_DIFFERENCE_SHOWN = "no difference shown"
-    EQUIVALENT = "equivalent within the minimum effect"
+    EQUIVALENT = "equivalent"
     TOO_FEW_REPETITIONS = "too few repetitions to tell"
     NOT_COMPARABLE = "not comparable"
+    NOT_SEPARATED = "the day is not separated from the change"
 
 
 class Metric(StrEnum):
@@ -76,7 +88,8 @@ class Improvement:
     largest improvement seen between single runs (of the same repetition where `paired`), a peak being read at
     the mix that the other runs chose. `repetitions`: of the side with fewer. `mixes`: indices of the mixes that both
     sides finished and that were compared; `base_read_at`, `other_read_at`: those at which the figure of a side was
-    read, none where no whole run was there to be read. `minimum_percent`: the minimum effect that the verdict is about.
+    read, none where no whole run was there to be read. `minimum_percent`: the minimum effect that the verdict is about;
+    `floor_percent`: the least difference that is claimed.
     `p_value`: of the strongest claim, that there is a difference beyond the minimum effect or none beyond it; below 5 %
     exactly where the verdict of this comparison by itself claims something. None where there is no interval.
     `among`: of how many claims of the experiment its verdict is one, and corrected for.
@@ -97,6 +110,7 @@ class Improvement:
     mixes: tuple[int, ...]
     verdict: Verdict
     minimum_percent: float = 0.0
+    floor_percent: float = 0.0
     p_value: float | None = None
     among: int | None = None
     found_percent: float | None = None
@@ -231,27 +245,31 @@ def _observed_percent(
 def judged(found: Improvement, contrast: Contrast) -> Improvement:
     """With the interval of a contrast, and what that interval by itself says."""
     low, high = contrast.interval()
-    margin = margin_of(found.minimum_percent)
+    margin, floor = margin_of(found.minimum_percent), margin_of(found.floor_percent)
+    p_value = contrast.p_value_within(margin or floor)
+    if abs(contrast.estimate) >= floor:
+        p_value = min(p_value, contrast.p_value_beyond(margin))
     return replace(
         found,
         low_percent=float(np.expm1(low) * 100),
         high_percent=float(np.expm1(high) * 100),
-        p_value=min(contrast.p_value_beyond(margin), contrast.p_value_within(margin)),
-        verdict=_verdict(low, high, margin),
+        p_value=p_value,
+        verdict=verdict_of_interval(low, high, margin, floor),
     )
 
 
 def margin_of(minimum_percent: float) -> float:
-    """A minimum effect as a log ratio."""
+    """A minimum effect, or a noise floor, as a log ratio."""
     return float(np.log1p(minimum_percent / 100))
 
 
-def _verdict(low: float, high: float, margin: float) -> Verdict:
-    """What an interval of log ratios says about a minimum effect, also as a log ratio."""
-    if low > margin:
+def verdict_of_interval(low: float, high: float, margin: float, floor: float) -> Verdict:
+    """What an interval of log ratios says about a minimum effect and a noise floor, also as log ratios."""
+    estimate, within = (low + high) / 2, margin or floor
+    if low > margin and estimate >= floor:
         return Verdict.FASTER
-    if high < -margin:
+    if high < -margin and estimate <= -floor:
         return Verdict.SLOWER
-    if -margin < low and high < margin:
+    if -within < low and high < within:
         return Verdict.EQUIVALENT
     return Verdict.NO_DIFFERENCE_SHOWN

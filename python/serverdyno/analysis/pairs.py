@@ -68,7 +68,9 @@ def pairs(sides: Sequence[Side]) -> list[Pair]:
     return [(base, other) for other in others]
 
 
-def compared(found: Sequence[Pair], *, paired: bool, minimum_percent: float) -> tuple[Comparison, ...]:
+def compared(
+    found: Sequence[Pair], *, paired: bool, minimum_percent: float = 0.0, floor_percent: float = 0.0
+) -> tuple[Comparison, ...]:
     """Compare overall average and peak of the second of each pair with the first, with verdicts for all together."""
     runs = {side.name: side.runs for pair in found for side in pair}
     places = {name: place for place, name in enumerate(runs)}
@@ -77,6 +79,7 @@ def compared(found: Sequence[Pair], *, paired: bool, minimum_percent: float) -> 
         [(places[base.name], places[other.name]) for base, other in found],
         paired=paired,
         minimum_percent=minimum_percent,
+        floor_percent=floor_percent,
     )
     return tuple(
         _comparable_alone(_comparison(pair, of_it), pair)
@@ -127,12 +130,14 @@ def _comparable_alone(comparison: Comparison, pair: Pair) -> Comparison:
 def verdict_of(comparisons: Sequence[Comparison]) -> Verdict:
     """Return one verdict for a program to act on: the most alarming of all comparisons.
 
-    In this order: slower, not comparable, too few repetitions, no difference shown, equivalent; faster only if all are.
+    In this order: slower, not comparable, the day not separated, too few repetitions, no difference shown, equivalent;
+    faster only if all are.
     Without any comparison: not comparable.
     """
     alarming = (
         Verdict.SLOWER,
         Verdict.NOT_COMPARABLE,
+        Verdict.NOT_SEPARATED,
         Verdict.TOO_FEW_REPETITIONS,
         Verdict.NO_DIFFERENCE_SHOWN,
         Verdict.EQUIVALENT,

@@ -11,6 +11,9 @@ from serverdyno.analysis.improvement import Improvement, Verdict
 TOLERATED_PERCENT = 2.0
 """What must be ruled out before a program is told that nothing is slower, where the plan states nothing larger."""
 
+UNTOLD = frozenset({Verdict.NOT_COMPARABLE, Verdict.NOT_SEPARATED, Verdict.TOO_FEW_REPETITIONS})
+"""Verdicts that say nothing of a slowdown, whatever the interval."""
+
 
 class Slowdown(StrEnum):
     """The answer."""
@@ -23,7 +26,7 @@ class Slowdown(StrEnum):
 def slowdown(improvements: Sequence[Improvement]) -> Slowdown:
     """Whether any figure is slower; can't tell where one is not comparable, or a slowdown is not ruled out.
 
-    Ruled out is one of more than the minimum effect, or of `TOLERATED_PERCENT` where that is larger.
+    Ruled out is one of more than the minimum effect or the noise floor, and of `TOLERATED_PERCENT` at least.
     """
     if any(each.verdict is Verdict.SLOWER for each in improvements):
         return Slowdown.SLOWER
@@ -32,7 +35,7 @@ def slowdown(improvements: Sequence[Improvement]) -> Slowdown:
 
 
 def _ruled_out(found: Improvement) -> bool:
-    if found.verdict in (Verdict.NOT_COMPARABLE, Verdict.TOO_FEW_REPETITIONS) or found.low_percent is None:
+    if found.verdict in UNTOLD or found.low_percent is None:
         return False
-    tolerated = max(found.minimum_percent, TOLERATED_PERCENT)
+    tolerated = max(found.minimum_percent, found.floor_percent, TOLERATED_PERCENT)
     return log1p(found.low_percent / 100) > -log1p(tolerated / 100)

@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
+from serverdyno import wording
+from serverdyno.cli import extras
+
 EXAMPLE = "Example: dyno plan check plans/quick-static.toml"
+USUAL_SCATTER_PERCENT = 2.0
+"""Standard deviation of the overall averages of equal runs, where no selftest says more. A rule of thumb."""
 
 
 def register(app: typer.Typer) -> None:
@@ -42,8 +47,32 @@ def check(
     say(console, f"{plan}: no problems")
     took = format_duration_s(length_s)
     say(console, f"{len(runs)} runs of {len(planned)} mixes: {took}, and some for server starts")
+    if not extras.missing():
+        say(console, _can_tell(len(levels), checked.repetitions))
     for run in runs:
         say(console, f"  {run.folder}")
     for name in sorted({level.server for level in levels}):
         if driver_type(name).installed() is None:
             say(console, f"note: {name} is not installed here (see: dyno servers)")
+
+
+def _can_tell(configurations: int, repetitions: int) -> str:
+    """Say which differences a plan can show, by the scatter that equal runs have on this machine."""
+    from serverdyno.analysis.improvement import DEFAULT_FLOOR_PERCENT, margin_of  # noqa: PLC0415
+    from serverdyno.analysis.sensitivity import design_finds_percent  # noqa: PLC0415
+    from serverdyno.probes import noise_floor  # noqa: PLC0415
+
+    known = noise_floor.load()
+    scatter = USUAL_SCATTER_PERCENT if known is None else known.scatter_percent
+    whose = (
+        "as on many machines; `dyno selftest` measures yours" if known is None else "as in the last selftest"
+    )
+    floor = DEFAULT_FLOOR_PERCENT if known is None else known.percent
+    found = design_finds_percent(configurations, repetitions, scatter / 100, margin_of(floor))
+    words = wording.plural(repetitions, "repetition")
+    if configurations < 2:
+        return f"{words}: one configuration, so nothing is compared"
+    if found is None:
+        return f"{words}: no difference can be shown, however large; use 3 or more"
+    scattered = f"if equal runs scatter by {scatter:.2g} %, {whose}"
+    return f"{words}: differences above about {found:.2g} % (4 of 5 times, {scattered})"

@@ -221,7 +221,7 @@ class Plan(Model):
     title: str
     suite: Name
     scale: float = Field(default=1.0, gt=0, le=1)
-    repetitions: int = Field(default=2, ge=1, le=1000)
+    repetitions: int = Field(default=3, ge=1, le=1000)
     order: Order = "interleaved"
     seed: int = Field(default=1, ge=0, lt=2**63)
     minimum_effect_percent: float = Field(default=0.0, ge=0, le=1000)

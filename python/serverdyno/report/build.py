@@ -100,6 +100,7 @@ def _comparisons(source: Source, results: Results) -> tuple[Comparison, ...]:
         pairs.pairs([side(result, did.get(result.name)) for result in results.configurations]),
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
+        floor_percent=source.noise_floor.percent,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from serverdyno import wording
-from serverdyno.analysis import pairs
+from serverdyno.analysis import across, pairs
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.pairs import Comparison, verdict_of
 from serverdyno.analysis.slowdown import Slowdown, slowdown
@@ -15,6 +15,7 @@ from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.sides import side
 from serverdyno.report.model import Finding, Report, Table
+from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.report.sections import tables
 from serverdyno.report.source import Source
 from serverdyno.report.words import verdicts
@@ -86,8 +87,16 @@ def _across(base: Report, other: Report) -> Compared:
         )
         for result in common
     ]
-    comparisons = pairs.compared(
-        both, paired=False, minimum_percent=other.source.head.plan.minimum_effect_percent
+    floors = base.source.noise_floor, other.source.noise_floor
+    differences = _differences(base.source, other.source)
+    comparisons = across.between_times(
+        pairs.compared(
+            both,
+            paired=False,
+            minimum_percent=other.source.head.plan.minimum_effect_percent,
+            floor_percent=max(floor.percent for floor in floors),
+        ),
+        None if differences else _apart_percent(floors),
     )
     basis = f"First: {base.tables[0].basis} Second: {other.tables[0].basis}"
     warnings = tuple(
@@ -95,8 +104,13 @@ def _across(base: Report, other: Report) -> Compared:
         for which, report in (("First", base), ("Second", other))
         for warning in report.warnings
     )
-    differences = _differences(base.source, other.source)
     return _result(comparisons, base.results.terms, basis, warnings, differences)
+
+
+def _apart_percent(floors: Sequence[NoiseFloor]) -> float | None:
+    """How far experiments of different times lie apart on this machine; None unless both experiments know it."""
+    apart = [floor.apart_percent for floor in floors if floor.apart_percent is not None]
+    return max(apart) if len(apart) == len(floors) else None
 
 
 def _refuse_unlike(base: Source, other: Source) -> None:

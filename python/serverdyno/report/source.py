@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from serverdyno.plan.model import Configuration
+from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import CeilingRecord, MixRecord
@@ -57,6 +58,11 @@ class Source:
     def shortened(self) -> bool:
         """Whether the suite was run at less than its full length."""
         return self.head.scale < 1
+
+    @property
+    def noise_floor(self) -> NoiseFloor:
+        """The noise floor of the machine when the experiment began; the default where no selftest was run."""
+        return NoiseFloor.of(self.disclosure.get("host", {}).get("noise_floor"))
 
     @property
     def paired(self) -> bool:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from serverdyno.errors import ServerError, UserError
+from serverdyno.probes import noise_floor
 from serverdyno.probes.host import host_facts
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.documents import document_root
@@ -22,6 +23,7 @@ VOLATILE = {
     "memory.available_bytes",
     "load_average",
     "limits.open_files_soft",
+    "noise_floor",
 }
 HINT = "Bring it back to what it was, or begin a new experiment: the two are not repetitions of one another."
 
@@ -30,7 +32,10 @@ def disclose_host(experiment: Experiment) -> None:
     """Keeps what is known of this machine. Raises UserError where an earlier part of the experiment had another."""
     named = {configuration.server for configuration in experiment.head.configurations}
     from_disk = any(driver_type(name).settings_type.needs_documents for name in named)
-    facts = json.loads(json.dumps(host_facts(document_root() if from_disk else None)))
+    floor = noise_floor.load()
+    facts = host_facts(document_root() if from_disk else None)
+    facts["noise_floor"] = None if floor is None else floor.disclosed()
+    facts = json.loads(json.dumps(facts))
     before = experiment.disclosure().get("host")
     if before is None:
         experiment.write_host(facts)
@@ -59,5 +64,5 @@ def _changes(before: Mapping[str, object], now: Mapping[str, object], group: str
         name, was, is_now = f"{group}{key}", before.get(key), now.get(key)
         if isinstance(was, dict) and isinstance(is_now, dict):
             yield from _changes(was, is_now, f"{name}.")
-        elif was != is_now and name not in VOLATILE:
+        elif was != is_now and name not in VOLATILE and group != "noise_floor.":
             yield f"{name} was {was}, now it is {is_now}"

@@ -255,6 +255,7 @@ def _improvements(comparisons: Sequence[Comparison], work: Work[Any]) -> RawTabl
         "paired",
         "mixes",
         "minimum_effect_percent",
+        "noise_floor_percent",
         "verdict",
         "not_comparable_because",
         "corrected_for_comparisons",
@@ -279,6 +280,7 @@ def _improvements(comparisons: Sequence[Comparison], work: Work[Any]) -> RawTabl
             "yes" if found.paired else "no",
             len(found.mixes),
             found.minimum_percent,
+            found.floor_percent,
             found.verdict.value,
             "; ".join(
                 f"{each.name}: {each.kind}" if each.name else each.kind.value

@@ -12,7 +12,9 @@ from itertools import pairwise
 
 from serverdyno.analysis.ablation import Effect, Tunings, ablation
 from serverdyno.plan.model import Configuration
+from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.sides import side
 from serverdyno.report.source import Source
 
 FEWEST_CHANGES = 2
@@ -82,12 +84,17 @@ def _chain(between: dict[str, Changes], whole: Changes) -> tuple[str, ...]:
 
 def effects(source: Source, results: Results, found: Design) -> tuple[Effect, ...]:
     """Of the overall average and of the peak."""
-    runs = {result.name: result.runs for result in results.configurations}
+    did = outcomes(results.promises)
+    sides = {result.name: side(result, did.get(result.name)) for result in results.configurations}
     tunings = Tunings(
-        baseline=runs[found.baseline],
-        single={name: runs[name] for name in found.single},
-        piled_up=[(name, runs[name]) for name in found.piled_up],
-        together=runs[found.together],
+        baseline=sides[found.baseline],
+        single=[sides[name] for name in found.single],
+        piled_up=[sides[name] for name in found.piled_up],
+        together=sides[found.together],
     )
-    least = source.head.plan.minimum_effect_percent
-    return ablation(tunings, paired=source.paired, minimum_percent=least, together=found.together)
+    return ablation(
+        tunings,
+        paired=source.paired,
+        minimum_percent=source.head.plan.minimum_effect_percent,
+        floor_percent=source.noise_floor.percent,
+    )

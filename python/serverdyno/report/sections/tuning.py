@@ -10,6 +10,7 @@ from serverdyno.analysis.improvement import Improvement
 from serverdyno.report.figures.tuning import Design
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Series, Table
 from serverdyno.report.words.tuning import correction
+from serverdyno.report.words.verdicts import reason
 
 
 def table(design: Design, effects: Sequence[Effect], basis: str) -> Table:
@@ -37,7 +38,10 @@ def _row(design: Design, effect: Effect, found: Improvement) -> tuple[Cell, ...]
         Cell(found.figure.value),
         Cell(wording.change(found.percent), strong=True),
         Cell(wording.change_span(found.low_percent, found.high_percent)),
-        Cell(found.verdict.value),
+        Cell(
+            found.verdict.value,
+            "; ".join(reason(each) for each in effect.comparison.obstacles.get(found.figure, ())),
+        ),
         Cell(f"{found.repetitions}"),
     )
 

@@ -161,6 +161,7 @@ class ComparisonFigures:
     repetitions: int
     paired: bool
     minimum_percent: float
+    floor_percent: float
     verdict: Verdict
     not_comparable_because: tuple[str, ...]
     corrected_for: int | None
@@ -352,6 +353,7 @@ def _comparisons(comparison: Comparison) -> list[ComparisonFigures]:
             repetitions=found.repetitions,
             paired=found.paired,
             minimum_percent=found.minimum_percent,
+            floor_percent=found.floor_percent,
             verdict=found.verdict,
             not_comparable_because=tuple(
                 verdicts.reason(each) for each in comparison.obstacles.get(found.figure, ())

@@ -25,8 +25,9 @@ INTERVAL = (
     "stands alone: they are not widened for the number of comparisons."
 )
 VERDICT = (
-    "Faster or slower: the interval leaves out 0 %. No difference shown: it holds 0 %, which does not "
-    "mean that the two are equal."
+    "Faster or slower: the interval leaves out 0 %, and the difference is {floor:g} % or more ({why}). "
+    "Equivalent: the whole interval lies within {floor:g} %, on both sides. No difference shown: all else, which does "
+    "not mean that the two are equal."
 )
 VERDICT_BEYOND = (
     "Faster or slower: by more than the minimum effect of {least:g} % that the plan states, with the whole interval. "
@@ -86,7 +87,9 @@ def methodology(source: Source, results: Results, comparisons: Sequence[Comparis
 
 def _verdicts(source: Source, comparisons: Sequence[Comparison]) -> str:
     least = source.head.plan.minimum_effect_percent
-    said = VERDICT_BEYOND.format(least=least) if least else VERDICT
+    floor = source.noise_floor
+    why = "the noise floor that dyno selftest found here" if floor.measured else "the default noise floor"
+    said = VERDICT_BEYOND.format(least=least) if least else VERDICT.format(floor=floor.percent, why=why)
     correction = verdicts.correction(
         [found for comparison in comparisons for found in comparison.improvements]
     )

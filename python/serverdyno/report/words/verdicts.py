@@ -122,8 +122,8 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
     )
     names = wording.listing([improvement.figure.value for improvement in found])
     repetitions = wording.plural(found[0].repetitions, "repetition")
-    least = f"{found[0].minimum_percent:g}{wording.NO_BREAK}%"
-    by = f"by more than {least} " if found[0].minimum_percent else ""
+    by = f"by more than {found[0].minimum_percent:g}{wording.NO_BREAK}% " if found[0].minimum_percent else ""
+    least = f"{found[0].minimum_percent or found[0].floor_percent:g}{wording.NO_BREAK}%"
     beyond = f" beyond {least}" if found[0].minimum_percent else ""
     chance = _chance(found)
     return {
@@ -135,6 +135,9 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
         "that would repeat.",
         Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {names}: not every repetition of "
         "both completed anything over the same mixes.",
+        Verdict.NOT_SEPARATED: f"{other} against {base} {changes}. The two were measured at different times, and "
+        "what differs between times is not separated from the change. To separate them, measure both in one "
+        "experiment: dyno run PLAN --against OTHER.",
     }[verdict]
 
 
@@ -170,7 +173,19 @@ def _chance(found: Sequence[Improvement]) -> str:
         for improvement in found
         if improvement.p_value is not None and improvement.p_value < 1 - CONFIDENCE
     ]
-    return f" Alone it would count; among {max(among):,} comparisons it may be chance." if among else ""
+    below = [improvement.floor_percent for improvement in found if _is_below_the_floor(improvement)]
+    said = f" Alone it would count; among {max(among):,} comparisons it may be chance." if among else ""
+    if below:
+        said += f" A difference below the noise floor of {max(below):g}{wording.NO_BREAK}% is not claimed."
+    return said
+
+
+def _is_below_the_floor(found: Improvement) -> bool:
+    """Whether an interval leaves out 0 % and the difference is too small to be claimed."""
+    if found.percent is None or found.low_percent is None or found.high_percent is None:
+        return False
+    leaves_out_zero = found.low_percent > 0 or found.high_percent < 0
+    return leaves_out_zero and abs(math.log1p(found.percent / 100)) < math.log1p(found.floor_percent / 100)
 
 
 def _range(improvement: Improvement) -> str:

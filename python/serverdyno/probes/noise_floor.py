@@ -1,0 +1,133 @@
+"""The noise floor of this machine: what `dyno selftest` found, kept for whoever experiments here later.
+
+One small file below the user's state directory, with the latest selftests of each machine that shares it. A file that
+can't be read is as good as none: it only makes verdicts more careful, or plans better. Not for making a selftest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
+
+from serverdyno.probes.host import host_facts
+
+MOST_KEPT = 30
+LATEST = 3
+"""Selftests of which the largest floor counts: one quiet minute is no quiet machine."""
+FEWEST_TIMES = 3
+"""Selftests an hour apart, from which on it is said how far experiments of different times lie apart."""
+BETWEEN_TIMES = timedelta(hours=1)
+
+
+class Selftest(BaseModel):
+    """One: `percent`, the bound of the difference of a server from itself; `scatter_percent`, the standard deviation of
+    equal runs; `operations_s`, the mean of all runs. `load`: what was run, since others are not to be compared.
+    """
+
+    made: AwareDatetime
+    load: str
+    percent: float = Field(ge=0, allow_inf_nan=False)
+    scatter_percent: float = Field(ge=0, allow_inf_nan=False)
+    operations_s: float = Field(gt=0, allow_inf_nan=False)
+
+
+class _Kept(BaseModel):
+    machines: dict[str, list[Selftest]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """What the latest selftests say. `apart_percent`: how far they lie apart over time; None: too few to say."""
+
+    percent: float
+    scatter_percent: float
+    apart_percent: float | None
+    selftests: int
+    made: datetime
+
+    def disclosed(self) -> dict[str, object]:
+        """Return it as a fact of the machine."""
+        return {
+            "percent": self.percent,
+            "apart_percent": self.apart_percent,
+            "scatter_percent": self.scatter_percent,
+            "selftests": self.selftests,
+            "made": self.made.isoformat(),
+        }
+
+
+def load() -> NoiseFloor | None:
+    """Return the noise floor of this machine; None where no selftest was made."""
+    found = _read().machines.get(machine(), [])
+    if not found:
+        return None
+    latest = found[-LATEST:]
+    return NoiseFloor(
+        percent=max(each.percent for each in latest),
+        scatter_percent=max(each.scatter_percent for each in latest),
+        apart_percent=_apart_percent(found),
+        selftests=len(found),
+        made=found[-1].made,
+    )
+
+
+def keep(selftest: Selftest) -> Path:
+    """Add a selftest of this machine. Raises OSError where it can't be kept."""
+    kept = _read()
+    of_this = [*kept.machines.get(machine(), []), selftest][-MOST_KEPT:]
+    path = _path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(f".{os.getpid()}")
+    new.write_text(_Kept(machines={**kept.machines, machine(): of_this}).model_dump_json(indent=1) + "\n")
+    new.replace(path)
+    return path
+
+
+def machine() -> str:
+    """Return what tells this machine from another: its processors, memory and kernel, in short."""
+    facts = host_facts()
+    cpu, memory, system = (_group(facts, name) for name in ("cpu", "memory", "system"))
+    lasting = [cpu.get("model"), cpu.get("logical"), cpu.get("usable_by_us")]
+    lasting += [memory.get("total_bytes"), system.get("kernel")]
+    return hashlib.sha256(json.dumps(lasting).encode()).hexdigest()[:16]
+
+
+def _group(facts: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = facts.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _apart_percent(found: list[Selftest]) -> float | None:
+    """How much the fastest of those with the latest one's load is faster than the slowest."""
+    times: list[Selftest] = []
+    for each in found:
+        if each.load == found[-1].load and (not times or each.made - times[-1].made >= BETWEEN_TIMES):
+            times.append(each)
+    if len(times) < FEWEST_TIMES:
+        return None
+    rates = [each.operations_s for each in times]
+    return (max(rates) / min(rates) - 1) * 100
+
+
+def _path() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "serverdyno" / "noise-floor.json"
+
+
+def _read() -> _Kept:
+    try:
+        return _Kept.model_validate_json(_path().read_bytes())
+    except (OSError, RuntimeError, ValidationError):
+        return _Kept()
+
+
+def now() -> datetime:
+    """Return the time of a selftest made now."""
+    return datetime.now(UTC)
