@@ -87,6 +87,11 @@ class FileShape:
     sessions: tuple[dict[str, Any], ...] = (UNSIGNED,)
     settings: tuple[tuple[str, Any], ...] = ()
     layers: tuple[tuple[str, str], ...] = (("ext4", "rw,relatime"),)
+    write_cache: str | None = "write back"
+    unfollowed: str = ""
+    at_once: bool | None = False
+    witnesses: tuple[int, int] | None = None
+    preloaded: tuple[str, ...] = ()
     disk_after_ms: float = 4.4
 
 
@@ -133,13 +138,25 @@ def _note(shape: FileShape) -> RunNote:
         "disk_fsync_ms": {"count": 50.0, "p50": 4.2, "p99": 9.0, "max": 11.0},
         "disk_fsync_after_ms": {"count": 50.0, "p50": shape.disk_after_ms, "p99": 9.0, "max": 11.0},
         "syncs_unknown_because": None if known else "counting needs root",
-        "media": [[_layer(*layer) for layer in shape.layers]] if shape.layers else [],
+        "media": [_layers(shape)] if shape.layers else [],
+        "synchronous": [shape.at_once],
+        "preloaded": list(shape.preloaded),
+        "syncs_by_kernel": shape.witnesses[0] if shape.witnesses else None,
+        "syncs_by_server": shape.witnesses[1] if shape.witnesses else None,
     }
     return RunNote.model_validate(noted)
 
 
-def _layer(file_system: str, options: str) -> dict[str, Any]:
-    return {"file_system": file_system, "options": options.split(","), "device": "vda1"}
+def _layers(shape: FileShape) -> list[dict[str, Any]]:
+    """All but the last lie on a loop device, overlays on none."""
+    found = [_layer(*layer, "loop0", "write back") for layer in shape.layers[:-1]]
+    last = _layer(*shape.layers[-1], "vda1", shape.write_cache)
+    return [*found, {**last, "unfollowed": shape.unfollowed}]
+
+
+def _layer(file_system: str, options: str, device: str, write_cache: str | None) -> dict[str, Any]:
+    devices = [] if file_system == "overlay" else [{"name": device, "write_cache": write_cache}]
+    return {"file_system": file_system, "options": options.split(","), "device": device, "devices": devices}
 
 
 def _mbit_s(shape: FileShape, clients: int, most: int) -> float:

@@ -21,6 +21,7 @@ from test_report_files import STRICT, column, report_of, table
 EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
 FEWER = "fewer syncs than flushes in at least one mix"
 NONE, STRAY = "flushes answered without any sync", "flushes answered without a sync but for strays"
+SYNCED = "at least as many syncs as flushes"
 NOWHERE = "what the files lie on is not known"
 MEMORY = "synced to memory: nothing is on a disk"
 SYNCHRONOUS = "not known: the file system writes synchronously (mount option sync)"
@@ -180,7 +181,7 @@ def test_of_a_medium_that_the_mounts_do_not_tell_nothing_is_said_to_be_lost(
 
 @pytest.mark.parametrize("note", [None, RunNote(state="failed", reason="it ended")], ids=["none", "failed"])
 @pytest.mark.parametrize(
-    ("syncs", "verdict"), [(1.0, f"{EACH}, and {NOWHERE}"), (0.0, f"{NONE}, and {NOWHERE}")]
+    ("syncs", "verdict"), [(1.0, f"{SYNCED}, but {NOWHERE}"), (0.0, f"not known: {NOWHERE}")]
 )
 def test_a_run_whose_note_is_lost_does_not_pass_for_one_on_a_disk(
     note: RunNote | None, syncs: float, verdict: str
@@ -195,12 +196,73 @@ def test_a_run_whose_note_is_lost_does_not_pass_for_one_on_a_disk(
 
 
 def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_runs_unlike() -> None:
-    for layer, said in (("tmpfs", f"not known: {NOWHERE} for each run"), ("ext4", f"{EACH}, and {NOWHERE}")):
+    for layer, said in (
+        ("tmpfs", f"not known: {NOWHERE} for each run"),
+        ("ext4", f"{SYNCED}, but {NOWHERE}"),
+    ):
         source = experiment({"samba": FileShape(100, layers=((layer, "rw"),))})
         kept = {run: note for run, note in source.run_notes.items() if run != 2}
         report = report_of(replace(source, run_notes=kept))
         [found] = [each.claim for each in report.findings if each.topic == "Durability"]
         assert found.startswith(f"samba: {said} (")
+
+
+@pytest.mark.parametrize(
+    ("shape", "verdict", "warning"),
+    [
+        (
+            FileShape(100, layers=(("fuse.bindfs", "rw"),)),
+            f"{SYNCED}, but not known below fuse.bindfs: it is no file system of disks",
+            "Whether they reached a disk is not known below fuse.bindfs",
+        ),
+        (
+            FileShape(100, layers=(("overlay", "rw"),), unfollowed="it is elsewhere"),
+            f"{SYNCED}, but not known below overlay: it is elsewhere",
+            "not known below overlay",
+        ),
+        (
+            FileShape(100, write_cache=None),
+            f"{SYNCED}, but not known below vda1: whether it has a cache",
+            "not known below vda1",
+        ),
+        (FileShape(100, write_cache="write through"), EACH, None),
+        (
+            FileShape(100, syncs_a_flush=0.0, at_once=True),
+            "not known: writes don't wait for a sync there (tried with a file; as after chattr +S)",
+            "can't be told from the syncs of samba: writes don't wait",
+        ),
+        (
+            FileShape(100, syncs_a_flush=0.0, at_once=None),
+            "not known: it could not be tried whether writes wait for a sync",
+            "can't be told from the syncs of samba: it could not be tried",
+        ),
+        (
+            FileShape(100, syncs_a_flush=0.0, witnesses=(0, 124)),
+            "not known: the server's own counters say 124 syncs of files in the run, the kernel showed 0",
+            "the kernel showed 0",
+        ),
+        (
+            FileShape(100, witnesses=(9_000, 7)),
+            "not known: the server's own counters say 7 syncs of files in the run, fewer than",
+            "the kernel showed 9,000 of all kinds",
+        ),
+        (FileShape(100, witnesses=(90_000, 80_000)), EACH, None),
+        (
+            FileShape(100, preloaded=("/usr/lib/libeatmydata.so",)),
+            EACH,
+            "(LD_PRELOAD): /usr/lib/libeatmydata.so.",
+        ),
+    ],
+)
+def test_a_verdict_needs_every_layer_a_tried_write_and_witnesses_that_agree(
+    shape: FileShape, verdict: str, warning: str | None
+) -> None:
+    report = report_of(experiment({"samba": shape}, repetitions=1))
+    [said] = column(table(report, "durability"), "What became of a flush")
+    assert said.startswith(verdict)
+    found = [text for text in report.warnings if "flush" in text or "disk" in text]
+    assert [warning in text for text in found if warning] == ([True] if warning else [])
+    assert warning or not found
 
 
 def test_servers_on_unlike_mounts_are_not_called_alike() -> None:

@@ -19,7 +19,9 @@ say_reference() { say "$1; the reference server (dyno reference http) stands in 
 # program:package:services
 SERVERS='apache2:apache2:apache2 nginx:nginx-light:nginx lighttpd:lighttpd:lighttpd smbd:samba:smbd,nmbd,samba-ad-dc'
 # samba-testsuite brings winbind with it.
-FOR_TESTS='smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench:'
+FOR_TESTS='smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench: bindfs:bindfs: eatmydata:eatmydata:'
+# A module of Samba's, which no program stands for.
+FOR_TESTS="$FOR_TESTS /usr/lib/x86_64-linux-gnu/samba/vfs/io_uring.so:samba-vfs-modules:"
 
 missing() {
     for entry in $wanted; do

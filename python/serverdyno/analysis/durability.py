@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from serverdyno.analysis.medium import Cut, Media
+from serverdyno.analysis.medium import NO_MEDIUM, Cut, Media
 
 BORDER_EACH_CLIENT = 1
 """A flush under way as the window opens, whose sync is before it. A sync comes before the answer, so the end of the
@@ -33,6 +33,7 @@ class SyncExtent(StrEnum):
     """What the counts say of the promise. They don't say which sync was for which flush."""
 
     EACH = "at least as many syncs as flushes in each mix, but for the opening of its window"
+    SYNCED = "at least as many syncs as flushes"
     FEWER = "fewer syncs than flushes in at least one mix"
     NONE = "flushes answered without any sync"
     MEMORY = "synced to memory: nothing is on a disk"
@@ -41,31 +42,27 @@ class SyncExtent(StrEnum):
     NOT_ALIKE = "not the same in each run"
 
 
-UNCERTAIN = {SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
-NO_MEDIUM = "what the files lie on is not known"
+UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a flush. `because` of one that is not known; `weak`: how far syncs went, where that is short.
-
-    `on_known`: whether it is known what the files lie on, where the verdict hangs on that: it may be memory.
-    """
+    """What became of a flush. `because` of one that is not known; `weak`: how far syncs went, where that is short."""
 
     extent: SyncExtent
     because: str = ""
     weak: Cut | None = None
-    on_known: bool = True
 
     @property
     def uncertain(self) -> bool:
         """Whether two that are equal in it may have done different things, or the reverse."""
-        return self.extent in UNCERTAIN or not self.on_known
+        return self.extent in UNCERTAIN
 
     def __str__(self) -> str:
-        because = f": {self.because}" if self.because else ""
-        on = "" if self.on_known else f", and {NO_MEDIUM}"
-        return f"{self.extent.value}{because}{f', and {self.weak}' if self.weak else ''}{on}"
+        because = (
+            f"{', but ' if self.extent is SyncExtent.SYNCED else ': '}{self.because}" if self.because else ""
+        )
+        return f"{self.extent.value}{because}{f', and {self.weak}' if self.weak else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +79,51 @@ class InMix:
         return max(0, self.flushes - self.syncs)
 
 
-def judged(mixes: Sequence[InMix], media: Media, *, syncs_known: bool) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Witnesses:
+    """Syncs of one run from before its first mix to after its last, by who counted them. None: nobody, or not known.
+
+    The server counts those of its clients' files; the kernel counts all, for longer, so never fewer.
+    """
+
+    by_kernel: int | None = None
+    by_server: int | None = None
+
+    def disagree(self, flushes: int, *, kept: bool) -> str:
+        """In which way, where so many `flushes` were answered and, by the kernel, each was `kept`; else empty."""
+        if self.by_kernel is None or self.by_server is None:
+            return ""
+        server = f"the server's own counters say {self.by_server:,} syncs of files in the run"
+        if self.by_server > self.by_kernel:
+            return f"{server}, the kernel showed {self.by_kernel:,}"
+        if kept and self.by_server < (1 - STRAY_SHARE) * flushes:
+            return (
+                f"{server}, fewer than {flushes:,} flushes; the kernel showed {self.by_kernel:,} of all kinds"
+            )
+        return ""
+
+
+def judged(
+    mixes: Sequence[InMix], media: Media, *, syncs_known: bool, witnesses: Witnesses | None = None
+) -> Outcome:
     """What one run did, by the flushes that were answered in its windows, and by what the files lie on."""
     flushes = sum(mix.flushes for mix in mixes)
     if flushes == 0:
         return Outcome(SyncExtent.NO_FLUSH)
     if media.in_memory:
         return Outcome(SyncExtent.MEMORY)
-    weak, known = media.weak, media.known
-    if syncs_known and _kept_in_each(mixes):
-        return Outcome(SyncExtent.EACH, weak=weak, on_known=known)
-    if not syncs_known or media.synchronous:
-        return Outcome(SyncExtent.UNKNOWN, media.synchronous, weak)
-    kept = SyncExtent.NONE if sum(mix.syncs for mix in mixes) <= STRAY_SHARE * flushes else SyncExtent.FEWER
-    return Outcome(kept, weak=weak, on_known=known)
+    weak = media.weak
+    kept = syncs_known and _kept_in_each(mixes)
+    if because := witnesses.disagree(flushes, kept=kept) if witnesses and syncs_known else "":
+        return Outcome(SyncExtent.UNKNOWN, because, weak)
+    if kept:
+        return (
+            Outcome(SyncExtent.SYNCED, media.gap, weak) if media.gap else Outcome(SyncExtent.EACH, weak=weak)
+        )
+    if not syncs_known or media.needs_no_sync:
+        return Outcome(SyncExtent.UNKNOWN, media.needs_no_sync, weak)
+    few = SyncExtent.NONE if sum(mix.syncs for mix in mixes) <= STRAY_SHARE * flushes else SyncExtent.FEWER
+    return Outcome(few, weak=weak)
 
 
 def _kept_in_each(mixes: Sequence[InMix]) -> bool:
@@ -123,11 +151,18 @@ def border(flushes: int, clients: int, window_s: float) -> float:
 
 def together(seen: set[Outcome]) -> Outcome:
     """Of several runs. One of which it is not known what its files lay on is not called unlike the others for that."""
-    if not all(outcome.on_known for outcome in seen):
-        if any(outcome.extent is SyncExtent.MEMORY for outcome in seen):
-            return Outcome(SyncExtent.UNKNOWN, f"{NO_MEDIUM} for each run")
-        seen = {replace(outcome, on_known=False) for outcome in seen}
-    return next(iter(seen)) if len(seen) == 1 else Outcome(SyncExtent.NOT_ALIKE)
+    lost = next((outcome for outcome in seen if outcome.because == NO_MEDIUM), None)
+    others = seen - {lost}
+    if lost is None or not others:
+        return next(iter(seen)) if len(seen) == 1 else Outcome(SyncExtent.NOT_ALIKE)
+    if any(outcome.extent is SyncExtent.MEMORY for outcome in others):
+        return Outcome(SyncExtent.UNKNOWN, f"{NO_MEDIUM} for each run")
+    known = SyncExtent.EACH if lost.extent is SyncExtent.SYNCED else SyncExtent.NONE
+    return (
+        replace(lost, weak=None)
+        if {each.extent for each in others} <= {known}
+        else Outcome(SyncExtent.NOT_ALIKE)
+    )
 
 
 def differs(first: Outcome | None, second: Outcome | None) -> bool | None:

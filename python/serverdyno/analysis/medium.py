@@ -1,7 +1,8 @@
 """What a server's files lie on, and what its mount options make of a write and of a sync.
 
-By the mount options alone. What they don't tell (a device's protected cache, a file system's own settings, files
-marked synchronous one by one) is not known here. Not for counting syncs: see `durability.py`.
+By the mounts, the devices below them, and one try of whether a write waits for a sync. What they don't tell (a device's
+protected cache, a disk that lies, files marked synchronous one by one) is not known here. Not for counting syncs: see
+`durability.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from serverdyno import wording
 IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs", "rootfs"}
 MEMORY_DEVICE = re.compile(r"z?ram\d+")
 ORDINARY = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"}
-"""On disks, and asynchronous unless mounted otherwise. Of others (networks, FUSE) the options don't tell that."""
+"""On disks, and asynchronous unless mounted otherwise; they pass a sync on to the device. What others (networks, FUSE)
+do with one is not known.
+"""
+LOOP = re.compile(r"loop\d+")
+WRITE_BACK, WRITE_THROUGH = "write back", "write through"
+"""Of `queue/write_cache`: the kernel passes no flush on to a device that is called write through."""
 SYNCHRONOUS = {
     "sync": "the file system writes synchronously (mount option sync)",
     "dirsync": "the file system writes directories synchronously (mount option dirsync)",
@@ -24,6 +30,7 @@ NO_BARRIER = {"nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"}
 """ext4(5), btrfs(5), and f2fs in the kernel's documentation: a sync leaves data in the device's own cache."""
 IGNORED = {("overlay", "volatile")}
 """A sync of such an overlay does nothing (the kernel's Documentation/filesystems/overlayfs.rst)."""
+NO_MEDIUM = "what the files lie on is not known"
 NAMED = ("data=", "commit=", "fsync_mode=")
 
 
@@ -39,17 +46,41 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """A block device. `write_cache`: None where the kernel does not say."""
+
+    name: str
+    write_cache: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.write_cache or 'its cache is not known'})"
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """A file system, as `probes/medium.py` has found it."""
 
     file_system: str
     options: tuple[str, ...]
     device: str
+    devices: tuple[Device, ...] = ()
+    unfollowed: str = ""
 
     @property
     def in_memory(self) -> bool:
         """By its kind, or by its device."""
-        return self.file_system in IN_MEMORY or MEMORY_DEVICE.fullmatch(self.device) is not None
+        names = (self.device, *(device.name for device in self.devices))
+        return self.file_system in IN_MEMORY or any(map(MEMORY_DEVICE.fullmatch, names))
+
+    @property
+    def gap(self) -> str:
+        """Why it is not known what becomes of a sync here and below; empty: it is."""
+        if self.file_system != "overlay" and self.file_system not in ORDINARY:
+            return f"not known below {self.file_system}: it is no file system of disks"
+        if self.unfollowed:
+            return f"not known below {self.file_system}: {self.unfollowed}"
+        unknown = [device.name for device in self.devices if device.write_cache is None]
+        return f"not known below {unknown[0]}: whether it has a cache" if unknown else ""
 
     @property
     def weak(self) -> Cut | None:
@@ -58,8 +89,24 @@ class Layer:
             return Cut("syncs are ignored: mounted volatile", by_device_cache=False)
         cut = [option for option in self.options if option in NO_BARRIER]
         if not cut:
-            return None
+            return self._stopped
         return Cut(f"syncs go no further than the device's cache: mounted {cut[0]}", by_device_cache=True)
+
+    @property
+    def _stopped(self) -> Cut | None:
+        """By a device that passes no flush on, with a cache or a file system below it."""
+        for place, device in enumerate(self.devices):
+            if device.write_cache != WRITE_THROUGH:
+                continue
+            if LOOP.fullmatch(device.name):
+                words = f"syncs go no further than memory: {device.name} is set to {WRITE_THROUGH}"
+                return Cut(words, by_device_cache=False)
+            if any(lower.write_cache == WRITE_BACK for lower in self.devices[place + 1 :]):
+                words = (
+                    f"syncs go no further than the device's cache: {device.name} is set to {WRITE_THROUGH}"
+                )
+                return Cut(words, by_device_cache=True)
+        return None
 
     def __str__(self) -> str:
         """Its kind, with the options that bear on durability."""
@@ -77,14 +124,30 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """Of the volumes of one run, each from its file system down. Of none where that is not known."""
+    """Of the volumes of one run, each from its file system down. Of none where that is not known.
+
+    `at_once`: whether a file that was made in each was written without a sync; None: not known.
+    """
 
     volumes: tuple[tuple[Layer, ...], ...] = ()
+    at_once: tuple[bool | None, ...] = ()
 
     @property
     def known(self) -> bool:
         """Whether it is of each volume."""
         return bool(self.volumes) and all(self.volumes)
+
+    @property
+    def gap(self) -> str:
+        """Why it is not known what becomes of a sync; empty: each layer down to the devices is known."""
+        if not self.known:
+            return NO_MEDIUM
+        for layers in self.volumes:
+            if gap := next((layer.gap for layer in layers if layer.gap), ""):
+                return gap
+            if not layers[-1].devices:
+                return f"not known below {layers[-1].file_system}: its device is not known"
+        return ""
 
     @property
     def in_memory(self) -> bool:
@@ -97,7 +160,20 @@ class Media:
         options = {
             option for layers in self.volumes for layer in _written(layers) for option in layer.options
         }
-        return next((why for option, why in SYNCHRONOUS.items() if option in options), "")
+        if why := next((why for option, why in SYNCHRONOUS.items() if option in options), ""):
+            return why
+        return (
+            "writes don't wait for a sync there (tried with a file; as after chattr +S)"
+            if any(self.at_once)
+            else ""
+        )
+
+    @property
+    def needs_no_sync(self) -> str:
+        """Why a server that makes no sync may keep its word all the same; empty: it can't."""
+        if self.synchronous or (self.at_once and None not in self.at_once):
+            return self.synchronous
+        return "it could not be tried whether writes wait for a sync" if self.known else NO_MEDIUM
 
     @property
     def weak(self) -> Cut | None:
@@ -118,12 +194,13 @@ class Media:
 
     def in_full(self) -> list[str]:
         """Each kind once, with all its options and devices."""
-        texts = (
-            ", on ".join(f"{each.file_system} of {each.device} ({','.join(each.options)})" for each in layers)
-            for layers in self.volumes
-            if layers
-        )
+        texts = (", on ".join(map(_in_full, layers)) for layers in self.volumes if layers)
         return list(dict.fromkeys(texts))
+
+
+def _in_full(layer: Layer) -> str:
+    below = f", devices {wording.listing(list(map(str, layer.devices)))}" if layer.devices else ""
+    return f"{layer.file_system} of {layer.device} ({','.join(layer.options)}){below}"
 
 
 def _written(layers: Sequence[Layer]) -> Sequence[Layer]:

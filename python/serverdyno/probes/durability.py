@@ -1,8 +1,8 @@
 """Whether what a server acknowledges is on the disk: the calls by which its processes ask for that, and their price.
 
-`FsyncCounter` counts system calls through tracefs instances of its own, those for the server's own books included.
-What it can't count it does not guess: then there is a reason. Not seen are requests to sync that are no such call:
-files opened with O_SYNC or O_DSYNC, RWF_SYNC, io_uring, and servers inside the kernel.
+`FsyncCounter` counts system calls, and syncs by io_uring, through tracefs instances of its own, those for the server's
+own books included. What it can't count it does not guess: then there is a reason. Not seen are requests to sync that
+are no such call: files opened with O_SYNC or O_DSYNC, RWF_SYNC, and servers inside the kernel.
 
 `disk_fsync_s` is what the disk itself takes. A flush that is answered in much less has not waited for the disk;
 a disk with a protected cache can be that fast, too, so it is a hint where the calls can't be counted.
@@ -28,6 +28,10 @@ import psutil
 # sync_file_range2 is that call's name on some architectures.
 CALLS = ("fsync", "fdatasync", "syncfs", "sync", "sync_file_range", "sync_file_range2", "msync")
 NEEDED = ("fsync", "fdatasync")
+IO_URING = "io_uring_fsync"
+"""The name under which syncs by io_uring are counted."""
+IO_URING_EVENTS = ("io_uring_submit_req", "io_uring_submit_sqe")  # since Linux 6.3, and before
+IORING_OP_FSYNC = 3  # linux/io_uring.h
 INSTANCE = re.compile(r"serverdyno-(\d+)-(\d+)-[0-9a-f]+-\w+")
 # Small: what is overwritten is counted all the same.
 BUFFER_KIB = 16
@@ -37,6 +41,7 @@ STATISTIC = re.compile(r"^(entries|overrun|commit overrun|dropped events|read ev
 COUNTED = ("entries", "overrun", "read events")
 LOST = ("commit overrun", "dropped events")
 FSOPEN_CLOEXEC, FSMOUNT_CLOEXEC, FSCONFIG_CMD_CREATE = 1, 1, 6  # linux/mount.h
+LIBRARIES_FOR_ALL = Path("/etc/ld.so.preload")
 STAT_STARTED = 19  # proc(5): field 22 of /proc/PID/stat, counted after the name
 
 
@@ -103,26 +108,27 @@ class FsyncCounter:
         self._mount = _mount_tracefs()
         self._tracefs = Path(f"/proc/self/fd/{self._mount}")
         remove_stale(self._tracefs / "instances")
-        events = self._tracefs / "events" / "syscalls"
-        traced = [call for call in CALLS if (events / f"sys_enter_{call}").is_dir()]
+        traced = _events(self._tracefs / "events")
         if missing := [call for call in NEEDED if call not in traced]:
             raise Unavailable(f"this kernel does not trace {' and '.join(missing)}")
         prefix = f"serverdyno-{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
-        for call in traced:
+        for call, event in traced.items():
             self._instances[call] = self._tracefs / "instances" / f"{prefix}-{call}"
             self._instances[call].mkdir()
-            self._arm(call)
+            self._arm(call, event)
         self._check_that_calls_are_seen()
         self._follow()
         self._before = {call: _count(instance) for call, instance in self._instances.items()}
 
-    def _arm(self, call: str) -> None:
+    def _arm(self, call: str, event: str) -> None:
         """One kind of call, of no process yet."""
         instance = self._instances[call]
+        if call == IO_URING:
+            (instance / event / "filter").write_text(f"opcode == {IORING_OP_FSYNC}")
         (instance / "buffer_size_kb").write_text(str(BUFFER_KIB))
         (instance / "options" / "event-fork").write_text("1")
         (instance / "set_event_pid").write_text(str(os.getpid()))
-        (instance / "events" / "syscalls" / f"sys_enter_{call}" / "enable").write_text("1")
+        (instance / event / "enable").write_text("1")
 
     def _check_that_calls_are_seen(self) -> None:
         """In a PID namespace the kernel knows processes by other numbers than we do, and would count none: so one
@@ -134,6 +140,8 @@ class FsyncCounter:
         with tempfile.TemporaryFile() as file:
             os.fsync(file.fileno())
         if _count(instance) != before + 1:
+            if preloaded(os.getpid()):
+                raise Unavailable("this tool's own fsync does not reach the kernel (LD_PRELOAD)")
             raise Unavailable(
                 "the kernel knows processes by other numbers than are seen here (PID namespace)"
             )
@@ -163,6 +171,30 @@ class FsyncCounter:
         if self._mount is not None:
             os.close(self._mount)
             self._mount = None
+
+
+def _events(events: Path) -> dict[str, str]:
+    """The event of each call that this kernel traces, by its path in an instance."""
+    paths = {call: f"events/syscalls/sys_enter_{call}" for call in CALLS}
+    by_io_uring = (f"events/io_uring/{event}" for event in IO_URING_EVENTS)
+    if path := next((path for path in by_io_uring if (events.parent / path).is_dir()), None):
+        paths[IO_URING] = path
+    return {call: path for call, path in paths.items() if (events.parent / path).is_dir()}
+
+
+def preloaded(pid: int) -> list[str]:
+    """Libraries that are loaded before all others into a process (ld.so(8)), which may answer its syncs themselves.
+
+    None where its environment can't be read.
+    """
+    found: list[str] = []
+    with contextlib.suppress(OSError):
+        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if variable.startswith(b"LD_PRELOAD="):
+                found += re.split(r"[ :]+", os.fsdecode(variable.partition(b"=")[2]))
+    with contextlib.suppress(OSError):
+        found += LIBRARIES_FOR_ALL.read_text(errors="replace").split()
+    return [library for library in dict.fromkeys(found) if library]
 
 
 def _mount_tracefs() -> int:

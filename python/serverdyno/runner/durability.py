@@ -6,30 +6,37 @@ Of file servers only: a web server that serves documents promises nothing of the
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from serverdyno.plan.model import Suite
-from serverdyno.probes.durability import FsyncCounter, disk_fsync_s
+from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, preloaded
 from serverdyno.probes.medium import Layer, medium
+from serverdyno.probes.synchronous import synchronous
 from serverdyno.servers.base import ServerDriver
 from serverdyno.store import note
 from serverdyno.store.note import FsyncTimes
+from serverdyno.store.records import DATA_CALLS
 
 
 @dataclass(slots=True)
 class Durability:
     """Of one run. `disk_fsync_ms`: percentiles and count of the data directory's own fsync, before any load.
-    `media`: what each volume is on, from its file system down; empty: not known.
+    `media`: what each volume is on, from its file system down; empty: not known. `synchronous`: whether each writes at
+    once. `preloaded`: libraries before all others, in this tool and in the server.
     """
 
     server: ServerDriver | None = None
     counter: FsyncCounter | None = None
     disk_fsync_ms: FsyncTimes | None = None
     media: list[list[Layer]] = field(default_factory=list)
+    synchronous: list[bool | None] = field(default_factory=list)
+    preloaded: list[str] = field(default_factory=list)
+    served_before: int | None = None
 
     def syncs(self) -> dict[str, int] | None:
         """System calls so far by which the server's processes asked for the disk; None: not known."""
@@ -45,38 +52,68 @@ class Durability:
             "disk_fsync_ms": self.disk_fsync_ms,
             "syncs_unknown_because": self.counter.reason,
             "media": [
-                [
-                    note.Layer(
-                        file_system=layer.file_system, options=list(layer.options), device=layer.device
-                    )
-                    for layer in layers
-                ]
-                for layers in self.media
+                [note.Layer.model_validate(_plain(layer)) for layer in layers] for layers in self.media
             ],
+            "synchronous": self.synchronous,
+            "preloaded": self.preloaded,
         }
 
     def note(self) -> dict[str, Any]:
-        """The same after the last mix, while the server runs: the disk is asked once more."""
+        """The same after the last mix, while the server runs: the disk is asked once more, and the two who count syncs.
+
+        Ask after `requests_served`, which waits until the server has written its counters down.
+        """
         before = self.note_before()
         if not before or self.server is None:
             return {}
-        return {**before, "disk_fsync_after_ms": _disk_fsync_ms(self.server)}
+        served = self.server.syncs_served()
+        counts = self.syncs()
+        known = served is not None and self.served_before is not None
+        return {
+            **before,
+            "disk_fsync_after_ms": _disk_fsync_ms(self.server),
+            "syncs_by_server": (served or 0) - (self.served_before or 0) if known else None,
+            "syncs_by_kernel": sum(counts.get(call, 0) for call in DATA_CALLS) if counts else None,
+        }
 
 
 @contextmanager
 def watched(server: ServerDriver, suite: Suite) -> Iterator[Durability]:
-    """Watches a file server that is running for as long as load goes to it."""
+    """Watches a file server that is running for as long as load goes to it.
+
+    The kernel's count begins before the server's own is read, and ends after it: so the server can't have counted more.
+    """
     if not suite.work.has_durability:
         yield Durability()
         return
     with FsyncCounter(server.pids()) as counter:
-        yield Durability(server, counter, _disk_fsync_ms(server), _media(server))
+        directories = server.data_directories()
+        yield Durability(
+            server,
+            counter,
+            _disk_fsync_ms(server),
+            _media(server),
+            [synchronous(directory) for directory in directories],
+            _preloaded(server),
+            server.syncs_served(),
+        )
+
+
+def _plain(layer: Layer) -> dict[str, Any]:
+    told = asdict(layer)
+    return {**told, "options": list(told["options"]), "devices": list(told["devices"])}
 
 
 def _media(server: ServerDriver) -> list[list[Layer]]:
     """Volume by volume, by what the server's first process has mounted."""
     pids = server.pids()
     return [medium(directory, pids[0]) for directory in server.data_directories()] if pids else []
+
+
+def _preloaded(server: ServerDriver) -> list[str]:
+    return list(
+        dict.fromkeys(library for pid in (os.getpid(), *server.pids()[:1]) for library in preloaded(pid))
+    )
 
 
 def _disk_fsync_ms(server: ServerDriver) -> FsyncTimes | None:

@@ -133,3 +133,8 @@ class ServerDriver(Protocol):
         """The server's own count of requests since its start, where it keeps one (access log, status
         counter).
         """
+
+    def syncs_served(self) -> int | None:
+        """The server's own count of syncs of files since its start, where it keeps one; of its counters as they are
+        now, so ask after `requests_served`.
+        """

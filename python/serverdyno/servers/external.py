@@ -160,6 +160,10 @@ class External:
         """Not known."""
         return None
 
+    def syncs_served(self) -> int | None:
+        """Not known."""
+        return None
+
 
 def _look(url: str, settings: ExternalSettings) -> external_look.Look:
     """How a server with this URL is asked. Raises UserError."""

@@ -343,6 +343,10 @@ class LocalServer(ABC, Generic[SettingsT]):
     def requests_served(self) -> int | None:
         """See `base.ServerDriver`."""
 
+    def syncs_served(self) -> int | None:
+        """None: hardly any keeps such a count."""
+        return None
+
     def cpu_s(self) -> float | None:
         """See `ServerProcess.cpu_s`."""
         return self.process.cpu_s() if self.process else None

@@ -42,6 +42,7 @@ BUILD_OPTIONS = ("WITH_PROFILE", "HAVE_KERNEL_OPLOCKS_LINUX", "HAVE_LIBURING", "
 NO_BARRIER = ("nobarrier", "barrier=0")  # ext4(5)
 CAP_SYS_ADMIN = 21  # capabilities(7)
 COUNTER = re.compile(r"^smb2_(\w+)_count:\s+(\d+)$", re.MULTILINE)
+SYNC_COUNTER = re.compile(r"^syscall_\w*fsync_count:\s+(\d+)$", re.MULTILINE)
 PROGRAM_TIMEOUT_S = 60.0
 # smbd's processes write their counters down a second after the first request since (smbprofile_dump_schedule).
 COUNTERS_DELAY_S = 1.5
@@ -334,36 +335,40 @@ class Samba(LocalServer[SambaSettings]):
         None where it keeps none, or where they can't be read (smbstatus insists on root). Waits until they have not
         changed for `COUNTERS_DELAY_S`, a bounded number of times: ask after the load, not during it.
         """
+        before = None
+        for _ in range(COUNTERS_LOOKS):
+            now = {name: int(count) for name, count in COUNTER.findall(self._profile() or "")}
+            if not now or now == before:
+                return now or None
+            before = now
+            time.sleep(COUNTERS_DELAY_S)
+        return None
+
+    def syncs_served(self) -> int | None:
+        """By smbd's own counters, of files of clients alone: not of its books."""
+        profile = self._profile()
+        return None if profile is None else sum(int(count) for count in SYNC_COUNTER.findall(profile))
+
+    def _profile(self) -> str | None:
+        """What `smbstatus --profile` says; None where nothing is counted, or it can't be read."""
         smbstatus = find_program("smbstatus")
         if not self.settings.operation_counters or self.process is None or smbstatus is None:
             return None
         if "WITH_PROFILE" not in build_options(self.program):
             return None
-        before = None
-        for _ in range(COUNTERS_LOOKS):
-            now = _counters(smbstatus, self.directory / CONFIGURATION)
-            if now is None or now == before:
-                return now
-            before = now
-            time.sleep(COUNTERS_DELAY_S)
-        return None
+        done = subprocess.run(
+            [str(smbstatus), "--profile", "-s", str(self.directory / CONFIGURATION)],
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_TIMEOUT_S,
+            check=False,
+        )
+        return done.stdout if done.returncode == 0 and COUNTER.search(done.stdout) else None
 
     def requests_served(self) -> int | None:
         """All of `operations_served`, the readiness check's negotiation included."""
         operations = self.operations_served()
         return None if operations is None else sum(operations.values())
-
-
-def _counters(smbstatus: Path, configuration: Path) -> dict[str, int] | None:
-    done = subprocess.run(
-        [str(smbstatus), "--profile", "-s", str(configuration)],
-        capture_output=True,
-        text=True,
-        timeout=PROGRAM_TIMEOUT_S,
-        check=False,
-    )
-    found = {name: int(count) for name, count in COUNTER.findall(done.stdout)}
-    return found if done.returncode == 0 and found else None
 
 
 @functools.cache

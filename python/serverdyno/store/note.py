@@ -51,12 +51,21 @@ class ClientCache(Part):
     deferred_age_s: Figure
 
 
+class Device(Part):
+    """A block device below a file system. `write_cache`: as the kernel says it; None: it says nothing."""
+
+    name: str
+    write_cache: str | None
+
+
 class Layer(Part):
-    """A file system that files of the server lie on."""
+    """A file system that files of the server lie on. `unfollowed`: why it is not known what is below it."""
 
     file_system: str
     options: list[str]
     device: str
+    devices: list[Device] = []
+    unfollowed: str = ""
 
 
 class FsyncTimes(Part):
@@ -89,6 +98,10 @@ class RunNote(Part):
     disk_fsync_after_ms: FsyncTimes | None = None
     syncs_unknown_because: str | None = None
     media: list[list[Layer]] | None = None
+    synchronous: list[bool | None] | None = None
+    preloaded: list[str] | None = None
+    syncs_by_kernel: Count | None = None
+    syncs_by_server: Count | None = None
 
     @property
     def is_final(self) -> bool:
@@ -97,5 +110,5 @@ class RunNote(Part):
 
     def of_the_disk(self) -> dict[str, Any]:
         """What a run notes before its first mix, without which its mixes can't be judged."""
-        names = ("disk_fsync_ms", "syncs_unknown_because", "media")
+        names = ("disk_fsync_ms", "syncs_unknown_because", "media", "synchronous", "preloaded")
         return {name: getattr(self, name) for name in names if name in self.model_fields_set}

@@ -73,9 +73,13 @@ class RequestRow:
     count: int
 
 
+DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync", "io_uring_fsync")
+"""The calls after which data is on the disk. sync_file_range(2) and msync(2) alone don't promise that."""
+
+
 @dataclass(frozen=True, slots=True)
 class SyncRow:
-    """System calls by which the server's processes made data durable, in the window ("fsync")."""
+    """Calls by which the server's processes made data durable, in the window ("fsync"), system calls or by io_uring."""
 
     system_call: str
     count: int

@@ -11,21 +11,21 @@ from serverdyno.analysis.durability import (
     InMix,
     Outcome,
     SyncExtent,
+    Witnesses,
     border,
     judged,
     missing,
     together,
     unstable,
 )
-from serverdyno.analysis.medium import Layer, Media
+from serverdyno.analysis.medium import Device, Layer, Media
 from serverdyno.report.figures import histograms
 from serverdyno.report.source import Source
 from serverdyno.store.note import FsyncTimes, RunNote
-from serverdyno.store.records import MixRecord, OperationRow
+from serverdyno.store.note import Layer as NotedLayer
+from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
 
 FLUSH = "flush"
-DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync")
-"""The calls after which data is on the disk. sync_file_range(2) and msync(2) alone don't promise that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class Promise:
     media: Media
     added_ms: float
     outcome: Outcome
+    preloaded: tuple[str, ...] = ()
 
     @property
     def short(self) -> bool:
@@ -86,7 +87,7 @@ def _promise(records: Sequence[MixRecord], note: RunNote | None, added_ms: float
         _in_mix(record, sum(row.count for row in flushes))
         for record, flushes in zip(records, rows, strict=True)
     )
-    media = _media(note)
+    media = media_of(note)
     because = (note and note.syncs_unknown_because) or "the run was not finished"
     return Promise(
         run=records[0].run,
@@ -102,19 +103,28 @@ def _promise(records: Sequence[MixRecord], note: RunNote | None, added_ms: float
         mixes=mixes,
         media=media,
         added_ms=added_ms,
-        outcome=judged(mixes, media, syncs_known=known),
+        outcome=judged(mixes, media, syncs_known=known, witnesses=_witnesses(records, note)),
+        preloaded=tuple((note and note.preloaded) or ()),
     )
 
 
-def _media(note: RunNote | None) -> Media:
+def media_of(note: RunNote | None) -> Media:
     """What the volumes lay on, by a run's note."""
     volumes = (note.media if note else None) or ()
-    return Media(
-        tuple(
-            tuple(Layer(layer.file_system, tuple(layer.options), layer.device) for layer in layers)
-            for layers in volumes
-        )
-    )
+    at_once = tuple((note.synchronous if note else None) or ())
+    return Media(tuple(tuple(map(_layer, layers)) for layers in volumes), at_once)
+
+
+def _layer(noted: NotedLayer) -> Layer:
+    devices = tuple(Device(device.name, device.write_cache) for device in noted.devices)
+    return Layer(noted.file_system, tuple(noted.options), noted.device, devices, noted.unfollowed)
+
+
+def _witnesses(records: Sequence[MixRecord], note: RunNote | None) -> Witnesses:
+    """Of runs that were measured at one go: after a resume the counts are of its last part alone."""
+    if note is None or note.from_mix > min(record.mix for record in records):
+        return Witnesses()
+    return Witnesses(note.syncs_by_kernel, note.syncs_by_server)
 
 
 def _flushes(record: MixRecord) -> list[OperationRow]:

@@ -13,9 +13,10 @@ from serverdyno.analysis.durability import (
     STRAY_SHARE,
     UNSTABLE,
 )
-from serverdyno.report.figures.durability import DATA_CALLS, Promise
+from serverdyno.report.figures.durability import Promise
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.words.durability import outside, worded
+from serverdyno.store.records import DATA_CALLS
 
 
 def table(found: Sequence[Promise], basis: str) -> Table:
@@ -38,7 +39,7 @@ def table(found: Sequence[Promise], basis: str) -> Table:
 
 def _notes(found: Sequence[Promise]) -> Iterator[str]:
     yield (
-        f"Syncs of the server: system calls {wording.listing(list(DATA_CALLS))} that its processes made in the same "
+        f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the same "
         "windows, counted in the kernel; whatever they were for. A server inside the kernel, and files opened for "
         "synchronous writing, can't be counted so."
     )

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from serverdyno import wording
-from serverdyno.analysis.durability import NO_MEDIUM, Outcome, SyncExtent
-from serverdyno.analysis.medium import Cut
+from serverdyno.analysis.durability import Outcome, SyncExtent
+from serverdyno.analysis.medium import NO_MEDIUM, Cut
 from serverdyno.report.figures.durability import Promise, outcomes
 from serverdyno.report.model import Finding
 
@@ -23,7 +23,7 @@ def warnings(found: Sequence[Promise]) -> list[str]:
     seen = {
         outcome
         for outcome in did.values()
-        if outcome.extent not in (SyncExtent.UNKNOWN, SyncExtent.NO_FLUSH) and outcome.on_known
+        if outcome.extent not in (SyncExtent.UNKNOWN, SyncExtent.SYNCED, SyncExtent.NO_FLUSH)
     }
     said = []
     if len(seen) > 1:
@@ -35,7 +35,7 @@ def warnings(found: Sequence[Promise]) -> list[str]:
         )
     else:
         said += _without_sync(found, did)
-    return [*said, *_not_known(did), *_media_warnings(found)]
+    return [*said, *_not_known(did), *_media_warnings(found), *_preloaded(found)]
 
 
 def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[str]:
@@ -48,18 +48,36 @@ def _without_sync(found: Sequence[Promise], did: Mapping[str, Outcome]) -> list[
     return [f"{parts}.{so}"]
 
 
-def _not_known(did: Mapping[str, Outcome]) -> list[str]:
-    by_reason: dict[str, list[str]] = defaultdict(list)
-    for name, outcome in did.items():
-        if outcome.extent is SyncExtent.UNKNOWN:
-            by_reason[outcome.because].append(name)
+def _preloaded(found: Sequence[Promise]) -> list[str]:
+    names: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
+    for promise in found:
+        if promise.preloaded:
+            names[promise.preloaded][promise.configuration] = None
     return [
-        f"What became of a flush can't be told from the syncs of {wording.listing(names)}: {because}."
-        if because
-        else f"What became of a flush is not known for {wording.listing(names)}: what a client believed to be on "
-        "the disk may not have been there."
-        for because, names in by_reason.items()
+        f"{wording.listing(list(of))}: loaded before all other libraries, in this tool or the server (LD_PRELOAD): "
+        f"{', '.join(libraries)}. Such a library can answer a sync itself; then the disk's own fsync is no measure."
+        for libraries, of in names.items()
     ]
+
+
+def _not_known(did: Mapping[str, Outcome]) -> list[str]:
+    """What `_media_warnings` says of media that nobody knows is not said here once more."""
+    by_reason: dict[tuple[SyncExtent, str], list[str]] = defaultdict(list)
+    for name, outcome in did.items():
+        if outcome.extent in (SyncExtent.UNKNOWN, SyncExtent.SYNCED) and outcome.because != NO_MEDIUM:
+            by_reason[outcome.extent, outcome.because].append(name)
+    return [_why_not_known(*why, wording.listing(names)) for why, names in by_reason.items()]
+
+
+def _why_not_known(extent: SyncExtent, because: str, names: str) -> str:
+    if extent is SyncExtent.SYNCED:
+        return f"{names}: {extent.value}. Whether they reached a disk is {because}."
+    if because:
+        return f"What became of a flush can't be told from the syncs of {names}: {because}."
+    return (
+        f"What became of a flush is not known for {names}: what a client believed to be on the disk may not have "
+        "been there."
+    )
 
 
 def _media_warnings(found: Sequence[Promise]) -> list[str]:

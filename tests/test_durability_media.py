@@ -1,0 +1,250 @@
+"""Environments in which a sync that the kernel counted is on no disk, or none is needed: real mounts, devices, servers.
+
+A private Samba answers two flushes of smbtorture in each. The verdict is that of a report: through the run's note.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from file_server import FLUSHES, PATIENCE_S, flush_twice, needs_root, samba, skip_unless_installed
+from serverdyno import suites
+from serverdyno.analysis.durability import InMix, Outcome, SyncExtent, Witnesses, judged
+from serverdyno.analysis.medium import Media
+from serverdyno.probes.durability import FsyncCounter
+from serverdyno.probes.medium import medium
+from serverdyno.report.figures.durability import media_of
+from serverdyno.runner.durability import watched
+from serverdyno.servers.samba import Samba
+from serverdyno.store.note import RunNote
+from serverdyno.store.records import DATA_CALLS
+from users_smbd import PASSWORD, USER, started
+
+FS_IOC_SETFLAGS = 0x40086602  # linux/fs.h
+FS_SYNC_FL = 0x00000008
+EATMYDATA = Path("/usr/lib/x86_64-linux-gnu/libeatmydata.so")
+"""Answers fsync(2) and its like itself, for every program that it is loaded into."""
+MNT_DETACH = 2
+needs_eatmydata = pytest.mark.skipif(
+    not EATMYDATA.exists(), reason="eatmydata is not installed here: run tools/install-servers.sh tests"
+)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory that the servers' user can enter. What is mounted below it is taken down at the end."""
+    with tempfile.TemporaryDirectory(prefix="s-") as name:
+        Path(name).chmod(0o755)
+        try:
+            yield Path(name)
+        finally:
+            for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
+                if (at := line.split(" ")[4]).startswith(f"{name}/"):
+                    unmount_lazily(Path(at))
+
+
+def mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True, timeout=PATIENCE_S)
+
+
+def unmount_lazily(at: Path) -> None:
+    assert ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(at), MNT_DETACH) == 0
+
+
+def made(*directories: Path) -> None:
+    for directory in directories:
+        directory.mkdir(parents=True)
+
+
+@contextmanager
+def judged_by_two_flushes(
+    settings: Mapping[str, Any], arranged: Callable[[Samba], None] = lambda _: None
+) -> Iterator[tuple[Outcome, Media]]:
+    """`arranged` is done once the server runs."""
+    with samba(settings) as server:
+        arranged(server)
+        with watched(server, suites.load("quick-files")) as durability:
+            flush_twice(server)
+            server.requests_served()
+            note = RunNote(state="done", **durability.note())
+            counts = durability.syncs()
+    assert counts is not None
+    mix = InMix(FLUSHES, sum(counts.get(call, 0) for call in DATA_CALLS), border=0)
+    witnesses = Witnesses(note.syncs_by_kernel, note.syncs_by_server)
+    media = media_of(note)
+    yield judged([mix], media, syncs_known=True, witnesses=witnesses), media
+
+
+def overlay(place: Path, upper: str) -> Path:
+    """What is written there lies in the directory `upper`; its last part and that of the working directory are made."""
+    made(place / "lower", place / upper / "written", place / upper / "work", place / "laid")
+    parts = f"lowerdir={place}/lower,upperdir={place}/{upper}/written,workdir={place}/{upper}/work"
+    mount("-t", "overlay", "-o", parts, "none", str(place / "laid"))
+    (place / "laid").chmod(0o755)
+    return place / "laid"
+
+
+@needs_root
+@pytest.mark.parametrize("what", ["mounted", "another directory", "gone"])
+def test_an_overlay_that_writes_to_memory_is_not_taken_for_the_directory_at_its_path(
+    place: Path, what: str
+) -> None:
+    made(place / "memory")
+    mount("-t", "tmpfs", "none", str(place / "memory"))
+    laid = overlay(place, "memory")
+    if what != "mounted":
+        unmount_lazily(place / "memory")
+    if what == "another directory":
+        made(place / "memory" / "written", place / "memory" / "work")
+    with judged_by_two_flushes({"data_directory": str(laid)}) as (outcome, _):
+        if what == "mounted":
+            assert outcome.extent is SyncExtent.MEMORY
+        else:
+            assert str(outcome) == (
+                "at least as many syncs as flushes, but not known below overlay: what is written to it does not "
+                "appear where its mount says"
+            )
+
+
+@needs_root
+def test_an_overlay_is_followed_to_the_device_that_it_writes_to(place: Path) -> None:
+    made(place / "disk")
+    with (place / "image").open("xb") as image:
+        image.truncate(64 * 2**20)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(place / "image")], check=True, timeout=PATIENCE_S)
+    mount("-o", "loop", str(place / "image"), str(place / "disk"))
+    laid = overlay(place, "disk")
+    (laid / "deeper").mkdir()
+    layers = medium(laid / "deeper", os.getpid())
+    assert [layer.file_system for layer in layers[:2]] == ["overlay", "ext4"]
+    assert re.fullmatch(r"loop\d+", layers[1].device)
+    assert layers[2:] == medium(place, os.getpid())
+    # The path of the image leads elsewhere now; the loop device still has the file that it had.
+    (place / "image").rename(place / "moved")
+    (place / "image").touch()
+    assert medium(laid, os.getpid())[2].devices == layers[2].devices != ()
+    # Neither of the file's file system is anything known from a path that is no more.
+    (place / "image").unlink()
+    assert medium(laid, os.getpid())[2].devices == layers[2].devices
+
+
+@needs_root
+def test_a_loop_device_that_passes_no_flush_on_cuts_every_sync_short(place: Path) -> None:
+    with ExitStack() as put_back:
+
+        def write_through(server: Samba) -> None:
+            [layer, *_] = medium(server.data_directories()[0], server.pids()[0])
+            cache = Path("/sys/block") / layer.device / "queue" / "write_cache"
+            assert cache.read_text().strip() == "write back"
+            # The kernel keeps it for whoever has the device next.
+            put_back.callback(cache.write_text, "write back")
+            cache.write_text("write through")
+
+        settings = {"file_system": "ext4", "image_mib": 64, "data_directory": str(place)}
+        with judged_by_two_flushes(settings, write_through) as (outcome, media):
+            assert outcome.weak is not None and not outcome.weak.by_device_cache
+            assert re.search(
+                r"syncs go no further than memory: loop\d+ is set to write through$", str(outcome)
+            )
+            assert not media.ordinary
+
+
+@needs_root
+@needs_eatmydata
+def test_fuse_is_not_known_to_pass_a_sync_on(place: Path) -> None:
+    """The one here does not: its program answers each by itself."""
+    skip_unless_installed("bindfs")
+    made(place / "disk", place / "passed")
+    command = ["bindfs", "-o", "allow_other", str(place / "disk"), str(place / "passed")]
+    environment = {**os.environ, "LD_PRELOAD": str(EATMYDATA)}
+    subprocess.run(command, check=True, timeout=PATIENCE_S, env=environment)
+    with judged_by_two_flushes({"data_directory": str(place / "passed")}) as (outcome, _):
+        assert re.fullmatch(
+            r"at least as many syncs as flushes, but not known below fuse(\.bindfs)?: it is no file system of disks",
+            str(outcome),
+        )
+
+
+def make_synchronous(server: Samba) -> None:
+    """chattr +S: what is made in the volume from now on is written at once."""
+    opened = os.open(server.data_directories()[0], os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.ioctl(opened, FS_IOC_SETFLAGS, FS_SYNC_FL.to_bytes(8, "little"))
+    finally:
+        os.close(opened)
+
+
+@needs_root
+@pytest.mark.parametrize("attribute", [True, False], ids=["chattr +S", "without"])
+def test_a_server_without_syncs_breaks_its_word_only_where_writes_wait_for_one(attribute: bool) -> None:
+    settings = {"strict_sync": False, "file_system": "ext4", "image_mib": 64}
+    arranged = make_synchronous if attribute else lambda _: None
+    with judged_by_two_flushes(settings, arranged) as (outcome, _):
+        if attribute:
+            assert outcome.extent is SyncExtent.UNKNOWN
+            assert outcome.because.startswith("writes don't wait for a sync there")
+        else:
+            assert outcome == Outcome(SyncExtent.NONE)
+
+
+@needs_root
+def test_syncs_by_io_uring_are_counted_and_the_servers_own_counters_agree(place: Path) -> None:
+    skip_unless_installed("smbtorture")
+    server = started(place, "vfs objects = io_uring\n  smbd profiling level = count")
+    try:
+        with FsyncCounter(process.pid for process in server.processes()) as counter:
+            flush = ["smbtorture", "//127.0.0.1/data", "-p", str(server.port), "-U", f"{USER}%{PASSWORD}"]
+            command = [*flush, "-s", str(server.at / "smb.conf"), "smb2.compound_async.flush_flush"]
+            subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+            counts = counter.counts()
+    finally:
+        server.kill()
+    assert counts is not None, counter.reason
+    assert counts["io_uring_fsync"] == FLUSHES
+    assert counts["fsync"] + counts["fdatasync"] == 0
+
+
+@needs_root
+@needs_eatmydata
+def test_a_server_that_counts_syncs_which_never_reach_the_kernel_is_believed_by_neither_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Samba, "environment", lambda _: {"LD_PRELOAD": str(EATMYDATA)})
+    with judged_by_two_flushes({}) as (outcome, _):
+        assert outcome.extent is SyncExtent.UNKNOWN
+        assert outcome.because == (
+            f"the server's own counters say {FLUSHES} syncs of files in the run, the kernel showed 0"
+        )
+
+
+@needs_root
+@needs_eatmydata
+def test_a_library_that_answers_syncs_itself_is_named_and_nothing_is_counted_with_it() -> None:
+    program = """
+import os
+from serverdyno.probes.durability import FsyncCounter, preloaded
+with FsyncCounter([os.getpid()]) as counter:
+    print(preloaded(os.getpid()), counter.counts(), counter.reason)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "LD_PRELOAD": str(EATMYDATA)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    reason = "this tool's own fsync does not reach the kernel (LD_PRELOAD)"
+    assert done.stdout == f"['{EATMYDATA}'] None {reason}\n"
