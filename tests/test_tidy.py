@@ -65,12 +65,24 @@ CRATE_ARROWS = {
     "workload": set(),
     "reactor": {"measure"},
     "target": {"measure"},
-    "http": {"measure", "reactor", "target"},
+    "tls": {"measure", "reactor"},
+    "http": {"measure", "reactor", "target", "tls"},
     "files": {"measure"},
     "smb": {"measure", "reactor", "files", "target"},
-    "engine": {"measure", "reactor", "target", "http", "files", "smb", "workload"},
-    "reference": {"measure", "reactor", "smb", "workload"},
-    "native": {"measure", "reactor", "target", "http", "files", "smb", "workload", "engine", "reference"},
+    "engine": {"measure", "reactor", "target", "tls", "http", "files", "smb", "workload"},
+    "reference": {"measure", "reactor", "smb", "tls", "workload"},
+    "native": {
+        "measure",
+        "reactor",
+        "target",
+        "tls",
+        "http",
+        "files",
+        "smb",
+        "workload",
+        "engine",
+        "reference",
+    },
 }
 
 

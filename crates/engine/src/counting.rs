@@ -5,11 +5,14 @@
 
 use crate::protocol::Performed;
 use crate::tally::{
-    CallTally, ClientTally, ErrorTally, MixTally, OperationTally, RequestTally, SecondTally, SessionTally,
+    CallTally, ClientTally, ErrorTally, HandshakeTally, MixTally, OperationTally, RequestTally, SecondTally,
+    SessionTally,
 };
 use dyno_files::{CallKind, Calls};
+use dyno_http::Handshake;
 use dyno_measure::{Failure, Fault, Histogram, Phase, ThreadCpu, Window, NS_PER_S};
 use dyno_reactor::ReadyWork;
+use dyno_tls::Agreed as AgreedTls;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +29,14 @@ struct FaultCount {
     in_window: u64,
     first: Failure,
     first_at_ns: u64,
+}
+
+/// TLS handshakes on the same terms.
+#[derive(Debug, Clone, Copy)]
+struct HandshakeCount {
+    agreed: AgreedTls,
+    count: u64,
+    in_window: u64,
 }
 
 /// What a client that uses files did beside its operations.
@@ -57,6 +68,8 @@ pub(crate) struct Tally {
     window: Window,
     mix: MixTally,
     faults: Vec<FaultCount>,
+    /// One or two rows in nearly every mix.
+    handshakes: Vec<HandshakeCount>,
     live: Arc<Live>,
     bytes_in_total: u64,
     bytes_moved_total: u64,
@@ -90,6 +103,7 @@ impl Tally {
             window,
             mix,
             faults: Vec::new(),
+            handshakes: Vec::new(),
             live,
             bytes_in_total: 0,
             bytes_moved_total: 0,
@@ -105,6 +119,9 @@ impl Tally {
         if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
             self.mix.connect_time.record(connect_ns);
         }
+        if let Some(handshake) = performed.handshake {
+            self.count_handshake(handshake, measured);
+        }
         let closes_ns = self.window.closes_ns();
         if elapsed_ns >= closes_ns && elapsed_ns.saturating_sub(response_ns) < closes_ns {
             self.mix.under_way_at_close += 1;
@@ -115,6 +132,24 @@ impl Tally {
             Err(failure) => self.count_failure(client, performed, elapsed_ns, failure),
         }
         self.count_second(performed, elapsed_ns);
+    }
+
+    fn count_handshake(&mut self, handshake: Handshake, measured: bool) {
+        if measured {
+            self.mix.handshake_time.record(handshake.ns);
+        }
+        let alike = |row: &&mut HandshakeCount| row.agreed == handshake.agreed;
+        match self.handshakes.iter_mut().find(alike) {
+            Some(row) => {
+                row.count += 1;
+                row.in_window += u64::from(measured);
+            }
+            None => self.handshakes.push(HandshakeCount {
+                agreed: handshake.agreed,
+                count: 1,
+                in_window: u64::from(measured),
+            }),
+        }
     }
 
     fn count_success(&mut self, client: usize, performed: &Performed, measured: bool, response_ns: u64) {
@@ -280,6 +315,16 @@ impl Tally {
             first_at_ns: fault.first_at_ns,
         });
         mix.errors.extend(faults);
+        let handshakes = self.handshakes.iter().map(|row| HandshakeTally {
+            version: row.agreed.version().to_owned(),
+            cipher: row.agreed.cipher(),
+            key_exchange: row.agreed.key_exchange().map(str::to_owned),
+            key: row.agreed.key.to_string(),
+            resumed: row.agreed.resumed,
+            count: row.count,
+            in_window: row.in_window,
+        });
+        mix.handshakes.extend(handshakes);
         mix
     }
 }
@@ -305,6 +350,7 @@ mod tests {
             bytes_out: 50,
             connect_ns: Some(5),
             connections: 1,
+            handshake: None,
             reconnected: false,
             session_lost: false,
         }

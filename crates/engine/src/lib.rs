@@ -35,7 +35,7 @@ pub use problems::Problems;
 pub use removal::{LeftOver, Removal};
 pub use spec::{EngineSpec, MixSpec, PartSpec, StartRule, WindowSpec};
 pub use tally::{
-    CallTally, ClientTally, ErrorTally, GeneratorTally, MixResult, MixTally, OperationTally, RequestTally,
-    SecondTally, SessionTally,
+    CallTally, ClientTally, ErrorTally, GeneratorTally, HandshakeTally, MixResult, MixTally, OperationTally,
+    RequestTally, SecondTally, SessionTally,
 };
 pub use workspaces::Workspaces;

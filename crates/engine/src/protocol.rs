@@ -1,5 +1,6 @@
 //! The contract of a protocol: one operation at a time for one client thread. One protocol, one file beside this one.
 
+use dyno_http::Handshake;
 use dyno_measure::Failure;
 use dyno_reactor::Executor;
 use dyno_workload::ClassId;
@@ -24,6 +25,8 @@ pub struct Performed {
     pub connect_ns: Option<u64>,
     /// Connections made for it. None where a client keeps a session beyond its operations, and counts it whole.
     pub connections: u32,
+    /// The TLS handshake, where one was made.
+    pub handshake: Option<Handshake>,
     /// Whether an idle connection was found closed and the operation was begun again.
     pub reconnected: bool,
     /// Whether the session ended, and what depends on it (open files) with it.

@@ -143,6 +143,25 @@ pub struct SessionTally {
     pub clients: u64,
 }
 
+/// TLS handshakes that led to sessions on the same terms.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandshakeTally {
+    /// `TLS 1.3`.
+    pub version: String,
+    /// The cipher suite, by its name in IANA's registry.
+    pub cipher: String,
+    /// The group of the key exchange; None where an earlier session's secret was used alone.
+    pub key_exchange: Option<String>,
+    /// The key of the server's certificate: `ECDSA P-256`.
+    pub key: String,
+    /// Whether earlier sessions were taken up again.
+    pub resumed: bool,
+    /// From start to end, failed requests included.
+    pub count: u64,
+    /// Of operations that ended in the window.
+    pub in_window: u64,
+}
+
 /// What the generator used and did itself, all of its threads and processes together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorTally {
@@ -199,6 +218,11 @@ pub struct MixTally {
     /// From the intended start until the connection stood, in the window, ns.
     #[serde(rename = "connect_time_hdr")]
     pub connect_time: Histogram,
+    /// From the moment at which the connection stood until a request could be sent over TLS, in the window, ns.
+    #[serde(rename = "handshake_time_hdr")]
+    pub handshake_time: Histogram,
+    /// By what was agreed.
+    pub handshakes: Vec<HandshakeTally>,
     /// Operations, failures too, that were under way when the window closed: the window's own figures don't have them.
     pub under_way_at_close: u64,
     /// The longest that one of them took in the end.
@@ -345,6 +369,13 @@ impl MixTally {
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
         self.connect_time.add(&other.connect_time);
+        self.handshake_time.add(&other.handshake_time);
+        union(
+            &mut self.handshakes,
+            &other.handshakes,
+            HandshakeTally::key,
+            HandshakeTally::add,
+        );
         self.under_way_at_close += other.under_way_at_close;
         self.under_way_longest_ns = self.under_way_longest_ns.max(other.under_way_longest_ns);
         self.overdue_at_end += other.overdue_at_end;
@@ -458,6 +489,23 @@ impl ErrorTally {
             *self = other.clone();
         }
         (self.count, self.in_window) = (count, in_window);
+    }
+}
+
+impl HandshakeTally {
+    fn key(&self) -> (String, String, Option<String>, String, bool) {
+        (
+            self.version.clone(),
+            self.cipher.clone(),
+            self.key_exchange.clone(),
+            self.key.clone(),
+            self.resumed,
+        )
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.in_window += other.in_window;
     }
 }
 

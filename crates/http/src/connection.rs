@@ -1,7 +1,7 @@
 //! One client thread's connection: dialled when needed, kept where both sides want it, dialled again when it was lost.
 
 use crate::response::{Body, Head, Limits, Progress, ResponseReader};
-use crate::stream::{PlainTcp, Stream, Transport};
+use crate::stream::{Arrival, Handshake, PlainTcp, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor, Idle};
 use std::cell::RefCell;
@@ -35,6 +35,8 @@ pub struct Exchange {
     pub connect_ns: Option<u64>,
     /// Connections made.
     pub connections: u32,
+    /// The handshake of the last connection; None where none was made, or without TLS.
+    pub handshake: Option<Handshake>,
     /// Whether a new connection was made because the server had closed the idle one.
     pub reconnected: bool,
 }
@@ -129,7 +131,10 @@ impl<T: Transport> Connection<T> {
 
     fn was_idle_close(&self, failure: &Failure) -> bool {
         self.reader.received_bytes() == 0
-            && matches!(failure.fault, Fault::ClosedEarly | Fault::ConnectionReset)
+            && matches!(
+                failure.fault,
+                Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated
+            )
     }
 
     async fn attempt(
@@ -146,10 +151,11 @@ impl<T: Transport> Connection<T> {
                 stream
             }
             None => {
-                let (stream, stood_ns) = self.transport.open(request).await?;
-                cost.connect_ns = Some(stood_ns.saturating_sub(start_ns));
+                let opened = self.transport.open(request).await?;
+                cost.connect_ns = Some(opened.stood_ns.saturating_sub(start_ns));
                 cost.connections += 1;
-                stream
+                cost.handshake = opened.handshake;
+                opened.stream
             }
         };
         cost.sent_bytes += request.len() as u64;
@@ -173,25 +179,22 @@ impl<T: Transport> Connection<T> {
             if receives % RECEIVES_IN_A_TURN == 0 {
                 self.executor.give_way().await;
             }
-            let received = {
-                let mut buffer = self.buffer.borrow_mut();
-                match stream.try_receive(&mut buffer)? {
-                    None => None,
-                    Some(0) => {
-                        self.reader.end(body)?;
-                        Some(Progress::Done)
-                    }
-                    Some(count) => Some(self.reader.feed(&buffer[..count], body)?),
+            let reader = &mut self.reader;
+            let mut buffer = self.buffer.borrow_mut();
+            let arrival = stream.receive(&mut buffer, &mut |data| reader.feed(data, body))?;
+            drop(buffer);
+            match arrival {
+                Arrival::End => {
+                    reader.end(body)?;
+                    return reader.head().ok_or(Fault::ClosedEarly.into());
                 }
-            };
-            match received {
-                Some(Progress::Done) => return self.reader.head().ok_or(Fault::ClosedEarly.into()),
-                Some(Progress::More) => {
+                Arrival::Some(Progress::Done) => return reader.head().ok_or(Fault::ClosedEarly.into()),
+                Arrival::Some(Progress::More) => {
                     if self.executor.deadline_passed() {
                         return Err(Fault::ResponseTimeout.into());
                     }
                 }
-                None => stream.readable().await?,
+                Arrival::Nothing => stream.readable().await?,
             }
         }
     }

@@ -9,10 +9,10 @@
 //! `Target` can be neither built nor changed elsewhere:
 //!
 //! ```compile_fail,E0451
-//! let target = dyno_http::Target { address: ([10, 0, 0, 1], 80).into(), host: String::new(), path: String::new() };
+//! let target = dyno_http::Target { address: ([10, 0, 0, 1], 80).into(), host: String::new(), path: String::new(), trust: None };
 //! ```
 //! ```compile_fail,E0616
-//! let mut target = dyno_http::Target::open("http://127.0.0.1/", None).unwrap();
+//! let mut target = dyno_http::Target::open("http://127.0.0.1/", None, &Default::default()).unwrap();
 //! target.address = ([10, 0, 0, 1], 80).into();
 //! ```
 //! ```compile_fail,E0277
@@ -20,20 +20,44 @@
 //! ```
 
 use dyno_measure::{monotonic_ns, NS_PER_S};
+use dyno_reactor::{Dialer, Executor};
 use dyno_target::{is_loopback, name_and_port, resolve, Consent, TargetError};
+use dyno_tls::{can_be_certified, ClientOptions, TlsClient, Trust, Version, Versions};
 use std::net::SocketAddr;
 
 /// For everything together: the look-up of the name, the connection and the answer.
 const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 const MAX_DOCUMENT_BYTES: usize = 4096;
 
+/// Whose certificates a target's server may show.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Trusting {
+    /// Those that this system's authorities have signed.
+    #[default]
+    System,
+    /// Those that the authorities in this text have signed, which is PEM.
+    Authorities(String),
+    /// Any: nobody knows who answers.
+    Anybody,
+}
+
+/// How a target is opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// Of a URL that begins with `https`.
+    pub trusting: Trusting,
+}
+
 /// A destination that load may go to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Target {
     address: SocketAddr,
     host: String,
     path: String,
+    /// Of a server that speaks TLS.
+    trust: Option<Trust>,
 }
 
 impl Target {
@@ -41,15 +65,62 @@ impl Target {
     ///
     /// # Errors
     /// See `TargetError`.
-    pub fn open(url: &str, token: Option<&str>) -> Result<Self, TargetError> {
-        let (host, path) = split_url(url)?;
+    pub fn open(url: &str, token: Option<&str>, opening: &Opening) -> Result<Self, TargetError> {
+        let Parts { secure, host, path } = split_url(url)?;
+        let trust = secure.then(|| trust_of(&opening.trusting)).transpose()?;
         let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
-        let address = resolve(&host, HTTP_PORT, deadline_ns).map_err(TargetError::Io)?;
-        let target = Self { address, host, path };
+        let port = if secure { HTTPS_PORT } else { HTTP_PORT };
+        let address = resolve(&host, port, deadline_ns).map_err(TargetError::Io)?;
+        let target = Self {
+            address,
+            host,
+            path,
+            trust,
+        };
         if !target.is_loopback() {
             target.ask_consent(token, deadline_ns)?;
         }
         Ok(target)
+    }
+
+    /// Whether it is asked over TLS.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.trust.is_some()
+    }
+
+    /// Whose certificates count; None without TLS.
+    #[must_use]
+    pub fn trust(&self) -> Option<&Trust> {
+        self.trust.as_ref()
+    }
+
+    /// The name that the server's certificate must be for: the URL's host without its port, and without brackets.
+    #[must_use]
+    pub fn server_name(&self) -> &str {
+        name_and_port(&self.host, HTTPS_PORT).map_or("", |(name, _)| name)
+    }
+
+    /// Makes connections to it; `number` differs between the dialers of a process.
+    #[must_use]
+    pub fn dialer(&self, executor: &Executor, number: u8) -> Dialer {
+        Dialer::new(executor.clone(), self.address, number)
+    }
+
+    /// TLS as a question outside of load offers it.
+    pub(crate) fn tls(&self) -> Option<TlsClient> {
+        let options = ClientOptions {
+            versions: Versions {
+                least: Version::Tls12,
+                most: Version::Tls13,
+            },
+            ciphers: Vec::new(),
+            application_protocols: Vec::new(),
+            trust: self.trust.clone()?,
+            server_name: self.server_name().to_owned(),
+        };
+        // A name that no certificate can have was refused when the target was opened.
+        TlsClient::new(&options).ok()
     }
 
     /// The address that was checked.
@@ -87,11 +158,29 @@ impl Target {
     }
 }
 
-/// `http://host[:port][/path]` into host and path. Anything that could change a request's meaning is refused.
-fn split_url(url: &str) -> Result<(String, String), TargetError> {
+fn trust_of(trusting: &Trusting) -> Result<Trust, TargetError> {
+    let trust = match trusting {
+        Trusting::System => Trust::of_system(),
+        Trusting::Authorities(pem) => Trust::of_pem(pem),
+        Trusting::Anybody => Ok(Trust::Anybody),
+    };
+    trust.map_err(|error| TargetError::Url(format!("the authorities to be trusted: {error}")))
+}
+
+/// A URL, as far as it is used.
+struct Parts {
+    secure: bool,
+    host: String,
+    path: String,
+}
+
+/// `http[s]://host[:port][/path]` into host and path. Anything that could change a request's meaning is refused.
+fn split_url(url: &str) -> Result<Parts, TargetError> {
     let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));
-    let Some(rest) = url.strip_prefix("http://") else {
-        return refuse("a URL begins with http:// (no other scheme is spoken yet)");
+    let (secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+        (Some(rest), _) => (false, rest),
+        (_, Some(rest)) => (true, rest),
+        _ => return refuse("a URL begins with http:// or https://"),
     };
     if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
         return refuse("a URL has no blanks, control or non-ASCII characters; percent-encode them");
@@ -100,13 +189,21 @@ fn split_url(url: &str) -> Result<(String, String), TargetError> {
         Some(slash) => rest.split_at(slash),
         None => (rest, "/"),
     };
-    if host.contains(['@', '?', '#', '\\', '%']) || name_and_port(host, HTTP_PORT).is_none() {
-        return refuse("there is no plain host[:port] after http://");
+    let named = name_and_port(host, HTTP_PORT);
+    if host.contains(['@', '?', '#', '\\', '%']) || named.is_none() {
+        return refuse("there is no plain host[:port] after the scheme");
+    }
+    if secure && !named.is_some_and(|(name, _)| can_be_certified(name)) {
+        return refuse("no certificate can be for such a host");
     }
     if path.contains('#') {
         return refuse("a fragment (#...) is not sent to servers; leave it out");
     }
-    Ok((host.to_owned(), path.to_owned()))
+    Ok(Parts {
+        secure,
+        host: host.to_owned(),
+        path: path.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -115,7 +212,8 @@ mod tests {
 
     fn check(url: &str, expected: Option<(&str, &str)>) {
         let split = split_url(url).ok();
-        let split = split.as_ref().map(|(host, path)| (host.as_str(), path.as_str()));
+        let split = split.as_ref();
+        let split = split.map(|parts| (parts.host.as_str(), parts.path.as_str()));
         assert_eq!(split, expected, "{url}");
     }
 
@@ -129,6 +227,8 @@ mod tests {
         );
         check("http://[::1]:8080/a@b:c", Some(("[::1]:8080", "/a@b:c")));
         check("http://[::1]", Some(("[::1]", "/")));
+        check("https://[::1]:8443/a", Some(("[::1]:8443", "/a")));
+        check("https://www.example", Some(("www.example", "/")));
     }
 
     #[test]
@@ -137,7 +237,9 @@ mod tests {
             "",
             "http://",
             "http:///path",
-            "https://127.0.0.1/",
+            "https://",
+            "https://-a.example/",
+            "HTTPS://127.0.0.1/",
             "127.0.0.1:8080",
             "file:///etc/passwd",
             "http://user@127.0.0.1/",

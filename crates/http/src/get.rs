@@ -6,11 +6,12 @@
 use crate::consent::Target;
 use crate::request::{RequestStyle, Version};
 use crate::response::{Body, Limits, Progress, ResponseReader};
+use crate::stream::{Arrival, PlainTcp, Stream, Transport};
+use crate::tls::{EvenShare, TlsOverTcp};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
-use dyno_reactor::{Dialer, Executor};
+use dyno_reactor::Executor;
 use rustix::io::Errno;
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -43,10 +44,18 @@ impl Target {
         let executor = Executor::new().map_err(system_failure)?;
         let answered = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
         let (slot, handle) = (answered.clone(), executor.clone());
-        let (address, request) = (self.address(), style.get(path));
+        let (dialer, request) = (Rc::new(self.dialer(&executor, 0)), style.get(path));
+        let connector = self.tls().map(|client| client.connector());
         executor.spawn(async move {
             handle.set_deadline(deadline_ns);
-            let asked = ask(&handle, address, &request, deadline_ns, most_bytes).await;
+            let asked = match connector {
+                None => ask(PlainTcp::new(dialer), &request, deadline_ns, most_bytes).await,
+                Some(connector) => {
+                    let buffer = Rc::new(RefCell::new(vec![0; BUFFER_BYTES].into_boxed_slice()));
+                    let tls = TlsOverTcp::new(dialer, connector, EvenShare::new(0.0), buffer);
+                    ask(tls, &request, deadline_ns, most_bytes).await
+                }
+            };
             *slot.borrow_mut() = asked;
         });
         executor.run(|| false).map_err(system_failure)?;
@@ -55,14 +64,12 @@ impl Target {
 }
 
 async fn ask(
-    executor: &Executor,
-    address: SocketAddr,
+    mut transport: impl Transport,
     request: &[u8],
     deadline_ns: u64,
     most_bytes: usize,
 ) -> Result<Answer, Failure> {
-    let socket = Dialer::new(executor.clone(), address, 0).dial(None)?;
-    socket.send_first(request).await?;
+    let mut stream = transport.open(request).await?.stream;
     let mut reader = ResponseReader::new(Limits::default());
     let mut beginning = Beginning {
         most_bytes,
@@ -70,16 +77,17 @@ async fn ask(
     };
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
-        let progress = match socket.try_receive(&mut buffer)? {
-            None => {
-                socket.readable(Fault::ResponseTimeout).await?;
+        let arrival = stream.receive(&mut buffer, &mut |data| reader.feed(data, &mut beginning))?;
+        let progress = match arrival {
+            Arrival::Nothing => {
+                stream.readable().await?;
                 Progress::More
             }
-            Some(0) => {
+            Arrival::End => {
                 reader.end(&mut beginning)?;
                 Progress::Done
             }
-            Some(count) => reader.feed(&buffer[..count], &mut beginning)?,
+            Arrival::Some(progress) => progress,
         };
         if let Some(head) = reader
             .head()

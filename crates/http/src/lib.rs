@@ -1,9 +1,9 @@
 //! An HTTP/1.0 and 1.1 client for load: requests built beforehand, responses read whole and judged.
 //!
 //! `response` is the parser, pure and fuzzed: everything that a server sends is hostile input. `connection` carries
-//! it over a stream: plain TCP, or whatever implements `Transport`. `consent` is the proof that load is welcome, `get` a
+//! it over a stream: plain TCP, TLS (`tls.rs`), or whatever implements `Transport`. `consent` is the proof that load is welcome, `get` a
 //! single question outside of load, `advice` what to try where one fails. Not for: redirects, cookies, content coding,
-//! what a response should contain (the engine knows), TLS.
+//! what a response should contain (the engine knows).
 
 mod advice;
 mod connection;
@@ -12,11 +12,13 @@ mod get;
 mod request;
 mod response;
 mod stream;
+mod tls;
 
 pub use advice::advice;
 pub use connection::{Connecting, Connection, Exchange};
-pub use consent::Target;
+pub use consent::{Opening, Target, Trusting};
 pub use get::Answer;
 pub use request::{RequestStyle, Version};
 pub use response::{Body, Head, Limits, Progress, ResponseReader};
-pub use stream::{PlainTcp, Stream, Transport};
+pub use stream::{Arrival, Handshake, Opened, PlainTcp, Stream, Transport};
+pub use tls::{EvenShare, TlsOverTcp};

@@ -2,16 +2,50 @@
 //!
 //! A `Transport` makes the streams of one client thread, one after the other. What can be spared between two of them is
 //! its own affair: plain TCP on loopback dials a socket again (`Dialer::retire`), and nothing above knows of it.
+//! `tls.rs` has the other layer.
 //!
 //! Not for: what the bytes mean (`connection.rs`).
 
+use crate::response::Progress;
 use dyno_measure::{Failure, Fault};
 use dyno_reactor::{Dialer, Idle, Socket};
+use dyno_tls::Agreed;
 use std::fmt::Debug;
 use std::future::Future;
 use std::rc::Rc;
 
 const LATE: Fault = Fault::ResponseTimeout;
+
+/// What one look at a stream came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// Nothing is there yet.
+    Nothing,
+    /// Something is; the taker of the bytes was as far as this after the last of them.
+    Some(Progress),
+    /// The stream has ended in order.
+    End,
+}
+
+/// A TLS handshake that led to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handshake {
+    /// From the moment at which the TCP connection stood until a request could be sent.
+    pub ns: u64,
+    /// What was agreed.
+    pub agreed: Agreed,
+}
+
+/// A connection that was made, on which the first bytes were sent.
+#[derive(Debug)]
+pub struct Opened<S> {
+    /// To go on with.
+    pub stream: S,
+    /// When the TCP connection stood, in nanoseconds of the monotonic clock.
+    pub stood_ns: u64,
+    /// Where there was one.
+    pub handshake: Option<Handshake>,
+}
 
 /// A connection that carries bytes in order, for the task that is polled. Every wait ends with the task's deadline.
 pub trait Stream: Debug {
@@ -21,18 +55,22 @@ pub trait Stream: Debug {
     /// What the connection came to.
     fn send_all(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Waits until `try_receive` may have something, or the end.
+    /// Waits until `receive` may have something, or the end.
     ///
     /// # Errors
     /// `Fault::ResponseTimeout` once the task's deadline has passed.
     fn readable(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
-    /// What has arrived: `Some(0)` at the end of the stream, `None` where nothing is there yet. Only after `None` and
-    /// `Some(0)` nothing is left that `readable` would not tell.
+    /// Receives once, into `buffer` where it needs one, and hands what has arrived to `take` until that has enough. Only
+    /// after `Nothing` and `End` nothing is left that `readable` would not tell.
     ///
     /// # Errors
-    /// What the connection came to.
-    fn try_receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Failure>;
+    /// What the connection came to, or what `take` says.
+    fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
+    ) -> Result<Arrival, Failure>;
 
     /// What a connection on which nothing was outstanding has come to.
     fn after_idling(&mut self) -> Idle;
@@ -49,12 +87,11 @@ pub trait Transport: Debug {
     /// What it makes.
     type Stream: Stream;
 
-    /// Makes a connection, with whatever belongs to that, and sends `first` on it. Gives the connection, and when it
-    /// stood, in nanoseconds of the monotonic clock.
+    /// Makes a connection, with whatever belongs to that, and sends `first` on it.
     ///
     /// # Errors
     /// Why there is no connection, or what it came to.
-    fn open(&mut self, first: &[u8]) -> impl Future<Output = Result<(Self::Stream, u64), Failure>>;
+    fn open(&mut self, first: &[u8]) -> impl Future<Output = Result<Opened<Self::Stream>, Failure>>;
 
     /// Ends a connection that is not needed any more.
     fn close(&mut self, stream: Self::Stream);
@@ -79,10 +116,14 @@ impl PlainTcp {
 impl Transport for PlainTcp {
     type Stream = Socket;
 
-    async fn open(&mut self, first: &[u8]) -> Result<(Socket, u64), Failure> {
+    async fn open(&mut self, first: &[u8]) -> Result<Opened<Socket>, Failure> {
         let socket = self.dialer.dial(self.spare.take())?;
         let stood_ns = socket.send_first(first).await?;
-        Ok((socket, stood_ns))
+        Ok(Opened {
+            stream: socket,
+            stood_ns,
+            handshake: None,
+        })
     }
 
     fn close(&mut self, socket: Socket) {
@@ -99,8 +140,16 @@ impl Stream for Socket {
         Socket::readable(self, LATE).await
     }
 
-    fn try_receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
-        Socket::try_receive(self, buffer)
+    fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
+    ) -> Result<Arrival, Failure> {
+        Ok(match self.try_receive(buffer)? {
+            None => Arrival::Nothing,
+            Some(0) => Arrival::End,
+            Some(count) => Arrival::Some(take(&buffer[..count])?),
+        })
     }
 
     fn after_idling(&mut self) -> Idle {

@@ -37,6 +37,15 @@ named_enum! {
         SharingViolation "sharing_violation" "somebody else has the file open"
         LockConflict "lock_conflict" "somebody else has locked the range"
         NoSpace "no_space" "the server's volume is full"
+        HandshakeTimeout "handshake_timeout" "connected, but the TLS handshake did not end in time"
+        HandshakeRefused "handshake_refused" "the server refused the TLS handshake"
+        NothingInCommon "nothing_in_common" "client and server share no TLS version, cipher, key exchange or protocol"
+        CertificateExpired "certificate_expired" "the server's certificate is expired or not valid yet"
+        CertificateInvalid "certificate_invalid" "the server's certificate or its signature is wrong"
+        MalformedRecord "malformed_record" "the server breaks the rules of TLS"
+        Renegotiation "renegotiation" "the server asked for a TLS renegotiation, which is refused, and gave up"
+        TlsAlert "tls_alert" "the server ended the TLS session with an alert"
+        Truncated "truncated" "the connection was closed without TLS's close_notify before the response was whole"
         ConnectTimeout "connect_timeout" "the connection was not made in time"
         Unreachable "unreachable" "there is no way to the address"
         NoPorts "no_ports" "this machine ran out of local ports"
@@ -46,6 +55,8 @@ named_enum! {
         WrongStatus "wrong_status" "a file that must not exist was served"
         WrongLength "wrong_length" "another length came than the file has"
         WrongContent "wrong_content" "another content came than the file has"
+        UntrustedCertificate "untrusted_certificate" "the server's certificate comes from no authority that is trusted"
+        WrongCertificateName "wrong_certificate_name" "the server's certificate is for another name"
         NotFound "not_found" "a file that must exist is not there"
         AlreadyThere "already_there" "a file that must not exist is there"
     }
@@ -74,12 +85,23 @@ impl Fault {
             | Self::AccessDenied
             | Self::SharingViolation
             | Self::LockConflict
-            | Self::NoSpace => Side::Server,
+            | Self::NoSpace
+            | Self::HandshakeTimeout
+            | Self::HandshakeRefused
+            | Self::NothingInCommon
+            | Self::CertificateExpired
+            | Self::CertificateInvalid
+            | Self::MalformedRecord
+            | Self::Renegotiation
+            | Self::TlsAlert
+            | Self::Truncated => Side::Server,
             Self::ConnectTimeout | Self::Unreachable => Side::Network,
             Self::NoPorts | Self::NoFiles | Self::NoMemory | Self::OtherIo => Side::Client,
             Self::WrongStatus
             | Self::WrongLength
             | Self::WrongContent
+            | Self::UntrustedCertificate
+            | Self::WrongCertificateName
             | Self::NotFound
             | Self::AlreadyThere => Side::Check,
         }

@@ -15,6 +15,7 @@ mod question;
 mod reference;
 mod reference_smb;
 mod target;
+mod tls;
 mod workload;
 
 #[pymodule]
@@ -37,6 +38,8 @@ mod _native {
     use crate::reference_smb::{reference_smb_faults, ReferenceSmbServer};
     #[pymodule_export]
     use crate::target::{consent_document, SessionError, Target};
+    #[pymodule_export]
+    use crate::tls::Authority;
     #[pymodule_export]
     use crate::workload::{diskmix_acceptance, tree_check, tree_facts, tree_write, workload_paths};
 

@@ -1,6 +1,7 @@
 //! The reference server on threads of this process.
 
 use dyno_reference::http::{Documents, Options, Server};
+use dyno_tls::{ServerOptions, TlsServer, Version, Versions};
 use dyno_workload::Tree;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -25,10 +26,46 @@ impl ReferenceServer {
     }
 }
 
+/// How the server speaks TLS: a dictionary.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct TlsArguments {
+    certificate: String,
+    key: String,
+    min_version: String,
+    max_version: String,
+    resumption: bool,
+}
+
+impl TlsArguments {
+    fn server(self) -> PyResult<TlsServer> {
+        let options = ServerOptions {
+            certificates_pem: self.certificate,
+            key_pem: self.key,
+            versions: Versions {
+                least: version(&self.min_version)?,
+                most: version(&self.max_version)?,
+            },
+            resumption: self.resumption,
+            application_protocols: vec![b"http/1.1".to_vec()],
+        };
+        TlsServer::new(&options).map_err(PyValueError::new_err)
+    }
+}
+
+fn version(name: &str) -> PyResult<Version> {
+    match name {
+        "1.2" => Ok(Version::Tls12),
+        "1.3" => Ok(Version::Tls13),
+        _ => Err(PyValueError::new_err(format!("{name:?} is none of 1.2, 1.3"))),
+    }
+}
+
 #[pymethods]
 impl ReferenceServer {
     #[staticmethod]
-    #[pyo3(signature = (*, port=0, bind="127.0.0.1", threads=1, cpus=None, body_bytes=None, fault=None, documents=None))]
+    #[pyo3(signature = (*, port=0, bind="127.0.0.1", threads=1, cpus=None, body_bytes=None, fault=None, documents=None, tls=None))]
+    #[allow(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn start(
         port: u16,
         bind: &str,
@@ -37,6 +74,7 @@ impl ReferenceServer {
         body_bytes: Option<usize>,
         fault: Option<&str>,
         documents: Option<HashMap<String, Vec<u8>>>,
+        tls: Option<TlsArguments>,
     ) -> PyResult<Self> {
         let bind: IpAddr = bind
             .parse()
@@ -55,6 +93,7 @@ impl ReferenceServer {
             documents: body_bytes.map_or_else(|| Documents::Tree(Tree::load()), Documents::Fixed),
             extra_documents: documents.unwrap_or_default().into_iter().collect(),
             fault,
+            tls: tls.map(|tls| tls.server()).transpose()?,
         };
         Ok(Self {
             inner: Mutex::new(Server::start(&options)?),

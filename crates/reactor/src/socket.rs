@@ -146,10 +146,7 @@ impl Socket {
     /// What a connection on which nothing was outstanding has come to. Costs a system call only where the kernel has
     /// reported something meanwhile.
     pub fn after_idling(&self) -> Idle {
-        // Of a socket that never waited nothing is reported.
-        let reported = self
-            .readiness(|readiness| readiness.reading.take())
-            .unwrap_or(true);
+        let reported = self.take_report();
         if self.end_reported() {
             return Idle::Ended;
         }
@@ -158,6 +155,14 @@ impl Socket {
             Some(Ok(Some(0)) | Err(_)) => Idle::Ended,
             Some(Ok(Some(_))) => Idle::Spoke,
         }
+    }
+
+    /// Whether anything was reported of arrivals since this was last asked, or since the last wait. Who gets true has to
+    /// receive until nothing is left. True of a socket that never waited: of it nothing is reported.
+    #[must_use]
+    pub fn take_report(&self) -> bool {
+        self.readiness(|readiness| readiness.reading.take())
+            .unwrap_or(true)
     }
 
     /// Whether the kernel has reported that the peer will send nothing more. It reports each arrival once: who stops

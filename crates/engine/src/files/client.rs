@@ -521,6 +521,7 @@ impl<S: Sessions> Protocol for FilesClient<S> {
             connect_ns,
             // A session begins before the first operation and ends after the last: `files.rs` counts them whole.
             connections: 0,
+            handshake: None,
             reconnected: false,
             session_lost: self.lost,
             result,

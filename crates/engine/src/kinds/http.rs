@@ -3,9 +3,10 @@
 use crate::kind::{Answer, Kind, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
-use crate::web::{WebClientOptions, WebWork, WebWorkload};
-use dyno_http::Version;
+use crate::web::{Tls, WebClientOptions, WebWork, WebWorkload};
+use dyno_http::{Opening, Trusting, Version};
 use dyno_measure::Failure;
+use dyno_tls::{ClientOptions, TlsClient, Version as TlsVersion, Versions};
 use serde::Deserialize;
 use serde_json::{json, Value};
 use std::sync::Arc;
@@ -17,6 +18,19 @@ pub(crate) struct Http;
 #[serde(deny_unknown_fields)]
 struct TargetSection {
     url: String,
+    #[serde(default)]
+    trust: TrustSection,
+}
+
+/// Whose certificates count, of a URL that begins with `https`.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TrustSection {
+    #[default]
+    System,
+    Anybody,
+    /// Those that the authorities in this text have signed: PEM.
+    Authorities(String),
 }
 
 #[derive(Deserialize)]
@@ -24,6 +38,43 @@ struct TargetSection {
 enum WorkloadSection {
     WebbenchStatic {},
     Url {},
+}
+
+#[derive(Clone, Copy, Deserialize)]
+enum TlsVersionName {
+    #[serde(rename = "1.2")]
+    Tls12,
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+impl From<TlsVersionName> for TlsVersion {
+    fn from(name: TlsVersionName) -> Self {
+        match name {
+            TlsVersionName::Tls12 => Self::Tls12,
+            TlsVersionName::Tls13 => Self::Tls13,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TlsSection {
+    min_version: TlsVersionName,
+    max_version: TlsVersionName,
+    ciphers: Vec<String>,
+    resumption: f64,
+}
+
+impl Default for TlsSection {
+    fn default() -> Self {
+        Self {
+            min_version: TlsVersionName::Tls12,
+            max_version: TlsVersionName::Tls13,
+            ciphers: Vec::new(),
+            resumption: 0.0,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -49,6 +100,7 @@ struct ClientSection {
     close: Close,
     receive_buffer_bytes: usize,
     fresh_sockets: bool,
+    tls: TlsSection,
 }
 
 impl Default for ClientSection {
@@ -59,6 +111,7 @@ impl Default for ClientSection {
             close: Close::Ordinary,
             receive_buffer_bytes: 65_536,
             fresh_sockets: false,
+            tls: TlsSection::default(),
         }
     }
 }
@@ -73,13 +126,54 @@ impl Kind for Http {
         let section: Option<TargetSection> = problems.section("target", section);
         let section = problems.none_or(section).map_err(OpenError::Section)?;
         let token = secrets.consent_token.as_deref();
-        let target = dyno_http::Target::open(&section.url, token).map_err(OpenError::Target)?;
+        let opening = Opening {
+            trusting: match section.trust {
+                TrustSection::System => Trusting::System,
+                TrustSection::Anybody => Trusting::Anybody,
+                TrustSection::Authorities(pem) => Trusting::Authorities(pem),
+            },
+        };
+        let target = dyno_http::Target::open(&section.url, token, &opening).map_err(OpenError::Target)?;
         Ok(Box::new(HttpTarget(target)))
     }
 }
 
 #[derive(Debug)]
 struct HttpTarget(dyno_http::Target);
+
+impl HttpTarget {
+    /// How clients use TLS there; None where the target speaks none, or what is asked for is wrong.
+    fn tls(&self, section: TlsSection, problems: &mut Problems) -> Option<Tls> {
+        problems.unless(
+            (0.0..=1.0).contains(&section.resumption),
+            "client.tls.resumption",
+            "must lie between 0 and 1",
+        );
+        let versions = Versions {
+            least: section.min_version.into(),
+            most: section.max_version.into(),
+        };
+        problems.unless(
+            versions.least <= versions.most,
+            "client.tls.min_version",
+            "is above max_version",
+        );
+        let client = TlsClient::new(&ClientOptions {
+            versions,
+            ciphers: section.ciphers,
+            application_protocols: Vec::new(),
+            trust: self.0.trust()?.clone(),
+            server_name: self.0.server_name().to_owned(),
+        });
+        if let Err(why) = &client {
+            problems.unless(versions.least > versions.most, "client.tls", why);
+        }
+        Some(Tls {
+            client: client.ok()?,
+            resumption: section.resumption,
+        })
+    }
+}
 
 impl Target for HttpTarget {
     fn address(&self) -> String {
@@ -133,6 +227,7 @@ impl Target for HttpTarget {
             fresh_sockets: client.fresh_sockets,
             receive_buffer_bytes: client.receive_buffer_bytes,
         };
-        Some(Arc::new(WebWork::new(self.0.clone(), workload, options)))
+        let tls = self.tls(client.tls, problems);
+        Some(Arc::new(WebWork::new(self.0.clone(), workload, options, tls)))
     }
 }

@@ -180,6 +180,7 @@ impl Protocol for NullClient {
             bytes_out: 0,
             connect_ns: None,
             connections: 0,
+            handshake: None,
             reconnected: false,
             session_lost: false,
         }

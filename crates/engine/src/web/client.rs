@@ -2,7 +2,7 @@
 
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
-use dyno_http::{Body, Connection, Exchange, Head, RequestStyle};
+use dyno_http::{Body, Connection, Exchange, Head, RequestStyle, Transport};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{Catalogue, Expect, Get};
 use std::sync::Arc;
@@ -26,15 +26,15 @@ impl WebCatalogue {
 }
 
 /// One client thread that speaks HTTP.
-pub(crate) struct Web {
+pub(crate) struct Web<T: Transport> {
     catalogue: Arc<WebCatalogue>,
-    client: Connection,
+    client: Connection<T>,
     digest: BodyDigest,
     sampling: Sampling,
 }
 
-impl Web {
-    pub(crate) fn new(catalogue: Arc<WebCatalogue>, client: Connection, sampling: Sampling) -> Self {
+impl<T: Transport> Web<T> {
+    pub(crate) fn new(catalogue: Arc<WebCatalogue>, client: Connection<T>, sampling: Sampling) -> Self {
         Self {
             catalogue,
             client,
@@ -44,7 +44,7 @@ impl Web {
     }
 }
 
-impl Protocol for Web {
+impl<T: Transport> Protocol for Web<T> {
     type Op = Get;
 
     async fn perform(&mut self, get: &Get, start_ns: u64) -> Performed {
@@ -66,6 +66,7 @@ impl Protocol for Web {
             bytes_out: cost.sent_bytes,
             connect_ns: cost.connect_ns,
             connections: cost.connections,
+            handshake: cost.handshake,
             reconnected: cost.reconnected,
             session_lost: false,
         }

@@ -7,9 +7,11 @@ use crate::engine_thread::EngineThread;
 use crate::kind::Work;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 use client::{Web, WebCatalogue};
-use dyno_http::{Connecting, Connection, Limits, RequestStyle, Target, Version};
+use dyno_http::{
+    Connecting, Connection, EvenShare, Limits, PlainTcp, RequestStyle, Target, TlsOverTcp, Transport, Version,
+};
 use dyno_measure::Failure;
-use dyno_reactor::Dialer;
+use dyno_tls::TlsClient;
 use dyno_workload::{Catalogue, Get, Outcome, SingleUrl, Tree, WebbenchStatic, Workload};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -68,6 +70,14 @@ pub(crate) struct WebClientOptions {
     pub receive_buffer_bytes: usize,
 }
 
+/// How clients use TLS.
+#[derive(Debug, Clone)]
+pub(crate) struct Tls {
+    pub client: TlsClient,
+    /// The share of connections that offer an earlier session.
+    pub resumption: f64,
+}
+
 /// One workload or the other; an enum because it lies in the hot path.
 #[derive(Debug)]
 enum AnyWorkload {
@@ -92,12 +102,19 @@ pub(crate) struct WebWork {
     target: Target,
     workload: WebWorkload,
     options: WebClientOptions,
+    /// Where the target speaks it.
+    tls: Option<Tls>,
     catalogue: Arc<WebCatalogue>,
     classes: Vec<String>,
 }
 
 impl WebWork {
-    pub(crate) fn new(target: Target, workload: WebWorkload, options: WebClientOptions) -> Self {
+    pub(crate) fn new(
+        target: Target,
+        workload: WebWorkload,
+        options: WebClientOptions,
+        tls: Option<Tls>,
+    ) -> Self {
         let catalogue = workload.catalogue(&target);
         let style = RequestStyle {
             version: options.version,
@@ -109,16 +126,18 @@ impl WebWork {
             target,
             workload,
             options,
+            tls,
             classes: classes.collect(),
             catalogue: Arc::new(WebCatalogue::new(&catalogue, &style)),
         }
     }
 
-    /// Makes the client threads of one engine thread once the mix has started.
-    fn seating(
+    /// Makes the client threads of one engine thread once the mix has started, over what `transport` makes of the buffer
+    /// that they share.
+    fn seating<T: Transport + 'static>(
         &self,
         engine: Rc<EngineThread>,
-        dialer: Rc<Dialer>,
+        transport: impl Fn(&Rc<RefCell<Box<[u8]>>>) -> T + 'static,
     ) -> impl std::future::Future<Output = ()> + 'static {
         let (workload, options, catalogue) = (self.workload, self.options, self.catalogue.clone());
         async move {
@@ -135,9 +154,9 @@ impl WebWork {
                 let state = ClientState::new(place);
                 for thread in 0..mix.threads {
                     let client_thread = ClientThread::new(&engine, start_ns, (client, thread), state.clone());
-                    let connection = Connection::new(
+                    let connection = Connection::over(
+                        transport(&buffer),
                         engine.executor.clone(),
-                        dialer.clone(),
                         connecting,
                         buffer.clone(),
                         Limits::default(),
@@ -165,11 +184,7 @@ impl Work for WebWork {
     }
 
     fn seat_clients(&self, thread: &Rc<EngineThread>) {
-        let dialer = Dialer::new(
-            thread.executor.clone(),
-            self.target.address(),
-            thread.dialer_number(),
-        );
+        let dialer = self.target.dialer(&thread.executor, thread.dialer_number());
         let dialer = Rc::new(if self.options.fresh_sockets {
             dialer.with_fresh_sockets()
         } else {
@@ -179,7 +194,19 @@ impl Work for WebWork {
             .dialer
             .set(dialer.clone())
             .expect("clients are seated once");
-        thread.executor.spawn(self.seating(thread.clone(), dialer));
+        match self.tls.clone() {
+            None => {
+                let plain = move |_: &Rc<RefCell<Box<[u8]>>>| PlainTcp::new(dialer.clone());
+                thread.executor.spawn(self.seating(thread.clone(), plain));
+            }
+            Some(Tls { client, resumption }) => {
+                let secure = move |buffer: &Rc<RefCell<Box<[u8]>>>| {
+                    let share = EvenShare::new(resumption);
+                    TlsOverTcp::new(dialer.clone(), client.connector(), share, buffer.clone())
+                };
+                thread.executor.spawn(self.seating(thread.clone(), secure));
+            }
+        }
         thread.start.arrive(thread.clients().len());
     }
 }

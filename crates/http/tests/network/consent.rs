@@ -1,7 +1,7 @@
 //! There is no way round consent: outside loopback, only the right document at the right place opens a target.
 
 use crate::testbed::{Testbed, SERVER};
-use dyno_http::Target;
+use dyno_http::{Opening, Target};
 use dyno_measure::Fault;
 use dyno_target::{consent_document, TargetError};
 use std::io::{ErrorKind, Read, Write};
@@ -50,7 +50,7 @@ fn open(testbed: &Testbed, answer: Answer, token: Option<&str>) -> Result<Target
     std::thread::spawn(move || serve(&listener, answer, &served_host));
     testbed
         .client
-        .run(|| Target::open(&format!("http://{host}/some/page"), token))
+        .run(|| Target::open(&format!("http://{host}/some/page"), token, &Opening::default()))
 }
 
 fn check_refused(what: &str, answer: Answer, token: Option<&str>) {
@@ -101,7 +101,9 @@ fn without_a_token_or_with_a_weak_one_nothing_is_asked() {
         Some("../../../../../../etc"),
         Some("Zr4u7xKq9LmN2pWs/x"),
     ] {
-        let opened = testbed.client.run(|| Target::open(&url, token));
+        let opened = testbed
+            .client
+            .run(|| Target::open(&url, token, &Opening::default()));
         assert!(
             matches!(opened, Err(TargetError::Consent(_))),
             "{token:?}: {opened:?}"
@@ -230,7 +232,7 @@ fn an_own_address_beside_loopback_needs_consent_too() {
     let host = listener.local_addr().expect("it listens").to_string();
     let opened = testbed
         .server
-        .run(|| Target::open(&format!("http://{host}/"), None));
+        .run(|| Target::open(&format!("http://{host}/"), None, &Opening::default()));
     assert!(matches!(opened, Err(TargetError::Consent(_))), "{opened:?}");
 }
 
@@ -239,7 +241,7 @@ fn a_server_that_is_not_there_is_no_target() {
     let Some(testbed) = Testbed::new() else { return };
     let opened = testbed
         .client
-        .run(|| Target::open("http://10.77.0.1:9/", Some(TOKEN)));
+        .run(|| Target::open("http://10.77.0.1:9/", Some(TOKEN), &Opening::default()));
     assert!(
         matches!(opened, Err(TargetError::Answer(failure)) if failure.fault == Fault::ConnectionRefused),
         "{opened:?}"

@@ -1,6 +1,6 @@
 //! A single question outside of load: it ends at its deadline whatever comes, and keeps no more than it was told to.
 
-use dyno_http::{Answer, Target};
+use dyno_http::{Answer, Opening, Target};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,7 +20,7 @@ fn asked(timeout_ns: u64, serve: impl FnOnce(TcpStream) + Send + 'static) -> Res
         assert!(request[..count].starts_with(b"GET /a HTTP/1.1\r\nHost: "));
         serve(stream);
     });
-    let target = Target::open(&format!("http://{address}/b"), None).expect("loopback");
+    let target = Target::open(&format!("http://{address}/b"), None, &Opening::default()).expect("loopback");
     target.get("/a", monotonic_ns() + timeout_ns, 1000)
 }
 
@@ -146,7 +146,7 @@ fn a_server_that_is_silent_or_gone_is_told() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}/", listener.local_addr().expect("it listens"));
     drop(listener);
-    let target = Target::open(&url, None).expect("loopback");
+    let target = Target::open(&url, None, &Opening::default()).expect("loopback");
     let gone = target.get("/", monotonic_ns() + PATIENCE_NS, 1000);
     assert_eq!(
         gone.map_err(|failure| failure.fault),

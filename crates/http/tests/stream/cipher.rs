@@ -1,7 +1,7 @@
 //! A toy cipher over TCP with the habits of TLS that make trouble: a handshake that takes a round trip, records that
 //! arrive in parts, and records without data. Nothing about it is secret.
 
-use dyno_http::{Stream, Transport};
+use dyno_http::{Arrival, Opened, Progress, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Idle, Socket};
 use std::cell::Cell;
@@ -99,15 +99,20 @@ impl Stream for CipherStream {
         Ok(())
     }
 
-    fn try_receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
+    fn receive(
+        &mut self,
+        _buffer: &mut [u8],
+        take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
+    ) -> Result<Arrival, Failure> {
         self.decode()?;
         if self.plain.is_empty() {
-            return Ok(self.ended.then_some(0));
+            return Ok(if self.ended {
+                Arrival::End
+            } else {
+                Arrival::Nothing
+            });
         }
-        let count = self.plain.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&self.plain[..count]);
-        self.plain.drain(..count);
-        Ok(Some(count))
+        take(&std::mem::take(&mut self.plain)).map(Arrival::Some)
     }
 
     fn after_idling(&mut self) -> Idle {
@@ -133,7 +138,7 @@ pub struct CipherTransport {
 impl Transport for CipherTransport {
     type Stream = CipherStream;
 
-    async fn open(&mut self, first: &[u8]) -> Result<(CipherStream, u64), Failure> {
+    async fn open(&mut self, first: &[u8]) -> Result<Opened<CipherStream>, Failure> {
         let socket = self.dialer.dial(None)?;
         socket.send_first(&NONCE).await?;
         let mut answer: Vec<u8> = Vec::new();
@@ -155,7 +160,11 @@ impl Transport for CipherTransport {
             ended: false,
         };
         stream.send_all(first).await?;
-        Ok((stream, stood_ns))
+        Ok(Opened {
+            stream,
+            stood_ns,
+            handshake: None,
+        })
     }
 
     fn close(&mut self, stream: CipherStream) {

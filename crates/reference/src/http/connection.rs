@@ -7,7 +7,8 @@ use super::fault::Kind;
 use super::misbehaviour::misbehave;
 use super::opening::{Persistence, Status};
 use super::request::{parse, Ask, Parsed};
-use super::responder::{Responder, LATE};
+use super::responder::Responder;
+use super::wire::{Received, Wire};
 use super::worker::Worker;
 use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use dyno_reactor::Socket;
@@ -27,9 +28,21 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>) {
         return;
     }
     worker.renew_patience();
+    let wire = match &worker.shared.tls {
+        None => Wire::Plain(socket),
+        Some(tls) => match tls.accept(socket, &worker.buffer).await {
+            Ok(channel) => Wire::secure(channel),
+            // Nothing was asked: the generator counts it on its own side.
+            Err(_) => return,
+        },
+    };
+    let truncates = worker
+        .shared
+        .fault
+        .is_some_and(|fault| fault.kind == Kind::Truncate);
     let mut connection = Connection {
         responder: Responder {
-            socket,
+            wire,
             worker: &worker,
             answers: Cell::new(0),
         },
@@ -39,6 +52,9 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>) {
     };
     // A client that leaves or is too slow is nothing to report: the generator counts failures on its own side.
     let _ended = connection.run().await;
+    if !truncates {
+        connection.responder.wire.close_session();
+    }
 }
 
 /// The server's side of a connection.
@@ -64,7 +80,7 @@ impl<'a> Connection<'a> {
         loop {
             match self.step()? {
                 Step::Wait => {
-                    self.responder.socket.readable(LATE).await?;
+                    self.responder.wire.readable().await?;
                     self.drained = false;
                 }
                 Step::End => return Ok(()),
@@ -89,14 +105,14 @@ impl<'a> Connection<'a> {
                 return Ok(Step::Wait);
             }
             let mut buffer = self.worker.buffer.borrow_mut();
-            let Some(received) = self.responder.socket.try_receive(&mut buffer[..])? else {
-                return Ok(Step::Wait);
+            let received = match self.responder.wire.receive(&mut buffer[..], &mut self.unread)? {
+                Received::Nothing => return Ok(Step::Wait),
+                Received::End => return Ok(Step::End),
+                Received::Unread => continue,
+                Received::InBuffer(count) => count,
             };
-            if received == 0 {
-                return Ok(Step::End);
-            }
             // A buffer that was not filled has emptied the socket: a second call to see that is spared.
-            self.drained = received < buffer.len() && !self.responder.socket.end_reported();
+            self.drained = received < buffer.len() && !self.responder.wire.end_reported();
             let data = &buffer[..received];
             if self.unread.is_empty() {
                 if let Some((step, taken)) = self.read(data) {
@@ -151,7 +167,7 @@ impl<'a> Connection<'a> {
         };
         let refusal = self.worker.shared.site.refusal(status);
         self.responder.counted(self.responder.send(refusal, ask)).await?;
-        self.responder.socket.end_sending()?;
+        self.responder.wire.end_sending()?;
         self.worker.executor.set_deadline(monotonic_ns() + LINGER_NS);
         self.responder.discard_until_end().await
     }

@@ -24,6 +24,7 @@ faults! {
     CloseIdle "close-idle=2" "closes a kept-alive connection after so many answers without having said so"
     Chunked "chunked" "right, in the chunked coding (until close for HTTP/1.0)"
     CloseDelimited "close-delimited" "right, but of undeclared length: the body ends where the connection does"
+    Truncate "truncate" "right, of undeclared length, but over TLS ended without close_notify"
     SlowDrip "slow-drip=100" "right, but so many bytes at a time, with a millisecond between them"
     Interim "interim" "right, after a 103 Early Hints (for HTTP/1.1)"
 }

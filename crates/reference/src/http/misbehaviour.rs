@@ -34,7 +34,7 @@ pub(crate) async fn misbehave(
             responder.counted(responder.send(document, ask)).await
         }
         Kind::Stall => responder.discard_until_end().await.map(|()| Persistence::Close),
-        Kind::Reset => responder.socket.reset_on_close().map(|()| Persistence::Close),
+        Kind::Reset => responder.wire.reset_on_close().map(|()| Persistence::Close),
         Kind::EndlessHead => {
             let start = worker.opening(document.status, ask.after);
             send_without_end(responder, &start, FILLER_FIELD).await
@@ -124,7 +124,7 @@ fn wrong_answer(
                 kept,
             )
         }
-        Kind::Chunked | Kind::CloseDelimited => {
+        Kind::Chunked | Kind::CloseDelimited | Kind::Truncate => {
             let head = content_head(document, "");
             ([&opening(closed), head.as_slice(), body].concat(), closed)
         }

@@ -3,9 +3,9 @@
 //!
 //! It answers GET and HEAD from memory. Each thread has a listener, an event loop and a counter of its own. A request
 //! on a kept-alive connection costs one `recv`, one `sendmsg`, no allocation and no change to the epoll set. On
-//! request it commits a named fault, so that a generator's accounting of errors can be put to the test.
+//! request it commits a named fault, so that a generator's accounting of errors can be put to the test. `wire.rs` has TLS.
 //!
-//! Not for: files on disk (it opens none, so no path can lead out of a root), request bodies, TLS, conditional and
+//! Not for: files on disk (it opens none, so no path can lead out of a root), request bodies, conditional and
 //! range requests, or serving anybody but a load generator and its tests.
 
 mod connection;
@@ -16,6 +16,7 @@ mod opening;
 mod request;
 mod responder;
 mod server;
+mod wire;
 mod worker;
 
 pub use documents::{Documents, REQUEST_COUNT_PATH};

@@ -5,18 +5,15 @@
 use super::documents::Document;
 use super::opening::Persistence;
 use super::request::Ask;
+use super::wire::{Received, Wire, LATE};
 use super::worker::Worker;
-use dyno_measure::{Failure, Fault};
-use dyno_reactor::Socket;
+use dyno_measure::Failure;
 use std::cell::Cell;
 use std::future::Future;
 
-/// How any wait ends that lasts too long. Nobody sees it: the connection is closed.
-pub(crate) const LATE: Fault = Fault::ResponseTimeout;
-
 /// Sends the answers of one connection.
 pub(crate) struct Responder<'a> {
-    pub(crate) socket: Socket,
+    pub(crate) wire: Wire,
     pub(crate) worker: &'a Worker,
     /// Counted by a fault that needs it.
     pub(crate) answers: Cell<u64>,
@@ -31,13 +28,13 @@ impl Responder<'_> {
         } else {
             document.whole()
         };
-        self.socket.send_pair(&opening, rest, LATE).await?;
+        self.wire.send_pair(&opening, rest).await?;
         Ok(ask.after)
     }
 
     /// Sends bytes that are an answer, or that pass for one.
     pub(crate) async fn send_bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
-        self.socket.send_all(bytes, LATE).await
+        self.wire.send_all(bytes).await
     }
 
     /// Counts the answer that `sending` sends.
@@ -55,14 +52,16 @@ impl Responder<'_> {
 
     /// Receives and forgets until the client closes or the task's deadline passes.
     pub(crate) async fn discard_until_end(&self) -> Result<(), Failure> {
+        let mut forgotten = Vec::new();
         while !self.worker.executor.deadline_passed() {
             let received = self
-                .socket
-                .try_receive(&mut self.worker.buffer.borrow_mut()[..])?;
+                .wire
+                .receive(&mut self.worker.buffer.borrow_mut()[..], &mut forgotten)?;
+            forgotten.clear();
             match received {
-                Some(0) => return Ok(()),
-                Some(_) => {}
-                None => self.socket.readable(LATE).await?,
+                Received::End => return Ok(()),
+                Received::InBuffer(_) | Received::Unread => {}
+                Received::Nothing => self.wire.readable().await?,
             }
         }
         Err(LATE.into())

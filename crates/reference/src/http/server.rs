@@ -6,6 +6,7 @@ use super::fault::Fault;
 use super::worker::{keep_time, Shared, Worker};
 use dyno_measure::monotonic_ns;
 use dyno_reactor::{pin_to, Executor, Listener};
+use dyno_tls::TlsServer;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -31,6 +32,8 @@ pub struct Options {
     pub extra_documents: Vec<(String, Vec<u8>)>,
     /// What it does wrong.
     pub fault: Option<Fault>,
+    /// How it speaks TLS; None: in the clear.
+    pub tls: Option<TlsServer>,
 }
 
 impl Options {
@@ -44,6 +47,7 @@ impl Options {
             documents,
             extra_documents: Vec::new(),
             fault: None,
+            tls: None,
         }
     }
 }
@@ -73,6 +77,7 @@ impl Server {
             shared: Arc::new(Shared {
                 site: Site::new(&options.documents, &options.extra_documents),
                 fault: options.fault,
+                tls: options.tls.clone(),
                 counters: (0..options.threads).map(|_| Default::default()).collect(),
                 stopping: AtomicBool::new(false),
             }),

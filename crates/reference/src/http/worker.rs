@@ -6,6 +6,7 @@ use super::opening::{Openings, Persistence, Status};
 use super::request::MAX_HEAD_BYTES;
 use dyno_measure::{monotonic_ns, NS_PER_S};
 use dyno_reactor::Executor;
+use dyno_tls::TlsServer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,6 +37,7 @@ impl Counter {
 pub(crate) struct Shared {
     pub(crate) site: Site,
     pub(crate) fault: Option<Fault>,
+    pub(crate) tls: Option<TlsServer>,
     pub(crate) counters: Box<[Counter]>,
     pub(crate) stopping: AtomicBool,
 }

@@ -1,0 +1,147 @@
+//! TLS as the layer below an HTTP connection, and how often its sessions are taken up again.
+
+use crate::response::Progress;
+use crate::stream::{Arrival, Handshake, Opened, Stream, Transport};
+use dyno_measure::{Failure, Fault};
+use dyno_reactor::{Dialer, Idle, Socket};
+use dyno_tls::{Arrived, Channel, ClientSide, Connector, Flow};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const LATE: Fault = Fault::ResponseTimeout;
+
+/// Yes for exactly this share of the questions, evenly spread.
+#[derive(Debug, Clone, Copy)]
+pub struct EvenShare {
+    share: f64,
+    owed: f64,
+}
+
+impl EvenShare {
+    /// `share`: from 0 for never to 1 for always.
+    #[must_use]
+    pub fn new(share: f64) -> Self {
+        Self { share, owed: 0.0 }
+    }
+
+    fn next(&mut self) -> bool {
+        self.owed += self.share;
+        let yes = self.owed >= 1.0;
+        self.owed -= f64::from(u8::from(yes));
+        yes
+    }
+}
+
+/// TLS over TCP, for one client thread.
+#[derive(Debug)]
+pub struct TlsOverTcp {
+    dialer: Rc<Dialer>,
+    connector: Connector,
+    /// Of the connections that offer an earlier session.
+    resumption: EvenShare,
+    buffer: Rc<RefCell<Box<[u8]>>>,
+    /// One whose connection has ended, to be dialled again.
+    spare: Option<Socket>,
+}
+
+impl TlsOverTcp {
+    /// Connections of `dialer`. `buffer` is used without waiting in between.
+    #[must_use]
+    pub fn new(
+        dialer: Rc<Dialer>,
+        connector: Connector,
+        resumption: EvenShare,
+        buffer: Rc<RefCell<Box<[u8]>>>,
+    ) -> Self {
+        Self {
+            dialer,
+            connector,
+            resumption,
+            buffer,
+            spare: None,
+        }
+    }
+}
+
+impl Transport for TlsOverTcp {
+    type Stream = Channel<ClientSide>;
+
+    async fn open(&mut self, first: &[u8]) -> Result<Opened<Self::Stream>, Failure> {
+        let socket = self.dialer.dial(self.spare.take())?;
+        let resume = self.resumption.next();
+        let session = self.connector.connect(socket, resume, &self.buffer).await?;
+        let mut channel = session.channel;
+        channel.send_all(first, LATE).await?;
+        Ok(Opened {
+            stream: channel,
+            stood_ns: session.stood_ns,
+            handshake: Some(Handshake {
+                ns: session.handshake_ns,
+                agreed: session.agreed,
+            }),
+        })
+    }
+
+    fn close(&mut self, mut channel: Self::Stream) {
+        channel.close_session();
+        self.spare = self.dialer.retire(channel.into_socket());
+    }
+}
+
+impl Stream for Channel<ClientSide> {
+    async fn send_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Channel::send_all(self, bytes, LATE).await
+    }
+
+    async fn readable(&mut self) -> Result<(), Failure> {
+        Channel::readable(self, LATE).await
+    }
+
+    fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
+    ) -> Result<Arrival, Failure> {
+        let arrived = Channel::receive(self, buffer, &mut |data| {
+            // A record without data says nothing: the peer pads, or hides how much it says.
+            if data.is_empty() {
+                return Ok(Flow::More);
+            }
+            Ok(match take(data)? {
+                Progress::More => Flow::More,
+                Progress::Done => Flow::Enough,
+            })
+        })?;
+        Ok(match arrived {
+            Arrived::Nothing => Arrival::Nothing,
+            Arrived::Some(Flow::More) => Arrival::Some(Progress::More),
+            Arrived::Some(Flow::Enough) => Arrival::Some(Progress::Done),
+            Arrived::End => Arrival::End,
+        })
+    }
+
+    fn after_idling(&mut self) -> Idle {
+        Channel::after_idling(self)
+    }
+
+    fn reset_on_close(&mut self) -> Result<(), Failure> {
+        self.socket().reset_on_close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_met_exactly_and_evenly() {
+        for (share, expected) in [(0.0, 0), (0.25, 250), (0.5, 500), (1.0, 1000)] {
+            let mut even = EvenShare::new(share);
+            let answers: Vec<bool> = (0..1000).map(|_| even.next()).collect();
+            assert_eq!(answers.iter().filter(|yes| **yes).count(), expected, "{share}");
+        }
+        let mut half = EvenShare::new(0.5);
+        let answers: Vec<bool> = (0..4).map(|_| half.next()).collect();
+        assert_eq!(answers, [false, true, false, true]);
+    }
+}

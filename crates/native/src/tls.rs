@@ -1,0 +1,50 @@
+//! The authority of a run, and what it certifies.
+
+use dyno_tls::{KeyKind, Validity};
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+/// Makes certificates for the servers of a run. Its key is nowhere else.
+#[pyclass(frozen, module = "serverdyno._native")]
+pub struct Authority {
+    inner: dyno_tls::Authority,
+}
+
+#[pymethods]
+impl Authority {
+    #[new]
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        let made = py.detach(dyno_tls::Authority::new);
+        Ok(Self {
+            inner: made.map_err(|error| PyOSError::new_err(error.to_string()))?,
+        })
+    }
+
+    #[getter]
+    fn pem(&self) -> &str {
+        self.inner.pem()
+    }
+
+    /// A certificate and its key, both as PEM.
+    #[pyo3(signature = (key, names, *, expired=false))]
+    fn certify(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        names: Vec<String>,
+        expired: bool,
+    ) -> PyResult<(String, String)> {
+        let key = match key {
+            "ecdsa-p256" => KeyKind::EcdsaP256,
+            "rsa-2048" => KeyKind::Rsa2048,
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "{key:?} is none of ecdsa-p256, rsa-2048"
+                )))
+            }
+        };
+        let validity = if expired { Validity::Past } else { Validity::Now };
+        py.detach(|| self.inner.certify(key, &names, validity))
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+}

@@ -1,0 +1,140 @@
+//! What the two ends of a session agreed on, as it is disclosed.
+
+use rustls::{CipherSuite, CommonState, HandshakeKind, NamedGroup, ProtocolVersion};
+
+/// The terms of a session. Everything but `resumed` is the same for all sessions of a server in nearly every mix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agreed {
+    /// Whether an earlier session was taken up again.
+    pub resumed: bool,
+    version: Option<ProtocolVersion>,
+    cipher: Option<CipherSuite>,
+    key_exchange: Option<NamedGroup>,
+    /// The server's key, as `certificate_key` tells it.
+    pub key: CertificateKey,
+}
+
+/// The kind of key of a certificate, and its size in bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CertificateKey {
+    kind: KeyName,
+    bits: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum KeyName {
+    Rsa,
+    Ecdsa,
+    Ed25519,
+    #[default]
+    Other,
+}
+
+impl Agreed {
+    pub(crate) fn of(state: &CommonState, key: CertificateKey) -> Self {
+        Self {
+            resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
+            version: state.protocol_version(),
+            cipher: state.negotiated_cipher_suite().map(|suite| suite.suite()),
+            key_exchange: state.negotiated_key_exchange_group().map(|group| group.name()),
+            key,
+        }
+    }
+
+    /// `TLS 1.3`.
+    #[must_use]
+    pub fn version(&self) -> &'static str {
+        match self.version {
+            Some(ProtocolVersion::TLSv1_3) => "TLS 1.3",
+            Some(ProtocolVersion::TLSv1_2) => "TLS 1.2",
+            _ => "unknown",
+        }
+    }
+
+    /// The cipher suite by its name in IANA's registry; TLS 1.3's without what rustls puts before it.
+    #[must_use]
+    pub fn cipher(&self) -> String {
+        let name = self.cipher.and_then(|cipher| cipher.as_str());
+        name.map_or_else(|| "unknown".to_owned(), |name| name.replacen("TLS13_", "TLS_", 1))
+    }
+
+    /// The group of the key exchange; None where an earlier session's secret was used alone.
+    #[must_use]
+    pub fn key_exchange(&self) -> Option<&'static str> {
+        Some(match self.key_exchange? {
+            NamedGroup::X25519 => "X25519",
+            NamedGroup::secp256r1 => "P-256",
+            NamedGroup::secp384r1 => "P-384",
+            NamedGroup::secp521r1 => "P-521",
+            NamedGroup::X25519MLKEM768 => "X25519MLKEM768",
+            _ => "another group",
+        })
+    }
+}
+
+impl std::fmt::Display for CertificateKey {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.kind, self.bits) {
+            (KeyName::Rsa, bits) => write!(formatter, "RSA {bits}"),
+            (KeyName::Ecdsa, bits) => write!(formatter, "ECDSA P-{bits}"),
+            (KeyName::Ed25519, _) => write!(formatter, "Ed25519"),
+            (KeyName::Other, _) => write!(formatter, "unknown"),
+        }
+    }
+}
+
+/// Object identifiers (RFC 3279, 5480, 8410), as they are encoded.
+const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+const P_256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+const P_384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+const P_521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
+const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+
+const SEQUENCE: u8 = 0x30;
+const INTEGER: u8 = 0x02;
+const OBJECT_IDENTIFIER: u8 = 0x06;
+const BIT_STRING: u8 = 0x03;
+
+/// The kind of key in a SubjectPublicKeyInfo, which is DER.
+#[must_use]
+pub fn certificate_key(public_key_info: &[u8]) -> CertificateKey {
+    read_key(public_key_info).unwrap_or_default()
+}
+
+fn read_key(public_key_info: &[u8]) -> Option<CertificateKey> {
+    let (whole, _) = element(public_key_info, SEQUENCE)?;
+    let (algorithm, rest) = element(whole, SEQUENCE)?;
+    let (name, parameters) = element(algorithm, OBJECT_IDENTIFIER)?;
+    let (kind, bits) = match name {
+        RSA => {
+            let (bit_string, _) = element(rest, BIT_STRING)?;
+            let (key, _) = element(bit_string.get(1..)?, SEQUENCE)?;
+            let (modulus, _) = element(key, INTEGER)?;
+            let leading = modulus.iter().position(|byte| *byte != 0)?;
+            let bits = (modulus.len() - leading) * 8 - modulus[leading].leading_zeros() as usize;
+            (KeyName::Rsa, u32::try_from(bits).ok()?)
+        }
+        EC_PUBLIC_KEY => match element(parameters, OBJECT_IDENTIFIER)?.0 {
+            P_256 => (KeyName::Ecdsa, 256),
+            P_384 => (KeyName::Ecdsa, 384),
+            P_521 => (KeyName::Ecdsa, 521),
+            _ => return None,
+        },
+        ED25519 => (KeyName::Ed25519, 256),
+        _ => return None,
+    };
+    Some(CertificateKey { kind, bits })
+}
+
+/// The contents of the DER element at the beginning of `bytes`, and what follows it.
+fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (first, length, start): (u8, usize, usize) = match bytes {
+        [first, length @ 0..=0x7f, ..] => (*first, usize::from(*length), 2),
+        [first, 0x81, length, ..] => (*first, usize::from(*length), 3),
+        [first, 0x82, high, low, ..] => (*first, usize::from(*high) << 8 | usize::from(*low), 4),
+        _ => return None,
+    };
+    let contents = bytes.get(start..start.checked_add(length)?)?;
+    (first == tag).then_some((contents, &bytes[start + length..]))
+}

@@ -1,0 +1,114 @@
+//! Certificates made on the spot: an authority of a run's own, and what it signs for the servers of the run.
+//!
+//! Keys live as long as the run. Not for: certificates that anybody else is to trust.
+
+use rcgen::{
+    date_time_ymd, BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256,
+};
+use std::fmt;
+
+/// Not made, and why.
+#[derive(Debug)]
+pub struct CertificateError(rcgen::Error);
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a certificate could not be made: {}", self.0)
+    }
+}
+
+impl std::error::Error for CertificateError {}
+
+impl From<rcgen::Error> for CertificateError {
+    fn from(error: rcgen::Error) -> Self {
+        Self(error)
+    }
+}
+
+/// The key of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// RSA with 2,048 bits.
+    Rsa2048,
+    /// ECDSA on the curve P-256.
+    EcdsaP256,
+}
+
+impl KeyKind {
+    fn generate(self) -> Result<KeyPair, rcgen::Error> {
+        match self {
+            Self::Rsa2048 => KeyPair::generate_for(&PKCS_RSA_SHA256),
+            Self::EcdsaP256 => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
+        }
+    }
+}
+
+/// When a certificate is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validity {
+    /// For longer than any run.
+    Now,
+    /// It was, in another century.
+    Past,
+}
+
+/// An authority with a key of its own.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// Where the system has no randomness.
+    pub fn new() -> Result<Self, CertificateError> {
+        let key = KeyKind::EcdsaP256.generate()?;
+        let mut parameters = CertificateParams::new(Vec::new())?;
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let name = &mut parameters.distinguished_name;
+        name.push(DnType::CommonName, "Serverdyno: authority of one run");
+        let pem = parameters.self_signed(&key)?.pem();
+        Ok(Self {
+            issuer: Issuer::new(parameters, key),
+            pem,
+        })
+    }
+
+    /// Its own certificate, to be trusted, in PEM.
+    #[must_use]
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// A certificate for a server under these names and addresses, and its key: both in PEM.
+    ///
+    /// # Errors
+    /// Where a name can't be written into a certificate.
+    pub fn certify(
+        &self,
+        key: KeyKind,
+        names: &[String],
+        validity: Validity,
+    ) -> Result<(String, String), CertificateError> {
+        let pair = key.generate()?;
+        let mut parameters = CertificateParams::new(names.to_vec())?;
+        let name = &mut parameters.distinguished_name;
+        name.push(DnType::CommonName, names.first().map_or("", String::as_str));
+        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        if key == KeyKind::Rsa2048 {
+            parameters.key_usages.push(KeyUsagePurpose::KeyEncipherment);
+        }
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        if validity == Validity::Past {
+            parameters.not_before = date_time_ymd(1998, 1, 1);
+            parameters.not_after = date_time_ymd(1999, 1, 1);
+        }
+        let certificate = parameters.signed_by(&pair, &self.issuer)?;
+        Ok((certificate.pem(), pair.serialize_pem()))
+    }
+}

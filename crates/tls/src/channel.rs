@@ -1,0 +1,428 @@
+//! One TLS connection over a socket: rustls's unbuffered interface, so that records are decrypted where they were
+//! received, and what is left of an incomplete one is all that a connection keeps.
+//!
+//! A part of the bytes that arrive is handed to the caller record by record, without a buffer of its own in between. What
+//! a peer can make us keep is bounded by rustls: a record of 16 KiB, a handshake message of 64 KiB. Not for: what the
+//! bytes mean.
+
+use crate::failure::{failure_of, Moment};
+use crate::side::Side;
+use dyno_measure::{Failure, Fault};
+use dyno_reactor::{Idle, Socket};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
+};
+use rustls::ProtocolVersion;
+use std::cell::RefCell;
+
+/// Room in the caller's buffer beyond what an incomplete record needs, for it to be completed there.
+const LEAST_ROOM_BYTES: usize = 1024;
+/// What is looked at of a connection on which nothing was outstanding.
+const IDLE_BUFFER_BYTES: usize = 2048;
+/// Calls in a row that look at such a connection, so that a peer that sends without end can't hold up the loop.
+const IDLE_CALLS: usize = 64;
+/// A record's header, nonce, tag and padding byte: more than any cipher of TLS 1.2 and 1.3 here adds.
+const RECORD_OVERHEAD_BYTES: usize = 64;
+/// The most plaintext of a record (RFC 8446, section 5.1).
+const RECORD_BYTES: usize = 16 * 1024;
+
+/// Whether the taker of bytes wants more of them now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Go on.
+    More,
+    /// What was asked for is complete; what follows stays in the channel.
+    Enough,
+}
+
+/// What one look at the socket came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrived {
+    /// Nothing is there until the socket is readable.
+    Nothing,
+    /// Something was; whether it had data or not, there may be more.
+    Some(Flow),
+    /// The peer has closed the session in order.
+    End,
+}
+
+/// How far rustls got with the bytes at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pumped {
+    /// It needs more.
+    Dry,
+    Enough,
+    Closed,
+}
+
+/// A TLS connection.
+#[derive(Debug)]
+pub struct Channel<S: Side> {
+    socket: Socket,
+    side: Box<S>,
+    /// Received and not processed: the beginning of a record, or what came after `Flow::Enough`.
+    pending: Vec<u8>,
+    /// Whether `pending` may hold a whole record.
+    unprocessed: bool,
+    /// Encoded and not sent.
+    outgoing: Vec<u8>,
+    peer_closed: bool,
+    /// The peer asked for a renegotiation, which rustls has declined.
+    declined: bool,
+}
+
+impl<S: Side> Channel<S> {
+    pub(crate) fn new(socket: Socket, side: S) -> Self {
+        Self {
+            socket,
+            side: Box::new(side),
+            pending: Vec::new(),
+            unprocessed: false,
+            outgoing: Vec::new(),
+            peer_closed: false,
+            declined: false,
+        }
+    }
+
+    /// The connection below.
+    #[must_use]
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// The connection below; the session is forgotten.
+    #[must_use]
+    pub fn into_socket(self) -> Socket {
+        self.socket
+    }
+
+    pub(crate) fn side(&self) -> &S {
+        &self.side
+    }
+
+    /// The protocol that both ends chose by ALPN.
+    #[must_use]
+    pub fn application_protocol(&self) -> Option<&[u8]> {
+        self.side.state().alpn_protocol()
+    }
+
+    /// What is to be sent before anything has come.
+    pub(crate) fn begin(&mut self) -> Result<Vec<u8>, Failure> {
+        self.pump(&mut [], &mut |_| Ok(Flow::More)).1?;
+        Ok(std::mem::take(&mut self.outgoing))
+    }
+
+    /// Carries the handshake to where data may be sent. `buffer` is used without waiting in between.
+    ///
+    /// # Errors
+    /// Why there is no session; the peer has been told.
+    pub(crate) async fn shake_hands<B: AsMut<[u8]>>(&mut self, buffer: &RefCell<B>) -> Result<(), Failure> {
+        while self.side.state().is_handshaking() {
+            self.flush(Fault::HandshakeTimeout).await?;
+            self.socket.readable(Fault::HandshakeTimeout).await?;
+            loop {
+                let arrived = self.receive(buffer.borrow_mut().as_mut(), &mut |_| Ok(Flow::Enough));
+                match arrived {
+                    // A server that sends data this early is at odds with its own handshake: rustls says so.
+                    Ok(Arrived::Some(_)) if self.side.state().is_handshaking() => {}
+                    Ok(Arrived::Nothing | Arrived::Some(_)) => break,
+                    Ok(Arrived::End) => return Err(Fault::HandshakeRefused.into()),
+                    Err(failure) => return Err(failure),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Encrypts and sends `bytes`, and what was to be sent before them.
+    ///
+    /// # Errors
+    /// What the connection came to, or `late` once the task's deadline has passed.
+    pub async fn send_all(&mut self, bytes: &[u8], late: Fault) -> Result<(), Failure> {
+        self.encrypt(bytes)?;
+        self.flush(late).await
+    }
+
+    /// Encrypts `first` and `second` and sends both.
+    ///
+    /// # Errors
+    /// As `send_all`.
+    pub async fn send_pair(&mut self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
+        if first.len() + second.len() <= RECORD_BYTES {
+            // One record: as a server with a buffer would.
+            self.encrypt(&[first, second].concat())?;
+        } else {
+            self.encrypt(first)?;
+            self.encrypt(second)?;
+        }
+        self.flush(late).await
+    }
+
+    async fn flush(&mut self, late: Fault) -> Result<(), Failure> {
+        if self.outgoing.is_empty() {
+            return Ok(());
+        }
+        let sent = self.socket.send_all(&self.outgoing, late).await;
+        self.outgoing.clear();
+        sent
+    }
+
+    /// Waits until `receive` may have something.
+    ///
+    /// # Errors
+    /// `late` once the task's deadline has passed.
+    pub async fn readable(&mut self, late: Fault) -> Result<(), Failure> {
+        if self.unprocessed || self.peer_closed {
+            return Ok(());
+        }
+        self.socket.readable(late).await
+    }
+
+    /// Receives once and hands the data of every whole record to `take`, until that has enough.
+    ///
+    /// # Errors
+    /// What `take` says; `Fault::Truncated` where the connection has ended and the session has not; what the peer did
+    /// wrong, which it will be told with whatever is sent next.
+    pub fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        take: &mut impl FnMut(&[u8]) -> Result<Flow, Failure>,
+    ) -> Result<Arrived, Failure> {
+        if self.peer_closed {
+            return Ok(Arrived::End);
+        }
+        if self.unprocessed {
+            return self.process_pending(take);
+        }
+        let held = self.pending.len();
+        if held + LEAST_ROOM_BYTES > buffer.len() {
+            let Some(count) = self.receive_some(buffer)? else {
+                return Ok(Arrived::Nothing);
+            };
+            self.pending.extend_from_slice(&buffer[..count]);
+            return self.process_pending(take);
+        }
+        let Some(count) = self.receive_some(&mut buffer[held..])? else {
+            return Ok(Arrived::Nothing);
+        };
+        buffer[..held].copy_from_slice(&self.pending);
+        let whole = &mut buffer[..held + count];
+        let (used, pumped) = self.pump(whole, take);
+        self.pending.clear();
+        self.pending.extend_from_slice(&whole[used..]);
+        self.arrived(pumped)
+    }
+
+    /// None where nothing is there.
+    fn receive_some(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Failure> {
+        match self
+            .socket
+            .try_receive(buffer)
+            .map_err(|failure| self.seen(failure))?
+        {
+            Some(0) if self.side.state().is_handshaking() => Err(Fault::HandshakeRefused.into()),
+            Some(0) => Err(self.seen(Fault::Truncated.into())),
+            count => Ok(count),
+        }
+    }
+
+    /// What a failure is, knowing of a renegotiation that was declined before.
+    fn seen(&self, failure: Failure) -> Failure {
+        if self.declined
+            && matches!(
+                failure.fault,
+                Fault::Truncated | Fault::TlsAlert | Fault::ConnectionReset
+            )
+        {
+            return Failure {
+                fault: Fault::Renegotiation,
+                ..failure
+            };
+        }
+        failure
+    }
+
+    fn process_pending(
+        &mut self,
+        take: &mut impl FnMut(&[u8]) -> Result<Flow, Failure>,
+    ) -> Result<Arrived, Failure> {
+        let mut bytes = std::mem::take(&mut self.pending);
+        let (used, pumped) = self.pump(&mut bytes, take);
+        bytes.drain(..used);
+        self.pending = bytes;
+        self.arrived(pumped)
+    }
+
+    fn arrived(&mut self, pumped: Result<Pumped, Failure>) -> Result<Arrived, Failure> {
+        let pumped = pumped.map_err(|failure| self.seen(failure))?;
+        self.unprocessed = pumped == Pumped::Enough && !self.pending.is_empty();
+        self.peer_closed |= pumped == Pumped::Closed;
+        self.send_what_fits();
+        Ok(match pumped {
+            Pumped::Dry => Arrived::Some(Flow::More),
+            Pumped::Enough => Arrived::Some(Flow::Enough),
+            Pumped::Closed => Arrived::End,
+        })
+    }
+
+    /// Answers that rustls gives by itself after the handshake (a key update, a renegotiation declined): sent where there
+    /// is room, else with the next data.
+    fn send_what_fits(&mut self) {
+        if !self.outgoing.is_empty() && !self.side.state().is_handshaking() {
+            if let Ok(Some(sent)) = self.socket.try_send(&self.outgoing) {
+                self.outgoing.drain(..sent);
+            }
+        }
+    }
+
+    /// Lets rustls process `input`, and hands data to `take`. Gives how much of it is done with.
+    fn pump(
+        &mut self,
+        input: &mut [u8],
+        take: &mut impl FnMut(&[u8]) -> Result<Flow, Failure>,
+    ) -> (usize, Result<Pumped, Failure>) {
+        let was_handshaking = self.side.state().is_handshaking();
+        // All that rustls has to say by itself in a session of TLS 1.2 is that it declines another handshake.
+        let would_decline =
+            !was_handshaking && self.side.state().protocol_version() == Some(ProtocolVersion::TLSv1_2);
+        let mut used = 0;
+        loop {
+            let UnbufferedStatus { discard, state } = self.side.process(&mut input[used..]);
+            used += discard;
+            match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        let taken = match record {
+                            Ok(record) => {
+                                used += record.discard;
+                                take(record.payload)
+                            }
+                            Err(error) => Err(failure_of(&error, Moment::of(was_handshaking))),
+                        };
+                        match taken {
+                            Ok(Flow::More) => {}
+                            Ok(Flow::Enough) => return (used, Ok(Pumped::Enough)),
+                            Err(failure) => return (used, Err(failure)),
+                        }
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut encoding)) => {
+                    self.declined |= would_decline;
+                    encode(&mut self.outgoing, |room| {
+                        encoding.encode(room).map_err(needed_of_encode)
+                    });
+                }
+                Ok(ConnectionState::TransmitTlsData(transmitting)) => transmitting.done(),
+                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+                    return (used, Ok(Pumped::Closed))
+                }
+                Ok(_) => return (used, Ok(Pumped::Dry)),
+                Err(error) => {
+                    self.take_alert();
+                    return (used, Err(failure_of(&error, Moment::of(was_handshaking))));
+                }
+            }
+        }
+    }
+
+    /// The alert that tells the peer of an error.
+    fn take_alert(&mut self) {
+        if let Ok(ConnectionState::EncodeTlsData(mut encoding)) = self.side.process(&mut []).state {
+            encode(&mut self.outgoing, |room| {
+                encoding.encode(room).map_err(needed_of_encode)
+            });
+        }
+        if let Ok(Some(sent)) = self.socket.try_send(&self.outgoing) {
+            self.outgoing.drain(..sent);
+        }
+    }
+
+    fn encrypt(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        for part in bytes.chunks(RECORD_BYTES) {
+            let outgoing = &mut self.outgoing;
+            let mut encrypted = false;
+            // Whatever rustls has to say first (a key update) is taken before there is room for data.
+            while !encrypted {
+                match self.side.process(&mut []).state {
+                    Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+                        outgoing.reserve(part.len() + RECORD_OVERHEAD_BYTES);
+                        encode(outgoing, |room| {
+                            traffic.encrypt(part, room).map_err(needed_of_encrypt)
+                        });
+                        encrypted = true;
+                    }
+                    Ok(ConnectionState::EncodeTlsData(mut encoding)) => {
+                        encode(outgoing, |room| encoding.encode(room).map_err(needed_of_encode));
+                    }
+                    Ok(ConnectionState::TransmitTlsData(transmitting)) => transmitting.done(),
+                    Ok(ConnectionState::PeerClosed) => self.peer_closed = true,
+                    _ => return Err(Fault::ClosedEarly.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a connection on which nothing was outstanding has come to. Tickets are nothing.
+    pub fn after_idling(&mut self) -> Idle {
+        if self.peer_closed || self.socket.end_reported() {
+            return Idle::Ended;
+        }
+        if !self.unprocessed && !self.socket.take_report() {
+            return Idle::Quiet;
+        }
+        let (mut spoke, mut buffer) = (false, [0; IDLE_BUFFER_BYTES]);
+        for _ in 0..IDLE_CALLS {
+            let arrived = self.receive(&mut buffer, &mut |data| {
+                spoke |= !data.is_empty();
+                Ok(Flow::More)
+            });
+            match arrived {
+                _ if spoke => return Idle::Spoke,
+                Ok(Arrived::Nothing) => return Idle::Quiet,
+                Ok(Arrived::Some(_)) => {}
+                Ok(Arrived::End) | Err(_) => return Idle::Ended,
+            }
+        }
+        Idle::Spoke
+    }
+
+    /// Closes the session in order, as far as there is room to say so. The connection stays.
+    pub fn close_session(&mut self) {
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = self.side.process(&mut []).state {
+            let outgoing = &mut self.outgoing;
+            encode(outgoing, |room| {
+                traffic.queue_close_notify(room).map_err(needed_of_encrypt)
+            });
+        }
+        // A peer that has gone, or takes nothing, is not told: nothing depends on it.
+        let _ = self.socket.try_send(&self.outgoing);
+        self.outgoing.clear();
+    }
+}
+
+fn needed_of_encode(error: EncodeError) -> Option<usize> {
+    match error {
+        EncodeError::InsufficientSize(InsufficientSizeError { required_size }) => Some(required_size),
+        EncodeError::AlreadyEncoded => None,
+    }
+}
+
+fn needed_of_encrypt(error: EncryptError) -> Option<usize> {
+    match error {
+        EncryptError::InsufficientSize(InsufficientSizeError { required_size }) => Some(required_size),
+        EncryptError::EncryptExhausted => None,
+    }
+}
+
+/// Appends to `outgoing` what `write` writes into the room behind it. `write` says how much room it needs.
+fn encode(outgoing: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>) {
+    let start = outgoing.len();
+    outgoing.resize(outgoing.capacity(), 0);
+    let mut written = write(&mut outgoing[start..]);
+    if let Err(Some(needed)) = written {
+        outgoing.resize(start + needed, 0);
+        written = write(&mut outgoing[start..]);
+    }
+    outgoing.truncate(start + written.unwrap_or(0));
+}

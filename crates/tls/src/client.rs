@@ -1,0 +1,193 @@
+//! The end that makes load: what it offers, and how often it takes up an earlier session.
+
+use crate::agreed::Agreed;
+use crate::channel::Channel;
+use crate::sessions::Sessions;
+use crate::side::ClientSide;
+use crate::trust::{Trust, TrustError, Verifier};
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_reactor::Socket;
+use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::ServerName;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, SupportedProtocolVersion};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// RFC 5246.
+    Tls12,
+    /// RFC 8446.
+    Tls13,
+}
+
+/// From the least to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Versions {
+    /// The oldest that is spoken.
+    pub least: Version,
+    /// The newest.
+    pub most: Version,
+}
+
+impl Versions {
+    pub(crate) fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
+        let all = [(Version::Tls13, &TLS13), (Version::Tls12, &TLS12)];
+        let within = all
+            .into_iter()
+            .filter(|(version, _)| (self.least..=self.most).contains(version));
+        within.map(|(_, supported)| supported).collect()
+    }
+}
+
+/// What clients of one mix offer.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// Versions.
+    pub versions: Versions,
+    /// Cipher suites by their names in IANA's registry, the preferred first; none: all that rustls has.
+    pub ciphers: Vec<String>,
+    /// Protocols by ALPN, the preferred first; none: the extension is not sent.
+    pub application_protocols: Vec<Vec<u8>>,
+    /// Whose certificates count.
+    pub trust: Trust,
+    /// The name or address that the certificate must be for, without a port.
+    pub server_name: String,
+}
+
+/// Whether a certificate can be for this name or address.
+#[must_use]
+pub fn can_be_certified(name: &str) -> bool {
+    ServerName::try_from(name).is_ok()
+}
+
+/// The names of all cipher suites that can be asked for.
+fn known_ciphers(provider: &CryptoProvider) -> Vec<String> {
+    let suites = provider.cipher_suites.iter();
+    suites.map(|suite| name_of(suite.suite())).collect()
+}
+
+fn name_of(cipher: rustls::CipherSuite) -> String {
+    cipher.as_str().unwrap_or_default().replacen("TLS13_", "TLS_", 1)
+}
+
+/// What the clients of a mix share: made once, and used by every thread.
+#[derive(Debug, Clone)]
+pub struct TlsClient {
+    fresh: Arc<ClientConfig>,
+    verifier: Arc<Verifier>,
+    name: ServerName<'static>,
+}
+
+impl TlsClient {
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// Says what can't be offered.
+    pub fn new(options: &ClientOptions) -> Result<Self, String> {
+        let provider = Arc::new(provider_of(&options.ciphers)?);
+        let verifier = options
+            .trust
+            .verifier(&provider)
+            .map_err(|error: TrustError| error.to_string())?;
+        let name = ServerName::try_from(options.server_name.clone())
+            .map_err(|_| format!("{:?} is no name that a certificate can have", options.server_name))?;
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&options.versions.supported())
+            .map_err(|error| format!("no cipher suite of these belongs to these versions of TLS ({error})"))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier.clone())
+            .with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        config.alpn_protocols.clone_from(&options.application_protocols);
+        Ok(Self {
+            fresh: Arc::new(config),
+            verifier,
+            name,
+        })
+    }
+
+    /// The sessions of one client thread.
+    #[must_use]
+    pub fn connector(&self) -> Connector {
+        let mut again = (*self.fresh).clone();
+        again.resumption = Resumption::store(Arc::new(Sessions::default()));
+        Connector {
+            shared: self.clone(),
+            again: Arc::new(again),
+        }
+    }
+}
+
+fn provider_of(ciphers: &[String]) -> Result<CryptoProvider, String> {
+    let mut provider = default_provider();
+    if ciphers.is_empty() {
+        return Ok(provider);
+    }
+    let known = known_ciphers(&provider);
+    let suites = std::mem::take(&mut provider.cipher_suites);
+    for wanted in ciphers {
+        match suites.iter().find(|suite| name_of(suite.suite()) == *wanted) {
+            Some(suite) => provider.cipher_suites.push(*suite),
+            None => return Err(format!("{wanted:?} is none of {}", known.join(", "))),
+        }
+    }
+    Ok(provider)
+}
+
+/// Makes the sessions of one client thread.
+#[derive(Debug, Clone)]
+pub struct Connector {
+    shared: TlsClient,
+    /// Remembers sessions, to take them up again.
+    again: Arc<ClientConfig>,
+}
+
+/// A session that stands.
+#[derive(Debug)]
+pub struct Session {
+    /// To send and receive by.
+    pub channel: Channel<ClientSide>,
+    /// What was agreed.
+    pub agreed: Agreed,
+    /// When the TCP connection stood, in nanoseconds of the monotonic clock.
+    pub stood_ns: u64,
+    /// From then until data could be sent.
+    pub handshake_ns: u64,
+}
+
+impl Connector {
+    /// Shakes hands on a socket that was dialled. `resume`: whether an earlier session is offered, where there is one;
+    /// what the server gives is remembered then, too.
+    ///
+    /// # Errors
+    /// Why there is no session.
+    pub async fn connect<B: AsMut<[u8]>>(
+        &self,
+        socket: Socket,
+        resume: bool,
+        buffer: &RefCell<B>,
+    ) -> Result<Session, Failure> {
+        let config = if resume { &self.again } else { &self.shared.fresh };
+        let made = UnbufferedClientConnection::new(config.clone(), self.shared.name.clone());
+        let connection = made.map_err(|_| Failure::from(Fault::OtherIo))?;
+        let mut channel = Channel::new(socket, ClientSide(connection));
+        let hello = channel.begin()?;
+        let stood_ns = channel.socket().send_first(&hello).await?;
+        channel.shake_hands(buffer).await?;
+        let handshake_ns = monotonic_ns().saturating_sub(stood_ns);
+        let state = &channel.side().0;
+        let certificates = state.peer_certificates().unwrap_or_default();
+        let agreed = Agreed::of(state, self.shared.verifier.key_of(certificates.first()));
+        Ok(Session {
+            channel,
+            agreed,
+            stood_ns,
+            handshake_ns,
+        })
+    }
+}

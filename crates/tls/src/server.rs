@@ -1,0 +1,85 @@
+//! The end that answers: of the reference server, and of tests.
+
+use crate::channel::Channel;
+use crate::client::Versions;
+use crate::side::ServerSide;
+use dyno_measure::{Failure, Fault};
+use dyno_reactor::Socket;
+use rustls::crypto::aws_lc_rs::{default_provider, Ticketer};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, UnbufferedServerConnection};
+use rustls::ServerConfig;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Sessions of TLS 1.2 that a server remembers by their number, where it does.
+const SESSIONS: usize = 4096;
+
+/// What a server offers.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Its certificate and those between it and its authority, in PEM.
+    pub certificates_pem: String,
+    /// The key of its certificate, in PEM.
+    pub key_pem: String,
+    /// Versions.
+    pub versions: Versions,
+    /// Whether clients may take up earlier sessions: it gives tickets.
+    pub resumption: bool,
+    /// Protocols by ALPN, the preferred first.
+    pub application_protocols: Vec<Vec<u8>>,
+}
+
+/// What the connections of a server share.
+#[derive(Debug, Clone)]
+pub struct TlsServer {
+    config: Arc<ServerConfig>,
+}
+
+impl TlsServer {
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// Says what can't be offered.
+    pub fn new(options: &ServerOptions) -> Result<Self, String> {
+        let certificates = CertificateDer::pem_slice_iter(options.certificates_pem.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| format!("the certificates are not PEM: {error}"))?;
+        let key = PrivateKeyDer::from_pem_slice(options.key_pem.as_bytes())
+            .map_err(|error| format!("the key is not PEM: {error}"))?;
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&options.versions.supported())
+            .map_err(|error| error.to_string())?
+            .with_no_client_auth()
+            .with_single_cert(certificates, key)
+            .map_err(|error| format!("the certificate can't be used: {error}"))?;
+        if options.resumption {
+            config.ticketer = Ticketer::new().map_err(|error| error.to_string())?;
+            config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+        } else {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+        config.alpn_protocols.clone_from(&options.application_protocols);
+        Ok(Self {
+            config: Arc::new(config),
+        })
+    }
+
+    /// Shakes hands on a connection that was accepted.
+    ///
+    /// # Errors
+    /// Why there is no session.
+    pub async fn accept<B: AsMut<[u8]>>(
+        &self,
+        socket: Socket,
+        buffer: &RefCell<B>,
+    ) -> Result<Channel<ServerSide>, Failure> {
+        let made = UnbufferedServerConnection::new(self.config.clone());
+        let connection = made.map_err(|_| Failure::from(Fault::OtherIo))?;
+        let mut channel = Channel::new(socket, ServerSide(connection));
+        channel.shake_hands(buffer).await?;
+        Ok(channel)
+    }
+}
