@@ -17,13 +17,15 @@ OF_WEB_CLIENT = {
     "close": "close",
     "receive_buffer_bytes": "receive_buffer_bytes",
     "fresh_sockets": "fresh_sockets",
+    "tls": "tls",
 }
 OF_DISK_MIX = ("workspace_bytes", "legacy_seed_reads", "true_offsets")
 
 
-def http_target(url: str, consent_token: str | None = None) -> _native.Target:
-    """Open a web server."""
-    return _native.Target.open("http", json.dumps({"url": url}), consent_token=consent_token)
+def http_target(url: str, consent_token: str | None = None, trust: Any = None) -> _native.Target:
+    """Open a web server. `trust`: whose certificates count, of one that speaks TLS."""
+    section = {"url": url} if trust is None else {"url": url, "trust": trust}
+    return _native.Target.open("http", json.dumps(section), consent_token=consent_token)
 
 
 def smb_target(

@@ -159,7 +159,7 @@ def test_loopback_needs_no_consent() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "10.77.0.1", "https://127.0.0.1/", "http://u@127.0.0.1/", "http://127.0.0.1/ a"]
+    "url", ["", "10.77.0.1", "ftp://127.0.0.1/", "http://u@127.0.0.1/", "http://127.0.0.1/ a"]
 )
 def test_what_is_not_a_plain_url_is_no_target(url: str) -> None:
     with pytest.raises(ValueError, match=r"http|blanks"):

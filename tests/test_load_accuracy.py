@@ -44,6 +44,7 @@ EXPECTED: dict[str, tuple[str, set[str]] | None] = {
     "close-idle=2": OK,
     "chunked": OK,
     "close-delimited": OK,
+    "truncate": OK,  # in the clear nothing more than close-delimited
     "slow-drip=100": OK,
     "interim": OK,
 }

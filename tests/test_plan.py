@@ -90,7 +90,7 @@ server = "ngnix"
 cpus = [100000]
 [[servers]]
 server = "external"
-url = "https://files/"
+url = "ftp://files/"
 [servers.bounds]
 max_clients = "some"
 """
@@ -266,7 +266,7 @@ def test_only_loopback_itself_counts_as_loopback(url: str, loopback: bool) -> No
     "url",
     [
         "ftp://a/",
-        "https://a/",
+        "https:///x",
         "http:///x",
         "http://a:99999/",
         "http://a:0/",

@@ -31,7 +31,7 @@ from serverdyno.servers.local import LocalServer
 from serverdyno.servers.nginx import Nginx, NginxSettings
 from serverdyno.servers.proof import free_port, get, listeners
 from serverdyno.servers.registry import DRIVERS, create
-from serverdyno.servers.web import WebServer
+from serverdyno.servers.web import WebServer, WebSettings
 
 PATIENCE_S = 30.0
 LOCAL_SERVERS = [name for name, driver in DRIVERS.items() if issubclass(driver, WebServer)]
@@ -225,13 +225,13 @@ def test_a_thousand_connections_at_once_are_served(name: str, documents: Path) -
             assert answer.endswith(expected)
 
 
-class SharedPort(WebServer[Settings]):
+class SharedPort(WebServer[WebSettings]):
     """A real little server that allows others on its port, as one with SO_REUSEPORT does."""
 
     name: ClassVar[str] = "shared-port"
     summary: ClassVar[str] = "for tests"
     debian_package: ClassVar[str | None] = None
-    settings_type: ClassVar[type[Settings]] = Settings
+    settings_type: ClassVar[type[Settings]] = WebSettings
 
     @staticmethod
     def installed() -> Installed | None:
@@ -262,7 +262,7 @@ Shared(("127.0.0.1", {self.port}), Handler).serve_forever()
 @pytest.fixture
 def shared_port(documents: Path) -> Iterator[SharedPort]:
     place = Path(tempfile.gettempdir()) / f"serverdyno-shared-{os.getpid()}"
-    with stopped_at_end(SharedPort(Settings(), place, documents)) as server:
+    with stopped_at_end(SharedPort(WebSettings(), place, documents)) as server:
         assert isinstance(server, SharedPort)
         yield server
 

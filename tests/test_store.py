@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -192,7 +193,7 @@ def nested_columns() -> dict[str, list[str]]:
     }
 
 
-def test_the_columns_of_format_2_are_these() -> None:
+def test_the_columns_of_format_4_are_these() -> None:
     """Whoever changes a record class changes the format: raise its version and add an upgrade."""
     nested = nested_columns()
     plain = {
@@ -205,6 +206,7 @@ def test_the_columns_of_format_2_are_these() -> None:
         ("string", False): {"configuration", "name"},
         ("bool", False): {"stopped", "syncs_known"},
         ("binary", False): {"response_time_hdr", "connect_time_hdr", "loop_lag_hdr"},
+        ("binary", True): {"handshake_time_hdr"},
         ("int64", True): {"server_rss_bytes", "under_way_at_close", "passes", "bytes_checked"},
         ("double", True): {
             "server_cpu_s",
@@ -244,7 +246,7 @@ def test_the_columns_of_format_2_are_these() -> None:
     }
 
 
-def test_the_rows_in_a_mix_of_format_2_have_these_columns() -> None:
+def test_the_rows_in_a_mix_of_format_4_have_these_columns() -> None:
     assert nested_columns() == {
         "by_operation": ["operation", "count", "bytes_read", "bytes_written", "errors", "response_time_hdr"],
         "by_client": [
@@ -261,6 +263,7 @@ def test_the_rows_in_a_mix_of_format_2_have_these_columns() -> None:
         "calls": ["call", "done", "not_there", "failed", "bytes"],
         "requests": ["request", "count"],
         "syncs": ["system_call", "count"],
+        "handshakes": ["version", "cipher", "key_exchange", "key", "resumed", "count", "in_window"],
     }
 
 
@@ -527,6 +530,17 @@ def test_an_older_format_is_upgraded_on_reading_and_is_not_written(experiment: E
         assert found.mixes() == [make_record(run, 1, reconnects=3)]
     with pytest.raises(UserError, match=f"older format {FORMAT_VERSION}"):
         Experiment.open(experiment.folder, writable=True, file_format=newer)
+
+
+def test_a_mix_of_format_3_has_no_handshakes(experiment: Experiment) -> None:
+    record = make_record(experiment.head.order[0], 1)
+    experiment.write_mix(record)
+    [file] = experiment.folder.glob("runs/*/mix-01.parquet")
+    old = pq.ParquetFile(file).read().drop_columns(["handshake_time_hdr", "handshakes"])
+    pq.write_table(old, file)
+    rewrite_head(experiment, format_version=3)
+    with Experiment.open(experiment.folder) as found:
+        assert found.mixes() == [record]
 
 
 def test_an_experiment_of_format_1_is_read(tmp_path: Path) -> None:

@@ -16,16 +16,17 @@ say() { printf 'install-servers: %s\n' "$*"; }
 
 say_reference() { say "$1; the reference server (dyno reference http) stands in for what is missing."; }
 
-# program:package:services
+# program or file:package:services
 SERVERS='apache2:apache2:apache2 nginx:nginx-light:nginx lighttpd:lighttpd:lighttpd smbd:samba:smbd,nmbd,samba-ad-dc'
+SERVERS="$SERVERS /usr/lib/lighttpd/mod_openssl.so:lighttpd-mod-openssl:lighttpd"
 # samba-testsuite brings winbind with it.
-FOR_TESTS='smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench: bindfs:bindfs: eatmydata:eatmydata:'
+FOR_TESTS='openssl:openssl: curl:curl: smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench: bindfs:bindfs: eatmydata:eatmydata:'
 # A module of Samba's, which no program stands for.
 FOR_TESTS="$FOR_TESTS /usr/lib/x86_64-linux-gnu/samba/vfs/io_uring.so:samba-vfs-modules:"
 
 missing() {
     for entry in $wanted; do
-        command -v "${entry%%:*}" >/dev/null 2>&1 || printf '%s\n' "$entry"
+        [ -e "${entry%%:*}" ] || command -v "${entry%%:*}" >/dev/null 2>&1 || printf '%s\n' "$entry"
     done
 }
 

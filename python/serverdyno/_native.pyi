@@ -151,6 +151,17 @@ class SessionResult(TypedDict):
     leases: bool  # the server gives them, whether they are asked for or not
     clients: int  # that had such a session
 
+class HandshakeResult(TypedDict):
+    """TLS handshakes that led to sessions on the same terms."""
+
+    version: str  # "TLS 1.3"
+    cipher: str  # IANA's name
+    key_exchange: str | None  # "X25519"; None: an earlier session's secret was used alone
+    key: str  # of the certificate: "ECDSA P-256"
+    resumed: bool  # an earlier session was taken up again
+    count: int  # from start to end of the mix
+    in_window: int
+
 class ClientCache(TypedDict):
     """The cache that each client had."""
 
@@ -181,6 +192,8 @@ class MixResult(TypedDict):
     bytes_out: int
     response_time_hdr: bytes  # successes in the window
     connect_time_hdr: bytes  # connections opened in the window
+    handshake_time_hdr: bytes  # of TLS, from the connection to the first request, in the window
+    handshakes: list[HandshakeResult]  # of TLS, by what was agreed; none without TLS
     under_way_at_close: int  # operations that the window's figures don't have, because they ended after it
     under_way_longest_s: float  # the longest that one of them took in the end
     overdue_at_end: int  # operations of paced clients that were due before the end and never began
@@ -359,6 +372,24 @@ def names_loopback(host: str) -> bool:
 def consent_document(authority: str, token: str) -> str:
     """What `/.well-known/serverdyno/<token>` must contain on `authority` ("host:port")."""
 
+class TlsOfReference(TypedDict):
+    """How the reference HTTP server speaks TLS."""
+
+    certificate: str  # and those between it and its authority, PEM
+    key: str  # PEM
+    min_version: str  # "1.2", "1.3"
+    max_version: str
+    resumption: bool  # it gives tickets
+
+@final
+class Authority:
+    """Makes certificates for the servers of a run. Its key is nowhere else."""
+
+    def __init__(self) -> None: ...
+    pem: str  # its own certificate, to be trusted
+    def certify(self, key: str, names: list[str], *, expired: bool = False) -> tuple[str, str]:
+        """A certificate and its key as PEM. `key`: "ecdsa-p256" or "rsa-2048". Raises ValueError."""
+
 @final
 class ReferenceServer:
     """The reference HTTP server, on threads of this process. Binds loopback only, unless `bind` says otherwise."""
@@ -373,6 +404,7 @@ class ReferenceServer:
         body_bytes: int | None = None,  # None: the webbench tree; else this many bytes for every path
         fault: str | None = None,  # a name of `reference_faults()`, e.g. "delay=5ms"
         documents: dict[str, bytes] | None = None,  # further ones by path, which no fault touches
+        tls: TlsOfReference | None = None,  # None: in the clear
     ) -> ReferenceServer: ...
     def stop(self) -> None: ...
     port: int

@@ -1,8 +1,8 @@
 //! The tallies of a mix's parts can be merged in any order, and what was written is what is read.
 
 use dyno_engine::{
-    CallTally, ClientTally, ErrorTally, GeneratorTally, MixTally, OperationTally, RequestTally, SecondTally,
-    SessionTally,
+    CallTally, ClientTally, ErrorTally, GeneratorTally, HandshakeTally, MixTally, OperationTally,
+    RequestTally, SecondTally, SessionTally,
 };
 use dyno_measure::Histogram;
 use proptest::collection::{btree_map, btree_set, vec};
@@ -125,12 +125,29 @@ fn generator() -> impl Strategy<Value = GeneratorTally> {
     )
 }
 
+fn handshakes() -> impl Strategy<Value = Vec<HandshakeTally>> {
+    let key = ("TLS 1\\.[23]", proptest::option::of("[XP]"), any::<bool>());
+    btree_map(key, (COUNT, COUNT), 0..3).prop_map(|rows| {
+        let row = |((version, key_exchange, resumed), (count, in_window))| HandshakeTally {
+            version,
+            cipher: "TLS_AES_256_GCM_SHA384".to_owned(),
+            key_exchange,
+            key: "ECDSA P-256".to_owned(),
+            resumed,
+            count,
+            in_window,
+        };
+        rows.into_iter().map(row).collect()
+    })
+}
+
 fn tally() -> impl Strategy<Value = MixTally> {
     let of_the_mix = (
         any::<bool>(),
         proptest::option::of(0..100_u32),
         COUNT,
         histogram(),
+        (histogram(), handshakes()),
     );
     let operations = (operation("open"), operation("read"));
     let rows = (clients(), seconds(), errors(), calls());
@@ -144,9 +161,19 @@ fn tally() -> impl Strategy<Value = MixTally> {
         proptest::option::of(COUNT),
     )
         .prop_map(
-            |((stopped, started, total, connect_time), (open, read), rows, digests, generator, passes)| {
+            |(
+                (stopped, started, total, connect_time, of_tls),
+                (open, read),
+                rows,
+                digests,
+                generator,
+                passes,
+            )| {
                 let (by_client, by_second, errors, (calls, requests, sessions)) = rows;
+                let (handshake_time, handshakes) = of_tls;
                 MixTally {
+                    handshake_time,
+                    handshakes,
                     stopped,
                     started_unix_s: started.map(f64::from),
                     clients_planned: by_client.len() as u64,

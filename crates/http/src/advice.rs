@@ -16,12 +16,26 @@ pub fn advice(failure: &Failure) -> Option<&'static str> {
         ),
         Fault::ClosedEarly | Fault::ConnectionReset => Some(
             "Look at the server's log: it ends connections without a complete answer. Where it speaks TLS on this \
-             port, name another one; https is not supported.",
+             port, use https:// in place of http://.",
         ),
         Fault::MalformedHead => Some("Check the port: what answers there does not speak HTTP/1, or breaks its rules."),
         Fault::HeadTooLarge | Fault::MalformedChunk | Fault::BodyTooLarge | Fault::ExcessData => Some(
             "The server, or a proxy in front of it, breaks the rules of HTTP/1.1: look at its log and its configuration.",
         ),
+        Fault::HandshakeTimeout | Fault::HandshakeRefused | Fault::MalformedRecord => {
+            Some("Check that the port speaks TLS, and look at the server's log: it does not carry the handshake through.")
+        }
+        Fault::NothingInCommon => Some(
+            "Look at the server's versions of TLS and ciphers: TLS 1.2 and 1.3 are spoken here, with ephemeral key \
+             exchange and authenticated encryption alone.",
+        ),
+        Fault::UntrustedCertificate => Some(
+            "Name the authority that signed the server's certificate: --ca-file of dyno load, `trust` in a plan.",
+        ),
+        Fault::WrongCertificateName => {
+            Some("Use a URL with a name that the server's certificate is for; --resolve of dyno load says where that is.")
+        }
+        Fault::CertificateExpired | Fault::CertificateInvalid => Some("Give the server another certificate."),
         _ => None,
     }
 }

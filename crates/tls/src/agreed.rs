@@ -138,3 +138,39 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let contents = bytes.get(start..start.checked_add(length)?)?;
     (first == tag).then_some((contents, &bytes[start + length..]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Authority, KeyKind, Validity};
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::CertificateDer;
+    use rustls::server::ParsedCertificate;
+
+    fn public_key(key: KeyKind) -> Vec<u8> {
+        let authority = Authority::new().expect("randomness");
+        let made = authority.certify(key, &["localhost".to_owned()], Validity::Now);
+        let (pem, _) = made.expect("a certificate");
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
+        let parsed = ParsedCertificate::try_from(&certificate).expect("a certificate");
+        parsed.subject_public_key_info().to_vec()
+    }
+
+    #[test]
+    fn a_key_is_told_by_kind_and_size_and_any_part_of_it_is_unknown() {
+        for (kind, name) in [
+            (KeyKind::EcdsaP256, "ECDSA P-256"),
+            (KeyKind::Rsa2048, "RSA 2048"),
+        ] {
+            let key = public_key(kind);
+            assert_eq!(certificate_key(&key).to_string(), name);
+            for length in 0..key.len() {
+                assert_eq!(
+                    certificate_key(&key[..length]),
+                    CertificateKey::default(),
+                    "{length}"
+                );
+            }
+        }
+    }
+}

@@ -71,7 +71,18 @@ impl Authority {
         parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let name = &mut parameters.distinguished_name;
-        name.push(DnType::CommonName, "Serverdyno: authority of one run");
+        // Its key is in its name: else a certificate of another run's authority would look like a forgery of this one.
+        let mark: String = key
+            .public_key_raw()
+            .iter()
+            .rev()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        name.push(
+            DnType::CommonName,
+            format!("Serverdyno: authority of one run ({mark})"),
+        );
         let pem = parameters.self_signed(&key)?.pem();
         Ok(Self {
             issuer: Issuer::new(parameters, key),

@@ -38,6 +38,13 @@ def http(
         int | None,
         typer.Option(min=0, max=2**30, help="Serve so many bytes for every path, not the WebBench tree."),
     ] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="Speak TLS with this certificate (PEM); needs --tls-key.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate (PEM).")] = None,
+    tls_min_version: Annotated[str, typer.Option(help="The oldest version of TLS: 1.2 or 1.3.")] = "1.2",
+    tls_max_version: Annotated[str, typer.Option(help="The newest.")] = "1.3",
+    tls_resumption: Annotated[bool, typer.Option(help="Let clients take up earlier TLS sessions.")] = True,
     fault: Annotated[
         str | None, typer.Option(help="Commit a fault in every answer; --list-faults names them.")
     ] = None,
@@ -52,7 +59,20 @@ def http(
             typer.echo(f"{name:<16} {meaning}")
         return
     try:
-        server = _native.ReferenceServer.start(port=port, threads=threads, body_bytes=body_bytes, fault=fault)
+        tls: _native.TlsOfReference | None = None
+        if tls_certificate is not None or tls_key is not None:
+            if tls_certificate is None or tls_key is None:
+                raise UserError("--tls-certificate and --tls-key go together", hint="Give both, or none.")
+            tls = {
+                "certificate": tls_certificate.read_text(encoding="utf-8"),
+                "key": tls_key.read_text(encoding="utf-8"),
+                "min_version": tls_min_version,
+                "max_version": tls_max_version,
+                "resumption": tls_resumption,
+            }
+        server = _native.ReferenceServer.start(
+            port=port, threads=threads, body_bytes=body_bytes, fault=fault, tls=tls
+        )
     except (ValueError, OSError) as error:
         raise UserError(f"the reference server can't be started: {error}") from error
     with contextlib.suppress(KeyboardInterrupt):

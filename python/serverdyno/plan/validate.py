@@ -178,6 +178,12 @@ def _protocol_problems(path: tuple[str, int], server: ServerPlan, context: _Cont
             (*path, "server"),
             f"speaks {protocol.title}, but the suite {context.suite.name} is of {work.name}, over {carried}",
         )
+        return
+    for levels in combinations(server):
+        settings = context.suite.settings(protocol)
+        if wrong := protocol.server_problem(settings, server.url, {**server.settings, **levels}):
+            yield Problem((*path, "settings" if server.url is None else "url"), wrong)
+            return
 
 
 def _settings_problems(

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
+
+SYSTEM, ANYBODY = "system", "anybody"
+"""Whose certificates count over TLS: those of the system's authorities, or any."""
+
+
+def authorities(pem: str) -> dict[str, str]:
+    """Return the trust in the authorities of a PEM text, and in nobody else."""
+    return {"authorities": pem}
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """What the generator needs to reach a server, once the server is ready.
 
-    `network_namespace` is the file of the namespace that it enters before it connects; None: its own.
+    `network_namespace` is the file of the namespace that it enters before it connects; None: its own. `trust`: whose
+    certificates count over TLS, `SYSTEM`, `ANYBODY` or `authorities(...)`.
     """
 
     url: str
@@ -17,3 +27,4 @@ class Access:
     password: str | None = field(default=None, repr=False)
     shares: tuple[str, ...] = ()
     network_namespace: str | None = None
+    trust: Any = SYSTEM

@@ -6,6 +6,7 @@ A protocol carries one kind of work (`work.py`). A new one is one module next to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from serverdyno.protocols.access import Access
@@ -39,6 +40,20 @@ class Protocol(HasSettings[SettingsT]):
     def client_section(self, settings: SettingsT) -> dict[str, Any]:
         """Return how a client uses the protocol, for the section `client` of a mix's document."""
         del settings
+        return {}
+
+    def server_problem(
+        self, settings: SettingsT, url: str | None, server_settings: Mapping[str, Any]
+    ) -> str | None:
+        """Say why a server with this URL or these settings can't be asked as the suite wants it; None: it can."""
+        del settings, url, server_settings
+        return None
+
+    def reference_settings(
+        self, settings: SettingsT, url: str | None, server_settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return how the reference server must be set for load like that on such a server."""
+        del settings, url, server_settings
         return {}
 
     def described(self, settings: SettingsT, timeout: str) -> str:

@@ -1,48 +1,91 @@
-"""HTTP/1: how its clients speak, and what is said of it."""
+"""HTTP/1: how its clients speak, with and without TLS, and what is said of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
+from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.protocols.model import SectionModel
+from serverdyno.protocols.tls import TlsSettings, over_tls
+
+FOLLOWED = ("tls_min_version", "tls_max_version", "tls_resumption")
+"""Settings of a server that the reference server shares where clients must do the same with it."""
 
 
 class HttpSettings(SectionModel):
-    """How a client speaks HTTP."""
+    """How a client speaks HTTP. `tls`: over TLS, as this says, so that every server must speak it; None: over TLS, by
+    its defaults, where a server speaks it.
+    """
 
     version: Literal["1.0", "1.1"] = "1.1"
     keep_alive: bool = True
     close: Literal["ordinary", "reset"] = "ordinary"
     receive_buffer_bytes: int = Field(default=65536, ge=256, le=16 * 1024 * 1024)
+    tls: TlsSettings | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what shapes the load; nothing of TLS where the suite says nothing of it."""
+        found = self.model_dump()
+        tls = found.pop("tls")
+        return found if tls is None else {**found, "tls": tls}
 
 
 class Http(Protocol[HttpSettings]):
-    """HTTP/1.0 and 1.1, in the clear."""
+    """HTTP/1.0 and 1.1, in the clear or over TLS."""
 
     name = "http"
     title = "HTTP"
-    schemes = ("http",)
+    schemes = ("http", "https")
     example_url = "http://127.0.0.1:8080/"
     work = DOCUMENTS
     section = "http"
     settings_type = HttpSettings
     reference_server = "reference"
 
+    def target_section(self, access: Access, settings: HttpSettings) -> dict[str, Any]:
+        """Return the URL, and whose certificates count where it is one of TLS."""
+        del settings
+        if not access.url.startswith("https:"):
+            return {"url": access.url}
+        return {"url": access.url, "trust": access.trust}
+
     def client_section(self, settings: HttpSettings) -> dict[str, Any]:
         """Return all settings."""
-        return settings.model_dump()
+        return settings.parameters()
+
+    def server_problem(
+        self, settings: HttpSettings, url: str | None, server_settings: Mapping[str, Any]
+    ) -> str | None:
+        """Say that a suite over TLS needs a server that speaks it."""
+        if settings.tls is None or over_tls(url, server_settings):
+            return None
+        if url is not None:
+            return "the suite is one over TLS: the URL must begin with https://"
+        return 'the suite is one over TLS: give the server settings = { tls = "ecdsa-p256" }'
+
+    def reference_settings(
+        self, settings: HttpSettings, url: str | None, server_settings: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the key of the server where it is one of ours, else the usual one."""
+        if settings.tls is None and not over_tls(url, server_settings):
+            return {}
+        key = server_settings.get("tls", "off")
+        found = {"tls": "ecdsa-p256" if key == "off" else key}
+        return found | {name: server_settings[name] for name in FOLLOWED if name in server_settings}
 
     def described(self, settings: HttpSettings, timeout: str) -> str:
         """Say version, connections and buffer."""
         connection = "kept-alive connections" if settings.keep_alive else "a connection for each request"
         close = "" if settings.close == "ordinary" else " that is closed by a reset"
+        tls = "" if settings.tls is None else f" {settings.tls.described()}."
         return (
             f"HTTP/{settings.version}, {connection}{close}, receive buffer {settings.receive_buffer_bytes:,} bytes, "
-            f"timeout {timeout}."
+            f"timeout {timeout}.{tls}"
         )
 
 

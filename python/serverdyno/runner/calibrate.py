@@ -123,7 +123,13 @@ def calibration_servers(head: ExperimentHead) -> list[CalibrationServer]:
             protocol.reference_follows and configuration.url is not None
         ):
             continue
-        settings = _followed(configuration, protocol.reference_server) if protocol.reference_follows else {}
+        settings = (
+            _followed(configuration, protocol.reference_server)
+            if protocol.reference_follows
+            else protocol.reference_settings(
+                head.suite.settings(protocol), configuration.url, configuration.settings
+            )
+        )
         chosen = alike.setdefault(
             f"{protocol.name} {settings}", CalibrationServer(protocol, protocol.reference_server, settings)
         )

@@ -13,6 +13,7 @@ from serverdyno.store.records import (
     CeilingRecord,
     ClientRow,
     ErrorRow,
+    HandshakeRow,
     MixRecord,
     OperationRow,
     RequestRow,
@@ -88,6 +89,8 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> M
         ],
         calls=[CallRow(**row) for row in result["calls"]],
         requests=[RequestRow(**row) for row in result["requests"]],
+        handshake_time_hdr=result["handshake_time_hdr"] if result["handshakes"] else None,
+        handshakes=[HandshakeRow(**row) for row in result["handshakes"]],
         syncs_known=seen.syncs is not None,
         syncs=[SyncRow(name, count) for name, count in (seen.syncs or {}).items()],
     )

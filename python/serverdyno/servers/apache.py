@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
     ACCESS_LOG,
     IDLE_CONNECTION_TIMEOUT_S,
@@ -143,6 +144,8 @@ class Apache(WebServer[ApacheSettings]):
         modules = [f"mpm_{self.settings.mpm}", "authz_core", "mime", "alias"]
         if self.settings.mmap_file_cache:
             modules.append("file_cache")
+        if self.settings.over_tls:
+            modules += ["socache_shmcb", "ssl"]
         return [
             f'ServerRoot "{self.directory}"',
             f'DefaultRuntimeDir "{self.directory}"',
@@ -154,6 +157,24 @@ class Apache(WebServer[ApacheSettings]):
             f"ListenBacklog {LISTEN_BACKLOG}",
             f'ErrorLog "{self.directory}/{ERROR_LOG}"',
             "LogLevel warn",
+            *self._tls(),
+        ]
+
+    def _tls(self) -> list[str]:
+        settings = self.settings
+        if not settings.over_tls:
+            return []
+        cache = (
+            f"shmcb:{self.directory}/sessions({SESSION_CACHE_BYTES})" if settings.tls_resumption else "none"
+        )
+        return [
+            "SSLEngine on",
+            f'SSLCertificateFile "{self.directory}/{CERTIFICATE}"',
+            f'SSLCertificateKeyFile "{self.directory}/{KEY}"',
+            f"SSLProtocol -all {' '.join(f'+TLSv{version}' for version in settings.tls_versions)}",
+            f'SSLSessionCache "{cache}"',
+            f"SSLSessionCacheTimeout {SESSION_LIFETIME_S}",
+            f"SSLSessionTickets {on_off(settings.tls_resumption)}",
         ]
 
     def _processing_module(self) -> list[str]:

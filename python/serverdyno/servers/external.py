@@ -16,6 +16,7 @@ from pydantic import Field, field_validator
 
 from serverdyno import protocols
 from serverdyno.errors import ServerError, UserError
+from serverdyno.protocols.access import ANYBODY, SYSTEM, authorities
 from serverdyno.servers import external_look
 from serverdyno.servers.base import Access, Description, Installed, Settings
 
@@ -46,6 +47,11 @@ class ExternalSettings(Settings):
     user: str | None = Field(
         default=None, description='Of a file server: user, or "DOMAIN\\user"; left out: a guest.'
     )
+    trust: str = Field(
+        default=SYSTEM,
+        description='Of an https:// URL: whose certificates count. "system": this system\'s authorities; "anybody": '
+        "any certificate, so that nothing is known of who answers; else a file of authorities (PEM).",
+    )
     password_variable: str = Field(
         default="DYNO_SMB_PASSWORD",
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
@@ -57,7 +63,7 @@ class External:
     """A URL, and how to be let in. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "external"
-    summary: ClassVar[str] = "a server that you run, by its URL: http:// or smb://"
+    summary: ClassVar[str] = "a server that you run, by its URL: http://, https:// or smb://"
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ExternalSettings
 
@@ -81,6 +87,8 @@ class External:
             raise UserError(f"server {self.name!r} needs shares", hint='For example: shares = ["volume1"]')
         if not self._look.has_shares and (settings.shares or settings.user is not None):
             raise UserError(f"{url}: shares and user are for file servers, whose URL begins with smb://")
+        if settings.trust != SYSTEM and not url.startswith("https:"):
+            raise UserError(f"{url}: trust is for servers whose URL begins with https://")
 
     @staticmethod
     def installed() -> Installed | None:
@@ -116,13 +124,15 @@ class External:
 
     def describe(self) -> Description:
         """What it said at the first look."""
-        let_in = self.settings.model_dump() if self._look.has_shares else {}
+        let_in = self.settings.model_dump(exclude={"trust"}) if self._look.has_shares else {}
+        if self._url.startswith("https:"):
+            let_in = {"trust": self.settings.trust}
         return Description(
             server=self.name,
             version=self._look.version() or "unknown",
             command=[],
             settings={"url": self._url, **let_in},
-            notes=self._look.notes(),
+            notes=[*self._look.notes(), *self._trust_notes()],
         )
 
     @property
@@ -134,7 +144,24 @@ class External:
         """The user's password comes from the environment, now."""
         user = self.settings.user
         password = os.environ.get(self.settings.password_variable) if user is not None else None
-        return Access(self._url, user, password, tuple(self.settings.shares))
+        return Access(self._url, user, password, tuple(self.settings.shares), trust=self._trust())
+
+    def _trust(self) -> Any:
+        """Whose certificates count. Raises UserError where a file of authorities can't be read."""
+        if self.settings.trust in (SYSTEM, ANYBODY):
+            return self.settings.trust
+        try:
+            return authorities(Path(self.settings.trust).expanduser().read_text(encoding="ascii"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"the authorities in {self.settings.trust} can't be read: {error}",
+                hint='Name a file of certificates in PEM, or "system" or "anybody".',
+            ) from error
+
+    def _trust_notes(self) -> list[str]:
+        if self._url.startswith("https:") and self.settings.trust == ANYBODY:
+            return ["Any certificate was accepted: it is not known who answered."]
+        return []
 
     def cpu_s(self) -> float | None:
         """Not known."""

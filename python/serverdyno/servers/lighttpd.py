@@ -11,6 +11,7 @@ from pydantic import Field
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.local import find_program, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
     ACCESS_LOG,
     IDLE_CONNECTION_TIMEOUT_S,
@@ -119,6 +120,7 @@ class Lighttpd(WebServer[LighttpdSettings]):
         hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         files = min(FILES_PER_CONNECTION * self.settings.max_connections + 64, hard_limit)
         modules = ['"mod_alias"', *(['"mod_accesslog"'] if self.settings.access_log else [])]
+        modules += ['"mod_openssl"'] if self.settings.over_tls else []
         return [
             f"server.modules = ({', '.join(modules)})",
             *([f'server.username = "{user}"', f'server.groupname = "{user}"'] if user else []),
@@ -138,6 +140,24 @@ class Lighttpd(WebServer[LighttpdSettings]):
             f"server.max-keep-alive-idle = {IDLE_CONNECTION_TIMEOUT_S}",
             f'server.network-backend = "{settings.network_backend}"',
             f'server.stat-cache-engine = "{settings.stat_cache_engine}"',
+            *self._tls(),
+        ]
+
+    def _tls(self) -> list[str]:
+        settings = self.settings
+        if not settings.over_tls:
+            return []
+        without_tickets = [] if settings.tls_resumption else ['"Options" => "-SessionTicket"']
+        commands = [
+            f'"MinProtocol" => "TLSv{settings.tls_min_version}"',
+            f'"MaxProtocol" => "TLSv{settings.tls_max_version}"',
+            *without_tickets,
+        ]
+        return [
+            'ssl.engine = "enable"',
+            f'ssl.pemfile = "{self.directory}/{CERTIFICATE}"',
+            f'ssl.privkey = "{self.directory}/{KEY}"',
+            f"ssl.openssl.ssl-conf-cmd = ({', '.join(commands)})",
         ]
 
     def _content_lines(self) -> list[str]:

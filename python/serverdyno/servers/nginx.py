@@ -10,6 +10,7 @@ from pydantic import Field
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
     ACCESS_LOG,
     IDLE_CONNECTION_TIMEOUT_S,
@@ -128,7 +129,8 @@ class Nginx(WebServer[NginxSettings]):
             "types { text/html html htm; image/gif gif; }",
             "default_type application/octet-stream;",
             *(f'{name}_temp_path "{self.directory}/{name}";' for name in TEMPORARY),
-            'log_format common "$remote_addr - $remote_user [$time_local] \\"$request\\" $status $body_bytes_sent";',
+            'log_format common "$remote_addr - $remote_user [$time_local] \\"$request\\" $status $body_bytes_sent'
+            f'{self._session_in_log()}";',
             f"access_log {access_log};",
             f"sendfile {on_off(settings.sendfile)};",
             f"tcp_nopush {on_off(settings.tcp_nopush)};",
@@ -137,10 +139,30 @@ class Nginx(WebServer[NginxSettings]):
             *(cache if settings.open_file_cache else ["open_file_cache off;"]),
         ]
 
+    def _session_in_log(self) -> str:
+        """Over TLS: whether the session was resumed, `r` or `.`, and the number of the request on its connection."""
+        return " $ssl_session_reused $connection_requests" if self.settings.over_tls else ""
+
+    def _tls(self) -> list[str]:
+        settings = self.settings
+        if not settings.over_tls:
+            return []
+        cache = f"shared:tls:{SESSION_CACHE_BYTES >> 20}m" if settings.tls_resumption else "off"
+        return [
+            f'ssl_certificate "{self.directory}/{CERTIFICATE}";',
+            f'ssl_certificate_key "{self.directory}/{KEY}";',
+            f"ssl_protocols {' '.join(f'TLSv{version}' for version in settings.tls_versions)};",
+            f"ssl_session_cache {cache};",
+            f"ssl_session_timeout {SESSION_LIFETIME_S}s;",
+            f"ssl_session_tickets {on_off(settings.tls_resumption)};",
+        ]
+
     def _server(self) -> list[str]:
+        secure = " ssl" if self.settings.over_tls else ""
         return [
             "server {",
-            f"    listen {LOOPBACK}:{self.port} backlog={LISTEN_BACKLOG};",
+            f"    listen {LOOPBACK}:{self.port}{secure} backlog={LISTEN_BACKLOG};",
+            *(f"    {line}" for line in self._tls()),
             f'    root "{self.documents}";',
             f'    location = {PROOF_PATH} {{ alias "{self.public_directory}/proof"; }}',
             "}",

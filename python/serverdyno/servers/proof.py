@@ -11,8 +11,10 @@ import contextlib
 import json
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -111,9 +113,15 @@ def free_port() -> int:
         return port
 
 
-def get(port: int, path: str) -> _native.Answer:
-    """One plain GET to 127.0.0.1; at most the first 64 KiB of the body. Raises AnswerError."""
-    target = _native.Target.open("http", json.dumps({"url": f"http://{LOOPBACK}:{port}/"}))
+def get(port: int, path: str, trust: Mapping[str, str] | None = None) -> _native.Answer:
+    """One plain GET to 127.0.0.1; at most the first 64 KiB of the body. Raises AnswerError.
+
+    `trust`: whose certificates count, over TLS; None: in the clear.
+    """
+    section: dict[str, Any] = {"url": f"http://{LOOPBACK}:{port}/"}
+    if trust is not None:
+        section = {"url": f"https://{LOOPBACK}:{port}/", "trust": trust}
+    target = _native.Target.open("http", json.dumps(section))
     return _native.http_get(target, path, timeout_s=REQUEST_TIMEOUT_S, most_bytes=BODY_LIMIT_BYTES)
 
 

@@ -16,7 +16,7 @@ from pydantic import Field
 import serverdyno
 from serverdyno import _native
 from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.proof import get
+from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import WebServer, WebSettings
 
 REQUESTS_PATH = "/.serverdyno/requests"
@@ -54,6 +54,12 @@ class Reference(WebServer[ReferenceSettings]):
         arguments = ["--port", str(self.port), "--threads", str(self.settings.threads)]
         if self.settings.body_bytes is not None:
             arguments += ["--body-bytes", str(self.settings.body_bytes)]
+        if self.settings.over_tls:
+            arguments += ["--tls-certificate", str(self.directory / CERTIFICATE)]
+            arguments += ["--tls-key", str(self.directory / KEY)]
+            arguments += ["--tls-min-version", self.settings.tls_min_version]
+            arguments += ["--tls-max-version", self.settings.tls_max_version]
+            arguments += [] if self.settings.tls_resumption else ["--no-tls-resumption"]
         return [str(self.program), "-m", "serverdyno", "reference", "http", *arguments]
 
     def environment(self) -> dict[str, str]:
@@ -76,12 +82,12 @@ class Reference(WebServer[ReferenceSettings]):
         """It has no private file to show: the proof is that only our process listens, and that it counts
         requests.
         """
-        answer = get(self.port, REQUESTS_PATH)
+        answer = self.asked(REQUESTS_PATH)
         return answer["status"] == HTTPStatus.OK and answer["body"].strip().isdigit()
 
     def requests_served(self) -> int | None:
         """Its own counter, the readiness check's requests and the asking included; None when it has ended."""
         try:
-            return int(get(self.port, REQUESTS_PATH)["body"])
+            return int(self.asked(REQUESTS_PATH)["body"])
         except _native.AnswerError:
             return None

@@ -8,20 +8,22 @@ from __future__ import annotations
 import time
 from http import HTTPStatus
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
+from serverdyno import _native
 from serverdyno.errors import ServerError
+from serverdyno.protocols.access import SYSTEM
 from serverdyno.protocols.http import HTTP
-from serverdyno.servers.base import Access, Settings
+from serverdyno.servers.base import Access
 from serverdyno.servers.local import (
     WORKER_USER,
     LocalServer,
-    SettingsT,
     check_path,
     make_private,
     worker_user,
 )
 from serverdyno.servers.proof import LOOPBACK, get
+from serverdyno.servers.tls import KEY, Identity, TlsServerSettings
 
 LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
 IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
@@ -29,8 +31,8 @@ PROOF_PATH = "/.serverdyno/proof"
 ACCESS_LOG = "access.log"
 
 
-class WebSettings(Settings):
-    """The settings of a server that speaks HTTP."""
+class WebSettings(TlsServerSettings):
+    """The settings of a server that speaks HTTP, with or without TLS."""
 
     protocol: ClassVar[str | None] = HTTP.name
     needs_documents: ClassVar[bool] = True
@@ -41,9 +43,13 @@ def on_off(value: bool) -> str:
     return "on" if value else "off"
 
 
-class WebServer(LocalServer[SettingsT]):
+WebSettingsT = TypeVar("WebSettingsT", bound=WebSettings)
+
+
+class WebServer(LocalServer[WebSettingsT]):
     """A server of one document tree. See `base.ServerDriver` for the contract."""
 
+    identity: Identity | None = None
     log_delay_s: ClassVar[float] = 0.2  # an access log that hasn't grown for so long holds every request
 
     def keeps_access_log(self) -> bool:
@@ -76,20 +82,28 @@ class WebServer(LocalServer[SettingsT]):
         (self.public_directory / Path(PROOF_PATH).name).write_text(self.secret)
         for path in self.directory.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
+        if self.settings.over_tls:
+            self.identity = Identity.make(self.settings.tls)
+            self.identity.write(self.directory)
+            (self.directory / KEY).chmod(0o600)
 
     def answers_as_ours(self) -> bool:
         """Whether it hands out the secret of its private directory. Raises AnswerError."""
-        answer = get(self.port, PROOF_PATH)
+        answer = self.asked(PROOF_PATH)
         return answer["status"] == HTTPStatus.OK and answer["body"] == self.secret.encode()
+
+    def asked(self, path: str) -> _native.Answer:
+        """One plain GET. Raises AnswerError."""
+        return get(self.port, path, self.identity.trust if self.identity else None)
 
     @property
     def url(self) -> str:
         """After `prepare`; it may change in `ready`."""
-        return f"http://{LOOPBACK}:{self.port}/"
+        return f"{'https' if self.settings.over_tls else 'http'}://{LOOPBACK}:{self.port}/"
 
     def access(self) -> Access:
-        """Everybody is let in."""
-        return Access(self.url)
+        """Everybody is let in; over TLS, who signed the server's certificate is trusted."""
+        return Access(self.url, trust=self.identity.trust if self.identity else SYSTEM)
 
     def common_notes(self) -> list[str]:
         """As whom its workers run, and what its count of requests is."""

@@ -78,6 +78,22 @@ DATA_CALLS = ("fsync", "fdatasync", "syncfs", "sync", "io_uring_fsync")
 
 
 @dataclass(frozen=True, slots=True)
+class HandshakeRow:
+    """TLS handshakes that led to sessions on the same terms, from start to end of the mix and in the window.
+
+    `key_exchange` None: an earlier session's secret was used alone.
+    """
+
+    version: str
+    cipher: str
+    key_exchange: str | None
+    key: str
+    resumed: bool
+    count: int
+    in_window: int
+
+
+@dataclass(frozen=True, slots=True)
 class SyncRow:
     """Calls by which the server's processes made data durable, in the window ("fsync"), system calls or by io_uring."""
 
@@ -136,6 +152,8 @@ class MixRecord:
     requests: list[RequestRow] = field(default_factory=list)
     syncs_known: bool = False
     syncs: list[SyncRow] = field(default_factory=list)
+    handshake_time_hdr: bytes | None = None
+    handshakes: list[HandshakeRow] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ import pyarrow as pa
 
 from serverdyno.store import table
 
+_SINCE_FORMAT_4 = ("handshake_time_hdr", "handshakes")
+_SCHEMA_OF_FORMAT_2 = pa.schema([field for field in table.SCHEMA if field.name not in _SINCE_FORMAT_4])
+
 
 def head_of_format_1(head: dict[str, Any]) -> dict[str, Any]:
     """Format 2 has more parameters of suites, all with defaults that are what format 1 did."""
@@ -27,6 +30,17 @@ def mix_of_format_2(mix: pa.Table) -> pa.Table:
 def mix_of_format_1(mix: pa.Table) -> pa.Table:
     """Format 2 calls a body what it is, bytes read, and knows of writing, calls and syncs, which HTTP has none of."""
     rows = [_row_of_format_1(row) for row in mix.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA_OF_FORMAT_2)
+
+
+def head_of_format_3(head: dict[str, Any]) -> dict[str, Any]:
+    """Format 4 has TLS, with defaults that are what format 3 did."""
+    return head
+
+
+def mix_of_format_3(mix: pa.Table) -> pa.Table:
+    """Format 4 knows of TLS handshakes, which there were none of."""
+    rows = [{**row, "handshake_time_hdr": None, "handshakes": []} for row in mix.to_pylist()]
     return pa.Table.from_pylist(rows, schema=table.SCHEMA)
 
 

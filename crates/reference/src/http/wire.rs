@@ -95,8 +95,12 @@ impl Wire {
         self.with_socket(Socket::end_reported).unwrap_or(true)
     }
 
+    /// Makes the coming close a reset; over TLS it comes at once, without an end of the session.
     pub(crate) fn reset_on_close(&self) -> Result<(), Failure> {
-        self.with_socket(Socket::reset_on_close)?
+        match self {
+            Self::Plain(socket) => socket.reset_on_close(),
+            Self::Tls(place) => taken(place)?.socket().reset_on_close(),
+        }
     }
 
     /// Tells the client that nothing more will be sent.

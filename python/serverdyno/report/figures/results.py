@@ -51,7 +51,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """How a mix was connected, its repetitions together, ramps included; `connect`: those in the windows.
+    """How a mix was connected, its repetitions together, ramps included; `connect`, `handshake`: those in the windows.
+
+    `handshakes`: of TLS, full and resumed; None without TLS.
 
     `reconnects`: connections that the server had closed meanwhile and that were made again; of file servers,
     sessions that were set up after one that was lost.
@@ -61,6 +63,8 @@ class Connections:
     reconnects: int
     source_addresses: int
     connect: histograms.Times | None
+    handshakes: tuple[int, int] | None = None
+    handshake: histograms.Times | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,7 +476,18 @@ def _connections(records: list[MixRecord]) -> Connections:
         reconnects=sum(record.reconnects for record in records),
         source_addresses=max(record.source_addresses for record in records),
         connect=histograms.times([record.connect_time_hdr for record in records]),
+        handshakes=_handshakes(records),
+        handshake=histograms.times(
+            [record.handshake_time_hdr for record in records if record.handshake_time_hdr is not None]
+        ),
     )
+
+
+def _handshakes(records: list[MixRecord]) -> tuple[int, int] | None:
+    rows = [row for record in records for row in record.handshakes]
+    if not rows:
+        return None
+    return sum(row.count for row in rows if not row.resumed), sum(row.count for row in rows if row.resumed)
 
 
 def _marks(records: list[MixRecord], given: _Given, passes_a_client: float | None) -> frozenset[trust.Mark]:

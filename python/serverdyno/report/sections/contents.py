@@ -151,8 +151,12 @@ def _times(source: Source, results: Results, under: Lines) -> list[Section]:
 
 def _clients(source: Source, results: Results, under: Lines) -> list[Section]:
     """How clients connected, and of file servers how each of them fared: there a client has one session."""
+    connected = [
+        operations.connections(results, under.summed),
+        operations.handshakes(results, under.summed),
+    ]
     connections = Section(
-        "connections", "Connections", tables=(operations.connections(results, under.summed),)
+        "connections", "Connections", tables=tuple(table for table in connected if table is not None)
     )
     if not source.head.suite.work.shows_clients:
         return [connections]

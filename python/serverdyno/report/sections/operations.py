@@ -103,6 +103,31 @@ def time_cells(times: Times | None) -> list[Cell]:
     return [Cell(f"{times.count:,}"), *(Cell(wording.significant(value)) for value in values)]
 
 
+def handshakes(results: Results, basis: str) -> Table | None:
+    """One row a configuration and mix over TLS: handshakes by kind, and how long they took; None: there is none."""
+    rows = tuple(
+        (
+            Cell(result.name),
+            Cell(f"{mix.clients:,}"),
+            *(Cell(f"{count:,}") for count in mix.connections.handshakes),
+            *time_cells(mix.connections.handshake),
+        )
+        for result in results.configurations
+        for mix in result.finished
+        if mix.connections.handshakes is not None
+    )
+    if not rows:
+        return None
+    columns = (NAME, CLIENTS, Column("Full"), Column("Resumed"), Column("Handshake times"), *TIMES[1:])
+    notes = (
+        "TLS handshakes that led to a session: all repetitions together, ramps included. Handshake times: from the "
+        "moment at which the TCP connection stood until the request could be sent, of requests that ended in the "
+        "windows; they are part of the response times.",
+        TOO_FEW_SAMPLES,
+    )
+    return Table("handshakes", 0, "TLS handshakes", basis, columns, rows, notes, key_columns=2)
+
+
 def connections(results: Results, basis: str) -> Table:
     """One row a configuration and mix: connections made, made again, and how long making one took."""
     rows = tuple(

@@ -12,7 +12,7 @@ from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results, cpus_busy
 from serverdyno.report.source import Source
-from serverdyno.report.words import durability, negotiated
+from serverdyno.report.words import durability, negotiated, tls
 from serverdyno.report.words.basis import shortening
 from serverdyno.store.note import RunNote
 
@@ -50,6 +50,7 @@ def warnings(source: Source, results: Results) -> tuple[str, ...]:
         *found,
         *durability.warnings(results.promises),
         *negotiated.warnings(source),
+        *tls.warnings(source),
         *_run_warnings(source),
         *_shared_cpus(source),
         *_noise(results),

@@ -11,7 +11,7 @@ from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
-from serverdyno.report.words import negotiated, verdicts
+from serverdyno.report.words import negotiated, tls, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT, shortening
 
 FIGURES = (
@@ -207,7 +207,9 @@ def _servers(source: Source) -> list[Fact]:
         settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
         where = _server_cpus(source, configuration)
         text = f"{configuration.server}, {where}; {settings or 'no setting changed from the driver'}."
-        came_to = negotiated.sentences(source, configuration.name)
+        came_to = negotiated.sentences(source, configuration.name) or tls.sentences(
+            source, configuration.name
+        )
         facts.append(Fact(f"Configuration {configuration.name}", f"{text} {came_to}".rstrip()))
     return facts
 

@@ -1,0 +1,53 @@
+"""TLS as clients use it: versions, ciphers, and how often an earlier session is taken up again.
+
+Not for: the certificates of servers that we start (`servers/tls.py`), nor whom to trust (`access.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from serverdyno.protocols.model import Model
+
+TlsVersion = Literal["1.2", "1.3"]
+
+
+class TlsSettings(Model):
+    """What a client offers. `resumption`: the share of connections that offer an earlier session of the client."""
+
+    min_version: TlsVersion = "1.2"
+    max_version: TlsVersion = "1.3"
+    ciphers: list[str] = Field(default=[], max_length=32)
+    resumption: float = Field(default=0.0, ge=0.0, le=1.0)
+
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """Refuse versions in the wrong order."""
+        if self.min_version > self.max_version:
+            raise ValueError("min_version is above max_version")
+        return self
+
+    def described(self) -> str:
+        """Say what is offered, for the methodology."""
+        versions = (
+            self.max_version
+            if self.min_version == self.max_version
+            else f"{self.min_version} to {self.max_version}"
+        )
+        ciphers = f", ciphers {', '.join(self.ciphers)}" if self.ciphers else ""
+        if self.resumption == 0:
+            resumed = "every handshake full"
+        elif self.resumption == 1:
+            resumed = "an earlier session offered wherever a client has one"
+        else:
+            resumed = f"an earlier session offered by {self.resumption:.0%} of the connections"
+        return f"TLS {versions} as the client offers{ciphers}, {resumed}; signatures of handshakes always verified"
+
+
+def over_tls(url: str | None, server_settings: Any) -> bool:
+    """Whether a server is asked over TLS: by its URL, or by the setting `tls` of one that we start."""
+    if url is not None:
+        return url.lower().startswith("https:")
+    return bool(server_settings.get("tls", "off") != "off")

@@ -1,0 +1,85 @@
+"""TLS of the web servers that we start: one set of settings for all drivers, and certificates made on the spot.
+
+Each start has an authority of its own, whose key is never written: what it has signed is trusted by the clients of that
+run and by nobody else. Not for: how each server is told (the drivers), nor what clients offer (`protocols/tls.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from serverdyno import _native
+from serverdyno.protocols.access import authorities
+from serverdyno.protocols.tls import TlsVersion
+from serverdyno.servers.base import Settings
+from serverdyno.servers.proof import LOOPBACK
+
+CERTIFICATE, KEY = "server.crt", "server.key"
+NAMES = [LOOPBACK, "localhost"]
+SESSION_CACHE_BYTES = 16 << 20
+SESSION_LIFETIME_S = 300  # the default of nginx and Apache
+
+
+class TlsServerSettings(Settings):
+    """What of TLS can be varied, the same for every server."""
+
+    tls: Literal["off", "ecdsa-p256", "rsa-2048"] = Field(
+        default="off",
+        description="Speak TLS, with a certificate for such a key that is made at every start. "
+        "Of Debian's packages, lighttpd needs lighttpd-mod-openssl besides.",
+    )
+    tls_min_version: TlsVersion = Field(default="1.2", description="The oldest version of TLS.")
+    tls_max_version: TlsVersion = Field(default="1.3", description="The newest version of TLS.")
+    tls_resumption: bool = Field(
+        default=True, description="Let clients take up earlier sessions: session tickets, and a cache."
+    )
+
+    @model_validator(mode="after")
+    def tls_versions_in_order(self) -> TlsServerSettings:
+        """Refuse versions in the wrong order."""
+        if self.tls_min_version > self.tls_max_version:
+            raise ValueError("tls_min_version is above tls_max_version")
+        return self
+
+    @property
+    def over_tls(self) -> bool:
+        """Whether it speaks TLS."""
+        return self.tls != "off"
+
+    @property
+    def tls_versions(self) -> list[str]:
+        """All versions that it speaks, the oldest first."""
+        return [
+            version for version in ("1.2", "1.3") if self.tls_min_version <= version <= self.tls_max_version
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a server shows, and who has signed it."""
+
+    authority_pem: str
+    certificate_pem: str
+    key_pem: str
+
+    @classmethod
+    def make(cls, key: str) -> Identity:
+        """Make a certificate for the loopback, by an authority of its own."""
+        authority = _native.Authority()
+        certificate, private = authority.certify(key, NAMES)
+        return cls(authority.pem, certificate, private)
+
+    def write(self, directory: Path) -> None:
+        """Write certificate and key into a private directory; only we can read the key."""
+        (directory / CERTIFICATE).write_text(self.certificate_pem)
+        (directory / KEY).touch(mode=0o600)
+        (directory / KEY).write_text(self.key_pem)
+
+    @property
+    def trust(self) -> dict[str, str]:
+        """Whom clients trust."""
+        return authorities(self.authority_pem)

@@ -1,0 +1,406 @@
+"""TLS: what was negotiated is what is disclosed, handshakes are those that the server counted, and whatever is wrong
+with a handshake, a certificate or an end is counted under its own name. Against OpenSSL, nginx and our own server.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benches.mixes import http_target, web_mix
+
+from dyno_process import INSTALLED, PATIENCE_S
+from serverdyno import _native
+from serverdyno.errors import UserError
+from serverdyno.plan.validate import check_plan
+from serverdyno.protocols.access import ANYBODY, authorities
+from serverdyno.servers.base import ServerDriver
+from serverdyno.servers.proof import free_port
+from serverdyno.servers.registry import create, settings_types
+from serverdyno.servers.running import running
+
+ALL_IN_TIME: dict[str, Any] = {
+    "clients": 3,
+    "length_s": 0.5,
+    "ramp_up_s": 0.0,
+    "ramp_down_s": 0.0,
+    "timeout_s": 5.0,
+}
+LEAVING = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.0}
+KEYS = {"ecdsa-p256": "ECDSA P-256", "rsa-2048": "RSA 2048"}
+
+
+@pytest.fixture(scope="module")
+def authority() -> _native.Authority:
+    return _native.Authority()
+
+
+def result_of(target: _native.Target, **mix: Any) -> _native.MixResult:
+    """One mix of one URL to its end, which must come."""
+    load = web_mix(target, **({"workload": "url"} | ALL_IN_TIME | mix)).start()
+    assert load.wait(PATIENCE_S), "the mix does not end"
+    return load.result()
+
+
+def tls(authority: _native.Authority, key: str = "ecdsa-p256", **changed: Any) -> Any:
+    certificate, private = authority.certify(
+        key, changed.pop("names", ["127.0.0.1"]), **changed.pop("made", {})
+    )
+    versions = {"min_version": "1.2", "max_version": "1.3", "resumption": True}
+    return {"certificate": certificate, "key": private, **versions, **changed}
+
+
+@contextmanager
+def reference(authority: _native.Authority, trust: Any = None, **options: Any) -> Iterator[_native.Target]:
+    settings = options.pop("tls", None) or tls(authority)
+    server = _native.ReferenceServer.start(
+        body_bytes=options.pop("body_bytes", 1024), tls=settings, **options
+    )
+    try:
+        yield http_target(
+            f"https://127.0.0.1:{server.port}/", trust=authorities(authority.pem) if trust is None else trust
+        )
+    finally:
+        server.stop()
+
+
+@contextmanager
+def openssl_server(
+    directory: Path, authority: _native.Authority, *arguments: str
+) -> Iterator[tuple[int, Any]]:
+    """`openssl s_server -www`, which answers every GET: its port, and the process."""
+    certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
+    (directory / "s.crt").write_text(certificate)
+    (directory / "s.key").write_text(key)
+    port = free_port()
+    command = [
+        "openssl",
+        "s_server",
+        "-accept",
+        f"127.0.0.1:{port}",
+        "-cert",
+        "s.crt",
+        "-key",
+        "s.key",
+        *arguments,
+    ]
+    with subprocess.Popen(
+        command, cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        try:
+            said = b""
+            while b"ACCEPT" not in said:
+                ready, _, _ = select.select([process.stdout], [], [], PATIENCE_S)
+                assert ready, "openssl s_server does not start"
+                said += (part := process.stdout.read1(4096))  # type: ignore[attr-defined]
+                assert part, said
+            yield port, process
+        finally:
+            process.kill()
+
+
+def only_fault(result: _native.MixResult) -> tuple[str, str]:
+    [error] = result["errors"]
+    assert result["operations_total"] == 0
+    return error["side"], error["fault"]
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+@pytest.mark.parametrize("keep_alive", [True, False])
+def test_whole_bodies_come_over_every_version_and_key(
+    authority: _native.Authority, key: str, version: str, keep_alive: bool
+) -> None:
+    offered = {"min_version": version, "max_version": version}
+    with reference(authority, tls=tls(authority, key), body_bytes=100_000) as target:
+        result = result_of(target, keep_alive=keep_alive, tls=offered)
+    assert not result["errors"]
+    assert result["operations"] > 0
+    assert result["bytes_read"] == 100_000 * result["operations"]
+    [row] = result["handshakes"]
+    assert (row["version"], row["key"], row["resumed"]) == (f"TLS {version}", KEYS[key], False)
+    assert row["key_exchange"] == "X25519"
+    assert row["count"] == result["generator"]["connections"]
+    assert row["count"] == (3 if keep_alive else result["operations_total"])
+    times = _native.Histogram.from_bytes(result["handshake_time_hdr"])
+    assert times.count == row["in_window"]
+    responses = _native.Histogram.from_bytes(result["response_time_hdr"])
+    assert times.min < responses.max
+
+
+@pytest.mark.parametrize("receive_buffer_bytes", [256, 5000, 65536])
+def test_records_are_put_together_whatever_the_buffer(
+    authority: _native.Authority, receive_buffer_bytes: int
+) -> None:
+    with reference(authority, body_bytes=70_001) as target:
+        result = result_of(target, receive_buffer_bytes=receive_buffer_bytes)
+    assert not result["errors"]
+    assert result["bytes_read"] == 70_001 * result["operations"] > 0
+
+
+def test_the_whole_document_tree_comes_over_tls_with_the_right_content(authority: _native.Authority) -> None:
+    settings = tls(authority)
+    server = _native.ReferenceServer.start(tls=settings)
+    try:
+        target = http_target(f"https://127.0.0.1:{server.port}/", trust=authorities(authority.pem))
+        result = result_of(target, workload="webbench-static", verify_share=1.0)
+        assert not result["errors"]
+        assert server.requests == result["operations_total"] > 0
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_so_many_handshakes_resume_a_session_as_were_asked_for(
+    authority: _native.Authority, version: str, share: float
+) -> None:
+    offered = {"min_version": version, "max_version": version, "resumption": share}
+    with reference(authority) as target:
+        result = result_of(target, keep_alive=False, tls=offered, length_s=1.0)
+    resumed = sum(row["count"] for row in result["handshakes"] if row["resumed"])
+    whole = sum(row["count"] for row in result["handshakes"])
+    assert not result["errors"]
+    # The first that offers one has none yet; the last may be under way.
+    clients = ALL_IN_TIME["clients"]
+    assert share * whole - 3 * clients <= resumed <= share * whole
+
+
+def test_a_server_without_resumption_gives_full_handshakes_whatever_is_offered(
+    authority: _native.Authority,
+) -> None:
+    with reference(authority, tls=tls(authority, resumption=False)) as target:
+        result = result_of(target, keep_alive=False, tls={"resumption": 1.0})
+    assert not result["errors"]
+    assert not any(row["resumed"] for row in result["handshakes"])
+
+
+@pytest.mark.skipif("nginx" not in INSTALLED, reason="nginx is not installed here")
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_nginx_counts_the_same_handshakes_and_the_same_resumptions(version: str) -> None:
+    settings = {"tls": "ecdsa-p256", "access_log": True, "workers": 1, "tls_min_version": "1.2"}
+    offered = {"min_version": version, "max_version": version, "resumption": 0.75}
+    with running("nginx", settings) as server:
+        target = http_target(server.access().url, trust=server.access().trust)
+        before = sessions_of(server)
+        result = result_of(target, workload="webbench-static", keep_alive=False, tls=offered)
+        after = sessions_of(server)
+    assert not result["errors"]
+    ours = {True: 0, False: 0}
+    for row in result["handshakes"]:
+        ours[row["resumed"]] += row["count"]
+    assert after[True] - before[True] == ours[True] > 0
+    assert after[False] - before[False] == ours[False] > 0
+
+
+def sessions_of(server: ServerDriver) -> dict[bool, int]:
+    """First requests of connections by whether nginx says that the session was reused, once its log stands still."""
+    server.requests_served()
+    text = (server.directory / "access.log").read_text()  # type: ignore[attr-defined]
+    first = re.findall(r" ([r.]) 1$", text, re.MULTILINE)
+    return {True: first.count("r"), False: first.count(".")}
+
+
+@pytest.mark.parametrize("name", [*INSTALLED, "reference"])
+@pytest.mark.parametrize("key", KEYS)
+def test_every_server_speaks_tls_as_it_is_set(name: str, key: str) -> None:
+    settings = {"tls": key, "tls_max_version": "1.2"}
+    with running(name, settings) as server:
+        access = server.access()
+        assert access.url.startswith("https://")
+        result = result_of(
+            http_target(access.url, trust=access.trust), workload="webbench-static", keep_alive=False
+        )
+        said = s_client(int(access.url.rstrip("/").rpartition(":")[2]), "-brief")
+    assert not result["errors"]
+    [row] = result["handshakes"]
+    assert (row["version"], row["key"]) == ("TLS 1.2", KEYS[key])
+    assert "Protocol version: TLSv1.2" in said
+
+
+def s_client(port: int, *arguments: str) -> str:
+    command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", *arguments]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False
+    )
+    return (done.stdout + done.stderr).decode(errors="replace")
+
+
+def test_openssl_negotiates_with_our_server_and_curl_trusts_the_authority(
+    authority: _native.Authority, tmp_path: Path
+) -> None:
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    with reference(authority) as target:
+        port = int(target.address.rpartition(":")[2])
+        said = s_client(port, "-CAfile", str(tmp_path / "ca.pem"), "-verify_return_error", "-tls1_3")
+        url = f"https://127.0.0.1:{port}/"
+        command = [
+            "curl",
+            "-sS",
+            "--cacert",
+            str(tmp_path / "ca.pem"),
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code} %{size_download}",
+            url,
+        ]
+        got = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+    assert "Verify return code: 0 (ok)" in said
+    assert got == "200 1024"
+
+
+@pytest.mark.parametrize(
+    ("suite", "cipher", "version"),
+    [
+        ("ECDHE-ECDSA-AES128-GCM-SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS 1.2"),
+        ("ECDHE-ECDSA-CHACHA20-POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "TLS 1.2"),
+    ],
+)
+def test_what_openssl_chose_is_what_is_disclosed(
+    authority: _native.Authority, tmp_path: Path, suite: str, cipher: str, version: str
+) -> None:
+    arguments = ("-www", "-tls1_2", "-cipher", suite, "-named_curve", "P-256")
+    with openssl_server(tmp_path, authority, *arguments) as (port, _):
+        target = http_target(f"https://127.0.0.1:{port}/", trust=authorities(authority.pem))
+        result = result_of(target, keep_alive=False, clients=1)
+    assert not result["errors"]
+    [row] = result["handshakes"]
+    assert (row["version"], row["cipher"], row["key_exchange"]) == (version, cipher, "P-256")
+
+
+def test_a_cipher_that_does_not_fit_is_counted_as_that(authority: _native.Authority, tmp_path: Path) -> None:
+    arguments = ("-www", "-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA")
+    with openssl_server(tmp_path, authority, *arguments) as (port, _):
+        target = http_target(f"https://127.0.0.1:{port}/", trust=authorities(authority.pem))
+        assert only_fault(result_of(target, **LEAVING)) == ("server", "nothing_in_common")
+    with reference(authority, tls=tls(authority, max_version="1.2")) as target:
+        result = result_of(target, tls={"min_version": "1.3"}, **LEAVING)
+        assert only_fault(result) == ("server", "nothing_in_common")
+
+
+def test_certificates_that_do_not_hold_are_counted_by_why(authority: _native.Authority) -> None:
+    stranger = _native.Authority()
+    for settings, expected in (
+        (tls(authority, made={"expired": True}), ("server", "certificate_expired")),
+        (tls(authority, names=["www.example"]), ("check", "wrong_certificate_name")),
+        (tls(stranger), ("check", "untrusted_certificate")),
+    ):
+        with reference(authority, tls=settings) as target:
+            assert only_fault(result_of(target, **LEAVING)) == expected
+        with reference(authority, tls=settings, trust=ANYBODY) as target:
+            assert not result_of(target)["errors"]
+
+
+def test_an_end_without_close_notify_is_a_truncation_where_it_could_cut_a_body(
+    authority: _native.Authority,
+) -> None:
+    with reference(authority, fault="truncate") as target:
+        assert only_fault(result_of(target, **LEAVING)) == ("server", "truncated")
+    with reference(authority, fault="close-delimited") as target:
+        assert not result_of(target)["errors"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("stall", "response_timeout"),
+        ("short-body", "closed_early"),
+        ("long-body", "excess_data"),
+        ("reset", "connection_reset"),
+    ],
+)
+def test_faults_of_http_keep_their_names_over_tls(
+    authority: _native.Authority, fault: str, expected: str
+) -> None:
+    with reference(authority, fault=fault) as target:
+        assert only_fault(result_of(target, timeout_s=1.0, **LEAVING)) == ("server", expected)
+
+
+def test_what_is_no_handshake_is_counted_by_what_it_is() -> None:
+    def answering(data: bytes, *, close: bool) -> int:
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def serve() -> None:
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(data)
+                    while not close and connection.recv(65536):
+                        pass
+
+        threading.Thread(target=serve, daemon=True).start()
+        return int(listener.getsockname()[1])
+
+    alert = b"\x15\x03\x03\x00\x02\x02\x28"  # fatal, handshake_failure
+    internal = b"\x15\x03\x03\x00\x02\x02\x50"  # fatal, internal_error
+    for data, close, expected in (
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", False, "malformed_record"),
+        (alert, False, "nothing_in_common"),
+        (internal, False, "handshake_refused"),
+        (b"", True, "handshake_refused"),
+        (b"\x16\x03\x03\x40\x00", False, "handshake_timeout"),
+    ):
+        target = http_target(f"https://127.0.0.1:{answering(data, close=close)}/", trust=ANYBODY)
+        assert only_fault(result_of(target, timeout_s=1.0, **LEAVING)) == ("server", expected), data
+
+
+def test_a_renegotiation_is_declined_and_told_where_the_server_gives_up(
+    authority: _native.Authority, tmp_path: Path
+) -> None:
+    """`s_server` renegotiates at the line "r"; refused, it ends the session."""
+    with openssl_server(tmp_path, authority, "-tls1_2", "-legacy_renegotiation") as (port, process):
+        target = http_target(f"https://127.0.0.1:{port}/", trust=authorities(authority.pem))
+        load = web_mix(
+            target,
+            workload="url",
+            clients=1,
+            length_s=30.0,
+            ramp_up_s=0.0,
+            ramp_down_s=29.0,
+            timeout_s=20.0,
+            leave_after_errors=1,
+        ).start()
+        deadline = time.monotonic() + PATIENCE_S
+        # The request has come once s_server has printed it: only then can the session renegotiate.
+        said = b""
+        while b"GET / HTTP/1.1" not in said:
+            assert time.monotonic() < deadline, said
+            ready, _, _ = select.select([process.stdout], [], [], 1.0)
+            said += process.stdout.read1(4096) if ready else b""
+        process.stdin.write(b"r\n")
+        process.stdin.flush()
+        assert load.wait(PATIENCE_S)
+        assert only_fault(load.result()) == ("server", "renegotiation")
+
+
+def test_a_suite_over_tls_wants_servers_that_speak_it() -> None:
+    plan = {"name": "p", "title": "p", "suite": "quick-tls", "servers": [{"server": "reference"}]}
+    _, problems = check_plan(plan, settings_types())
+    assert any("over TLS" in problem.message for problem in problems)
+    plan["servers"] = [{"server": "reference", "settings": {"tls": "rsa-2048"}}]
+    assert check_plan(plan, settings_types())[1] == []
+
+
+def test_trust_of_a_users_server_is_a_file_or_a_word(tmp_path: Path, authority: _native.Authority) -> None:
+    (tmp_path / "ca.pem").write_text(authority.pem)
+
+    def external(**settings: Any) -> ServerDriver:
+        return create("external", settings, documents=tmp_path, url="https://127.0.0.1:9/")
+
+    assert external(trust=str(tmp_path / "ca.pem")).access().trust == authorities(authority.pem)
+    assert external(trust=ANYBODY).access().trust == ANYBODY
+    assert "not known who answered" in " ".join(external(trust=ANYBODY).describe().notes)
+    with pytest.raises(UserError, match="can't be read"):
+        external(trust=str(tmp_path / "missing.pem")).access()
