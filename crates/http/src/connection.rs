@@ -180,9 +180,8 @@ impl<T: Transport> Connection<T> {
                 self.executor.give_way().await;
             }
             let reader = &mut self.reader;
-            let mut buffer = self.buffer.borrow_mut();
-            let arrival = stream.receive(&mut buffer, &mut |data| reader.feed(data, body))?;
-            drop(buffer);
+            let arrival =
+                stream.receive(&mut self.buffer.borrow_mut(), &mut |data| reader.feed(data, body))?;
             match arrival {
                 Arrival::End => {
                     reader.end(body)?;
