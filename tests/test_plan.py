@@ -16,6 +16,7 @@ from serverdyno.plan.load import load_plan, parse_plan
 from serverdyno.plan.locate import key_lines
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.validate import check_plan, is_loopback, url_problem
+from serverdyno.runner.remarks import remarks
 from serverdyno.servers.registry import DRIVERS
 
 SETTINGS_TYPES = {name: driver.settings_type for name, driver in DRIVERS.items()}
@@ -57,11 +58,13 @@ def test_the_shipped_plans_are_there() -> None:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_every_shipped_plan_loads_under_its_own_name(path: Path) -> None:
-    assert load_plan(path, SETTINGS_TYPES).name == path.stem
+    assert load_plan(path, SETTINGS_TYPES).plan.name == path.stem
 
 
 def test_the_tunings_plan_measures_every_combination_of_appendix_c() -> None:
-    plan = load_plan(next(path for path in SHIPPED if path.stem.endswith("2003-tunings")), SETTINGS_TYPES)
+    plan = load_plan(
+        next(path for path in SHIPPED if path.stem.endswith("2003-tunings")), SETTINGS_TYPES
+    ).plan
     tuned = [
         (settings["access_log"], settings["max_connections_per_child"], settings["mmap_file_cache"])
         for settings in (configuration.settings for configuration in configurations(plan, SETTINGS_TYPES))
@@ -97,7 +100,6 @@ max_clients = "some"
     )
     keys = [problem.split(": ")[:-1] for problem in problems]
     assert [tuple(key[:2]) for key in keys] == [
-        ("title",),
         ("line 1", "name"),
         ("line 2", "suit"),
         ("line 3", "suite"),
@@ -370,3 +372,25 @@ def test_no_valid_toml_makes_the_locator_stumble(text: str) -> None:
         return
     lines = key_lines(text)
     assert {path[0] for path in lines} == set(document)
+
+
+def test_a_title_that_is_left_out_is_the_name() -> None:
+    plan = parse_plan('name = "p"\nsuite = "quick-web"\n[[servers]]\nserver = "nginx"\n', "p", SETTINGS_TYPES)
+    assert plan.title == "p"
+
+
+def test_a_name_is_refused_in_words_and_not_by_a_regular_expression() -> None:
+    (problem,) = refused('name = "No_Name"\nsuite = "quick-web"\n[[servers]]\nserver = "nginx"\n')
+    assert problem == (
+        "line 1: name: must be 1 to 63 lower-case letters, digits, dots and hyphens, the first a letter or a "
+        "digit, not 'No_Name'"
+    )
+
+
+def test_more_workers_than_cpus_are_remarked_on() -> None:
+    servers = '[[servers]]\nserver = "nginx"\ncpus = [0]\n[servers.factors]\nworkers = [1, 2]\n'
+    planned = configurations(read(servers), SETTINGS_TYPES)
+    (remark,) = remarks(planned)
+    assert remark.startswith("nginx-workers-2: 2 workers share 1 CPU (0)")
+    threads = read('[[servers]]\nserver = "apache"\ncpus = [0]\nsettings = { workers = 256 }\n')
+    assert list(remarks(configurations(threads, SETTINGS_TYPES))) == []

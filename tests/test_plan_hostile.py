@@ -67,7 +67,7 @@ def test_what_is_no_file_is_no_plan(tmp_path: Path) -> None:
 def test_text_with_many_dots_is_no_key(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(f'name = "x"\ntitle = "{".".join("a" * 300)}"\nsuite = "quick-static"\n{SERVER}')
-    assert load_plan(path, settings_types()).title.startswith("a.a")
+    assert load_plan(path, settings_types()).plan.title.startswith("a.a")
 
 
 @pytest.mark.parametrize("host", ["a" * 64, f"{'a' * 60}.{'b' * 64}", "a..b", ".a", ".".join(["a" * 60] * 5)])

@@ -1,6 +1,7 @@
 """`dyno compare`: within one experiment, and across two."""
 
 import io
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +17,7 @@ from serverdyno.report import compare
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.report.noise_floor import NoiseFloor
-from serverdyno.report.views import text
+from serverdyno.report.views import comparison, text
 from serverdyno.store.experiment import Experiment
 from synthetic_experiment import Shape, experiment
 
@@ -190,3 +191,34 @@ def test_a_comparison_prints_its_table_its_verdicts_and_its_evidence() -> None:
         "3 repetitions; over 5 mixes; verdicts corrected for 4 comparisons together, averages and peaks"
     )
     assert evidence in " ".join(shown.split())
+
+
+def test_what_differs_between_the_servers_of_two_experiments_is_named() -> None:
+    first, second = (experiment({"nginx": Shape(1000)}) for _ in range(2))
+    [configuration] = second.head.configurations
+    changed = replace(configuration, settings={"workers": 7})
+    described = {"servers": {"nginx": {"version": "nginx/1.99", "settings": {"workers": 7}}}}
+    second = replace(
+        second,
+        head=second.head.model_copy(update={"configurations": [changed]}),
+        disclosure={**second.disclosure, **described},
+    )
+    told = compare([build_from(first), build_from(second)]).differences
+    assert any("nginx: the setting workers was" in each and "is 7 in the second" in each for each in told)
+    assert any("nginx: the version was" in each and "is nginx/1.99 in the second" in each for each in told)
+
+
+def test_a_comparison_is_told_to_github_and_to_programs() -> None:
+    compared = compare([report(), report(1800)])
+    told = comparison.as_markdown(compared)
+    assert told.startswith("**Verdict: slower**")
+    assert "| overall average |" in told and "| 95 % interval |" in told
+    document = json.loads(comparison.as_json(compared))
+    assert document["verdict"] == "slower" and document["slowdown"] == "slower"
+    assert {each["base"] for each in document["comparisons"]} == {"apache (first)", "nginx (first)"}
+
+
+def test_a_threshold_decides_what_must_be_ruled_out() -> None:
+    same = [report(), report(1995)]
+    assert compare(same, 50).slowdown is Slowdown.NONE
+    assert compare(same, 0).slowdown is not Slowdown.NONE

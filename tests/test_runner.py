@@ -30,7 +30,9 @@ from serverdyno.runner.calibrate import calibration_mixes, document_bytes
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.experiment import carry_out, note_failure
 from serverdyno.runner.record import HostFigures, mix_record
+from serverdyno.runner.time_left import REPORT_S, START_S
 from serverdyno.runner.under_test import under_test
+from serverdyno.servers.registry import driver_type
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import Layer, RunNote
 from serverdyno.store.records import MixRecord
@@ -245,7 +247,23 @@ def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp
     assert Experiment.open(folder).finished() == {(1, 1), (2, 1), (2, 2)}
     assert psutil.Process().children() == []
     # Of the whole experiment, also where a run took less than its time.
-    assert listener.left_s == pytest.approx([2.4, 1.8, 1.2, 0.6])
+    of_runs_s = [2 * START_S, 2 * START_S, START_S, START_S]
+    load_s = [2.4, 1.8, 1.2, 0.6]
+    assert listener.left_s == pytest.approx(
+        [load + runs + REPORT_S for load, runs in zip(load_s, of_runs_s, strict=True)]
+    )
+
+
+def test_a_server_that_is_missing_is_told_before_another_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_type("lighttpd"), "installed", staticmethod(lambda: None))
+    folder = experiment(tmp_path / "e", [REFERENCE, ServerPlan(server="lighttpd")], ceiling_operations_s=None)
+    with pytest.raises(ServerError, match="not installed here: lighttpd") as refused:
+        carried_out(folder, Listener())
+    assert refused.value.hint == "apt-get install lighttpd"
+    opened = Experiment.open(folder)
+    assert not opened.ceilings() and not opened.finished() and not opened.run_notes()
 
 
 def test_a_server_of_the_users_that_dies_in_its_last_mix_fails_its_run(tmp_path: Path) -> None:

@@ -19,9 +19,11 @@ def format_count(value: float) -> str:
 
 
 def format_duration_s(seconds: float) -> str:
-    """A duration as a person says it: `45 s`, `12 min`, `1 h 20 min`."""
+    """A duration as a person says it: `45 s`, `3 min 20 s`, `12 min`, `1 h 20 min`."""
     whole = round(seconds)
     if whole < 90:
         return f"{whole} s"
+    if whole < 600:
+        return f"{whole // 60} min {whole % 60:02} s" if whole % 60 else f"{whole // 60} min"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

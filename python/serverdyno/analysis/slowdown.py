@@ -23,19 +23,19 @@ class Slowdown(StrEnum):
     CANT_TELL = "can't tell"
 
 
-def slowdown(improvements: Sequence[Improvement]) -> Slowdown:
+def slowdown(improvements: Sequence[Improvement], tolerated_percent: float = TOLERATED_PERCENT) -> Slowdown:
     """Whether any figure is slower; can't tell where one is not comparable, or a slowdown is not ruled out.
 
-    Ruled out is one of more than the minimum effect or the noise floor, and of `TOLERATED_PERCENT` at least.
+    Ruled out is one of more than the minimum effect or the noise floor, and of `tolerated_percent` at least.
     """
     if any(each.verdict is Verdict.SLOWER for each in improvements):
         return Slowdown.SLOWER
-    ruled_out = bool(improvements) and all(_ruled_out(each) for each in improvements)
+    ruled_out = bool(improvements) and all(_ruled_out(each, tolerated_percent) for each in improvements)
     return Slowdown.NONE if ruled_out else Slowdown.CANT_TELL
 
 
-def _ruled_out(found: Improvement) -> bool:
+def _ruled_out(found: Improvement, tolerated_percent: float) -> bool:
     if found.verdict in UNTOLD or found.low_percent is None:
         return False
-    tolerated = max(found.minimum_percent, found.floor_percent, TOLERATED_PERCENT)
+    tolerated = max(found.minimum_percent, found.floor_percent, tolerated_percent)
     return log1p(found.low_percent / 100) > -log1p(tolerated / 100)

@@ -9,19 +9,32 @@ import typer
 from rich.console import Console
 
 from serverdyno.cli import extras
-from serverdyno.cli.output import say, standard_output
+from serverdyno.cli.output import say, say_load, standard_output
 from serverdyno.cli.progress import progress_for
+from serverdyno.errors import DynoError
 from serverdyno.runner.experiment import carry_out, missing
+from serverdyno.runner.time_left import time_left
 from serverdyno.store.experiment import Experiment
+from serverdyno.units import format_duration_s
 
 FAILED = 1
 
 
-def carry_out_and_report(experiment: Experiment) -> None:
-    """Does what is left to do. Exits with 1 where a run failed; what was measured is reported all the same."""
+def carry_out_and_report(experiment: Experiment, *, page: bool = True, new: bool = False) -> None:
+    """Do what is left to do, show the table, and write the page unless `page` is false.
+
+    `new`: the folder was made for this, and goes again where a stage before the first run refuses. Exits with 1 where
+    a run failed; what was measured is reported all the same.
+    """
     console = Console(stderr=True)
     resume = f"dyno resume {shlex.quote(str(experiment.folder))}"
     say(console, f"experiment: {experiment.folder}")
+    head, rest = experiment.head, missing(experiment)
+    say_load(console, head.suite, head.configurations)
+    if rest:
+        calibrated = bool(experiment.ceilings())
+        left = time_left(head.suite, head.configurations, list(rest.values()), calibrated=calibrated)
+        say(console, f"{len(rest)} runs, about {format_duration_s(left.total_s())} in all")
     try:
         with progress_for(console) as progress:
             whole = carry_out(experiment, progress)
@@ -31,7 +44,12 @@ def carry_out_and_report(experiment: Experiment) -> None:
                 f"no report: {', '.join(lacking)} not installed ({extras.HINT}). {_report_later(experiment)}",
             )
         else:
-            show_and_write(experiment)
+            show_and_write(experiment, page=page)
+    except DynoError:
+        # Refused before anything was measured: nobody wants to go on with an empty folder.
+        if new and experiment.discard():
+            say(console, f"nothing was measured; {experiment.folder} is removed")
+        raise
     except KeyboardInterrupt:
         say(console, f"interrupted; finished mixes are kept. To go on: {resume}")
         raise
@@ -45,11 +63,13 @@ def _report_later(experiment: Experiment) -> str:
     return f"To make it, here or elsewhere: dyno report {shlex.quote(str(experiment.folder))}"
 
 
-def show_and_write(experiment: Experiment, views: Collection[str] = (), beside: str | None = None) -> bool:
-    """The table on standard output, the report in the experiment's folder; False where nothing was measured yet.
+def show_and_write(
+    experiment: Experiment, views: Collection[str] = (), beside: str | None = None, *, page: bool = True
+) -> bool:
+    """Show the table, then write the report into the experiment's folder; False where nothing was measured yet.
 
-    `views`: the files to write beside the page, of `report.View`. `beside`: the name of a published report whose
-    curves are to stand beside these. Raises DynoError.
+    `views`: files to write with the page, of `report.View`. `beside`: the name of a published report whose curves are
+    drawn next to these. `page` false: the table alone, and how to get the report. Raises DynoError.
     """
     # Imported once the load is over: it takes most of a second, for which nobody wants to wait at the start.
     from serverdyno import published, report  # noqa: PLC0415
@@ -62,7 +82,10 @@ def show_and_write(experiment: Experiment, views: Collection[str] = (), beside: 
             say(Console(stderr=True), problem)
         return False
     text.render(built, out)
-    page = report.write_report(built, experiment.report_folder(), [report.View(view) for view in views])
-    for path in (page, *(page.with_name(view) for view in views)):
+    if not page:
+        say(out, f"To write the report with charts: dyno report {shlex.quote(str(experiment.folder))}")
+        return True
+    written = report.write_report(built, experiment.report_folder(), [report.View(view) for view in views])
+    for path in (written, *(written.with_name(view) for view in views)):
         say(out, f"report: {path}")
     return True

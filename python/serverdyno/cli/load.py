@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+CLIENTS, LENGTH = "1,4,16,64", "1.5s"
+"""The defaults: a first figure in about ten seconds."""
 EXAMPLE = "Example: dyno load http://127.0.0.1:8080/ --clients 1,4,8,16 --length 10s"
 
 
@@ -17,17 +19,25 @@ def register(app: typer.Typer) -> None:
 
 def load(
     url: Annotated[str, typer.Argument(help="Where to: http://host[:port]/path")],
-    clients: Annotated[str, typer.Option(help="Numbers of clients, one mix each.")] = "1,2,4,8,16,32,64",
-    length: Annotated[str, typer.Option(help="Length of a mix: 10s, 2m.")] = "10s",
+    clients: Annotated[str, typer.Option(help="Numbers of clients, one load level each.")] = CLIENTS,
+    length: Annotated[str, typer.Option(help="Length of a load level: 10s, 2m.")] = LENGTH,
     repetitions: Annotated[int, typer.Option(help="How often the whole curve is measured.")] = 1,
     http: Annotated[str, typer.Option(help="HTTP version: 1.0 or 1.1.")] = "1.1",
     keep_alive: Annotated[bool, typer.Option(help="Use connections again.")] = True,
     max_rate: Annotated[
         float | None, typer.Option(help="Requests a second of all clients, at most; needed outside loopback.")
     ] = None,
+    threads: Annotated[int, typer.Option(help="Threads that make the load, one CPU each.")] = 1,
+    cpus: Annotated[
+        str | None,
+        typer.Option(help="CPUs for these threads: 0,2. Otherwise the first ones that may be used."),
+    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Also write the page with charts; dyno report does so later.")
+    ] = False,
     into: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
 ) -> None:
-    """Load one URL with more and more clients: a curve and a table from one line."""
+    """Load one URL with more and more clients, and show throughput and latency at each level."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.plan.quick import QuickOptions, quick_plan  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
@@ -41,7 +51,9 @@ def load(
             http_version=http,
             keep_alive=keep_alive,
             max_rate_per_s=max_rate,
+            threads=threads,
+            cpus=cpus,
         )
     )
     with create_experiment(into or default_folder(plan.name), text, plan, suite) as experiment:
-        carry_out.carry_out_and_report(experiment)
+        carry_out.carry_out_and_report(experiment, page=report, new=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from rich.console import Console
 
-from serverdyno import clean
+from serverdyno import clean, wording
 from serverdyno.errors import DynoError
+from serverdyno.plan.model import Configuration, Suite
+from serverdyno.plan.spoken import protocols_of
 
 WIDTH = 120  # columns of a table that goes to a file or a pipe
 
@@ -20,6 +23,13 @@ def standard_output() -> Console:
 def say(console: Console, line: str) -> None:
     """Print a line that may hold what others wrote: not wrapped, no markup, and nothing that a terminal obeys."""
     console.print(clean.text(line), soft_wrap=True, markup=False, emoji=False, highlight=False)
+
+
+def say_load(console: Console, suite: Suite, configurations: Sequence[Configuration]) -> None:
+    """Print how clients speak: HTTP/1.0 with a connection for each request makes other figures than kept ones."""
+    for protocol in protocols_of(configurations, suite):
+        how = protocol.described(suite.settings(protocol), wording.seconds(suite.timeout_s))
+        say(console, f"suite {suite.name}: {how}")
 
 
 def complain(error: DynoError) -> None:

@@ -28,29 +28,36 @@ def check(
     suite: Annotated[Path | None, typer.Option(help="As of `dyno run`.")] = None,
 ) -> None:
     """Check a plan, all problems at once, and say what it would run and for how long."""
-    from serverdyno import suites  # noqa: PLC0415
-    from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
-    from serverdyno.plan.document import read_text  # noqa: PLC0415
-    from serverdyno.plan.expand import configurations, mixes  # noqa: PLC0415
+    from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
+    from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.load import load_plan  # noqa: PLC0415
     from serverdyno.plan.order import order  # noqa: PLC0415
+    from serverdyno.runner.create import placed  # noqa: PLC0415
+    from serverdyno.runner.remarks import remarks  # noqa: PLC0415
+    from serverdyno.runner.time_left import time_left  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
-    own = None if suite is None else suites.parse(read_text(suite), str(suite))
-    checked = load_plan(plan, settings_types(), scale, own)
-    planned = mixes(own or suites.load(checked.suite), checked.scale)
-    levels = configurations(checked, settings_types())
+    loaded = load_plan(plan, settings_types(), scale, suite)
+    checked = loaded.plan
+    planned = mixes(loaded.suite, checked.scale)
+    levels, _ = placed(checked)
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
-    length_s = len(runs) * sum(mix.length_s for mix in planned)
+    left = time_left(loaded.suite, levels, [planned for _ in runs], calibrated=False)
     console = standard_output()
     say(console, f"{plan}: no problems")
-    took = format_duration_s(length_s)
-    say(console, f"{len(runs)} runs of {len(planned)} mixes: {took}, and some for server starts")
+    say(
+        console,
+        f"{len(runs)} runs of {len(planned)} mixes: about {format_duration_s(left.total_s())}, "
+        f"{format_duration_s(left.load_s)} of it load",
+    )
+    say_load(console, loaded.suite, levels)
     if not extras.missing():
         say(console, _can_tell(len(levels), checked.repetitions))
     for run in runs:
         say(console, f"  {run.folder}")
+    for remark in remarks(levels):
+        say(console, f"note: {remark}")
     for name in sorted({level.server for level in levels}):
         if driver_type(name).installed() is None:
             say(console, f"note: {name} is not installed here (see: dyno servers)")

@@ -30,16 +30,12 @@ def run(
     ] = None,
 ) -> None:
     """Carry out a plan: start servers, load them, write a report."""
-    from serverdyno import suites  # noqa: PLC0415
     from serverdyno.cli import carry_out  # noqa: PLC0415
-    from serverdyno.plan.document import read_text  # noqa: PLC0415
-    from serverdyno.plan.load import parse_plan  # noqa: PLC0415
+    from serverdyno.plan.load import load_plan  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
-    text = read_text(plan)
-    own = None if suite is None else suites.parse(read_text(suite), str(suite))
-    checked = parse_plan(text, str(plan), settings_types(), scale, own)
-    folder = into or default_folder(checked.name)
-    with create_experiment(folder, text, checked, own or suites.load(checked.suite)) as experiment:
-        carry_out.carry_out_and_report(experiment)
+    loaded = load_plan(plan, settings_types(), scale, suite)
+    folder = into or default_folder(loaded.plan.name)
+    with create_experiment(folder, loaded.text, loaded.plan, loaded.suite) as experiment:
+        carry_out.carry_out_and_report(experiment, new=True)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
+
+OF_EXTERNALS = ("url", "bounds")
+"""Keys of a server in a plan that only one has which the user runs."""
 
 
 def register(app: typer.Typer) -> None:
@@ -10,20 +15,26 @@ def register(app: typer.Typer) -> None:
     app.command("servers", epilog="Example: dyno servers")(servers)
 
 
-def servers() -> None:
+def servers(
+    names: Annotated[list[str] | None, typer.Argument(help="Only these. Otherwise all.")] = None,
+) -> None:
     """List the servers that can be measured: what is installed here, and what can be varied."""
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno.cli.output import standard_output  # noqa: PLC0415
-    from serverdyno.servers.registry import DRIVERS  # noqa: PLC0415
+    from serverdyno.plan.model import ServerPlan  # noqa: PLC0415
+    from serverdyno.servers.registry import DRIVERS, driver_type  # noqa: PLC0415
 
     console = standard_output()
-    for name, driver in DRIVERS.items():
+    for name, driver in {name: driver_type(name) for name in names or DRIVERS}.items():
         found = driver.installed()
         state = found.version if found else f"not installed (apt-get install {driver.debian_package})"
         console.print(f"[bold]{name}[/bold]  {driver.summary}", highlight=False)
         console.print(f"  {state}", highlight=False)
         settings = Table(box=None, show_header=False, padding=(0, 1, 0, 4))
+        if driver.settings_type.is_external:
+            for key in OF_EXTERNALS:
+                settings.add_row(key, "", f"{ServerPlan.model_fields[key].description} Not under settings.")
         for setting, field in driver.settings_type.model_fields.items():
             settings.add_row(setting, repr(field.default), field.description)
         console.print(settings)

@@ -32,6 +32,15 @@ def configurations(plan: Plan, settings_types: SettingsTypes) -> list[Configurat
     ]
 
 
+def levels_by_configuration(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Return the level of each factor, by the name of the configuration; none where nothing varies."""
+    return {
+        configuration_name(server, levels): levels
+        for server in plan.servers
+        for levels in combinations(server)
+    }
+
+
 def combinations(server: ServerPlan) -> Iterator[dict[str, Any]]:
     """One level of each factor, in every way. One empty combination where nothing varies."""
     for levels in itertools.product(*server.factors.values()):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from serverdyno import suites
 from serverdyno.errors import PlanError
 from serverdyno.plan.document import described, parse_toml, read_text
 from serverdyno.plan.model import Plan, Suite
@@ -14,15 +15,34 @@ from serverdyno.plan.validate import check_plan
 _SCALE_OPTION = "--scale"
 
 
+SUITE_FILE = ".toml"
+"""How the path of a suite's file ends, where a plan names one in place of a shipped suite."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlan:
+    """A checked plan, its suite, and the text of its file."""
+
+    plan: Plan
+    suite: Suite
+    text: str
+
+
 def load_plan(
-    path: Path, settings_types: SettingsTypes, scale: float | None = None, suite: Suite | None = None
-) -> Plan:
+    path: Path, settings_types: SettingsTypes, scale: float | None = None, suite_file: Path | None = None
+) -> LoadedPlan:
     """The plan in a file. Raises PlanError with all its problems, UserError for a file that can't be read.
 
-    `settings_types`: the settings model of every server there is, by name. `scale` and `suite`, a suite that
-    isn't shipped, replace those of the file.
+    `settings_types`: the settings model of every server there is, by name. `scale` and `suite_file` replace what the
+    plan says. The path of a suite in a plan is relative to the plan's folder.
     """
-    return parse_plan(read_text(path), str(path), settings_types, scale, suite)
+    text = read_text(path)
+    named = parse_toml(text, str(path)).get("suite")
+    if suite_file is None and isinstance(named, str) and named.endswith(SUITE_FILE):
+        suite_file = path.parent / named
+    own = None if suite_file is None else suites.parse(read_text(suite_file), str(suite_file))
+    plan = parse_plan(text, str(path), settings_types, scale, own)
+    return LoadedPlan(plan, own or suites.load(plan.suite), text)
 
 
 def parse_plan(

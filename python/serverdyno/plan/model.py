@@ -27,15 +27,34 @@ from pydantic_core import PydanticKnownError
 from serverdyno import protocols
 from serverdyno.plan.axis import AxisName
 from serverdyno.plan.sections import as_initial, completed, gathered
-from serverdyno.protocols.model import HasSettings, Model, SectionModel, SettingsT
+from serverdyno.protocols.model import HasSettings, Model, SectionModel, SettingsT, Spelled
 from serverdyno.protocols.work import Work
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
-Certainty = Annotated[str, Field(pattern=r"^(seen|derived|memory|choice)(: .+)?$")]
+Name = Annotated[
+    str,
+    Spelled(
+        r"[a-z0-9][a-z0-9.-]{0,62}",
+        "1 to 63 lower-case letters, digits, dots and hyphens, the first a letter or a digit",
+    ),
+]
+Certainty = Annotated[
+    str,
+    Spelled(
+        r"(seen|derived|memory|choice)(: .+)?",
+        'one of the words seen, derived, memory and choice, or one of them with a reason: "choice: ours"',
+    ),
+]
 Order = Literal["interleaved", "sequential", "random"]
 MAX_CLIENTS = 100_000
 MAX_LENGTH_S = 24 * 3600
 NOT_OF_THE_LOAD = {"name", "title", "source", "description", "axis", "certainty"}
+
+
+def titled(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with its name as its title, where it has none."""
+    return (
+        data if "title" in data or not isinstance(data.get("name"), str) else {**data, "title": data["name"]}
+    )
 
 
 class ThreadStep(Model):
@@ -55,7 +74,7 @@ class Suite(Model):
     """
 
     name: Name
-    title: str
+    title: str = ""
     source: str
     description: str = ""
     workload: str
@@ -95,7 +114,7 @@ class Suite(Model):
         """In a file the sections are tables at the top. Problems of both are told at once."""
         if not isinstance(data, dict):
             return handler(data)
-        document, problems = gathered(data)
+        document, problems = gathered(titled(data))
         try:
             suite = handler(document)
         except ValidationError as error:
@@ -206,19 +225,26 @@ class ServerPlan(Model):
     settings: dict[str, Any] = Field(default={})
     factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default={})
     cpus: list[int] = Field(default=[])
-    url: str | None = None
-    bounds: Bounds | None = None
+    url: str | None = Field(
+        default=None,
+        description="Of a server that you run: where it is, http://... or smb://.... Needed there.",
+    )
+    bounds: Bounds | None = Field(
+        default=None,
+        description="Of a server that you run elsewhere: max_clients, max_rate_per_s and max_length_s, which the load "
+        "never exceeds.",
+    )
 
 
 class Plan(Model):
-    """Suite x configurations x repetitions.
+    """Suite x configurations x repetitions. A title that is left out is the name.
 
     `minimum_effect_percent`: the least difference that would matter, as the percentage by which the quicker is faster
     than the slower. Verdicts are about it; 0: any difference.
     """
 
     name: Name
-    title: str
+    title: str = ""
     suite: Name
     scale: float = Field(default=1.0, gt=0, le=1)
     repetitions: int = Field(default=3, ge=1, le=1000)
@@ -227,6 +253,11 @@ class Plan(Model):
     minimum_effect_percent: float = Field(default=0.0, ge=0, le=1000)
     generator: GeneratorPlan = GeneratorPlan()
     servers: list[ServerPlan] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_title(cls, data: Any) -> Any:
+        return titled(data) if isinstance(data, dict) else data
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from serverdyno.plan.check_suite import MIN_WINDOW_S, suite_problems
 from serverdyno.plan.document import Problem, check_model
 from serverdyno.plan.locate import KeyPath
 from serverdyno.plan.model import Plan, Suite
-from serverdyno.plan.validate import is_loopback, url_problem
+from serverdyno.plan.validate import cpu_problems, is_loopback, url_problem
 from serverdyno.protocols.http import HTTP
 
 NAME = "load"
@@ -30,6 +30,8 @@ _OPTIONS: dict[KeyPath, str] = {
     ("repetitions",): "--repetitions",
     ("servers", 0, "url"): "URL",
     ("servers", 0, "bounds"): "--max-rate",
+    ("generator", "threads"): "--threads",
+    ("generator", "cpus"): "--cpus",
 }
 
 
@@ -44,6 +46,8 @@ class QuickOptions:
     http_version: str
     keep_alive: bool
     max_rate_per_s: float | None
+    threads: int = 1
+    cpus: str | None = None
 
     def command(self) -> str:
         """The command line that has these options."""
@@ -52,6 +56,10 @@ class QuickOptions:
         words += ["--keep-alive" if self.keep_alive else "--no-keep-alive"]
         if self.max_rate_per_s is not None:
             words += ["--max-rate", f"{self.max_rate_per_s:g}"]
+        if self.threads != 1:
+            words += ["--threads", str(self.threads)]
+        if self.cpus is not None:
+            words += ["--cpus", self.cpus]
         return shlex.join(words)
 
 
@@ -66,6 +74,8 @@ def quick_plan(options: QuickOptions) -> tuple[Plan, Suite, str]:
     problems += [*_by_option(unsound), *_by_option(unsound_too)]
     if suite is not None and not problems:
         problems += _by_option(suite_problems(suite))
+    if plan is not None:
+        problems += _by_option(cpu_problems(("generator", "cpus"), plan.generator.cpus))
     if suite is None or plan is None or problems:
         raise PlanError("dyno load", problems)
     return plan, suite, f"# Made by: {options.command()}\n"
@@ -99,6 +109,7 @@ def _plan(options: QuickOptions, clients: list[int], length_s: float) -> dict[st
         "title": f"Load on {options.url}",
         "suite": NAME,
         "repetitions": options.repetitions,
+        "generator": {"threads": options.threads, "cpus": _counts(options.cpus or "")},
         "servers": [server],
     }
 
@@ -115,6 +126,8 @@ def _unreadable(options: QuickOptions, clients: list[int], length_s: float | Non
         yield f"--clients: {options.clients!r} is not a list of numbers like 1,4,8,16"
     elif any(after <= before for before, after in pairwise(clients)):
         yield f"--clients: {options.clients!r} does not grow from number to number, as a curve must"
+    if options.cpus is not None and not _counts(options.cpus):
+        yield f"--cpus: {options.cpus!r} is not a list of CPU numbers like 0,2"
     if length_s is None:
         yield f"--length: {options.length!r} is not a length like 10s or 2m"
     elif length_s * WINDOW_SHARE < MIN_WINDOW_S:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails, InitErrorDetails
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from serverdyno import protocols
-from serverdyno.protocols.model import SectionModel
+from serverdyno.protocols.model import SPELLED, SPELLING, SectionModel
 
 FIELD = "sections"
 
@@ -50,8 +50,9 @@ def completed(sections: Mapping[str, SectionModel], workload: str) -> dict[str, 
 
 def as_initial(found: ErrorDetails, *place: str) -> InitErrorDetails:
     """Return a finding below `place` in the form that makes a new error of several."""
+    is_ours = found["type"] == SPELLING  # pydantic finds the words of its own kinds alone
     return InitErrorDetails(
-        type=found["type"],
+        type=PydanticCustomError(SPELLING, SPELLED, found["ctx"]) if is_ours else found["type"],
         loc=(*place, *found["loc"]),
         input=found["input"],
         ctx=found.get("ctx", {}),

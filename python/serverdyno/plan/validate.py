@@ -64,7 +64,7 @@ def check_plan(
         problems.append(Problem(("suite",), unknown_name("suite", frame.suite, suites.names())))
     available = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
     context = _Context(settings_types, available, frame.generator, planned_mixes, suite)
-    problems += _cpu_problems(("generator", "cpus"), frame.generator.cpus, available)
+    problems += cpu_problems(("generator", "cpus"), frame.generator.cpus, available)
     servers = _sound_servers(data)
     if (too_many := _size_problem(servers, frame.repetitions)) is not None:
         return None, [*unsound, *problems, too_many]
@@ -159,7 +159,7 @@ def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
         if factor in server.settings:
             message = "is also a setting: what varies can't be fixed as well"
             yield Problem((*path, "factors", factor), message)
-    yield from _cpu_problems((*path, "cpus"), server.cpus, context.machine_cpus)
+    yield from cpu_problems((*path, "cpus"), server.cpus, context.machine_cpus)
     if shared := sorted(set(server.cpus) & set(context.generator.cpus)):
         message = f"{_listed(shared)} also in generator.cpus: the generator would take time from the server"
         yield Problem((*path, "cpus"), message)
@@ -204,11 +204,13 @@ def _settings_problems(
                     yield problem
 
 
-def _cpu_problems(
-    path: tuple[str | int, ...], cpus: list[int], machine_cpus: Collection[int]
+def cpu_problems(
+    path: tuple[str | int, ...], cpus: list[int], machine_cpus: Collection[int] | None = None
 ) -> Iterator[Problem]:
-    if absent := sorted(set(cpus) - set(machine_cpus)):
-        yield Problem(path, f"{_listed(absent)} not usable here; usable: {_listed(sorted(machine_cpus))}")
+    """CPUs that can't be used. `machine_cpus`: those that can; those of this process unless told otherwise."""
+    usable = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
+    if absent := sorted(set(cpus) - set(usable)):
+        yield Problem(path, f"{_listed(absent)} not usable here; usable: {_listed(sorted(usable))}")
     if len(set(cpus)) < len(cpus):
         yield Problem(path, "names a CPU twice")
 

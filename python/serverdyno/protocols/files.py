@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from serverdyno import units, wording
 from serverdyno.protocols import load_file
-from serverdyno.protocols.model import SectionModel
+from serverdyno.protocols.model import SectionModel, Spelled
 from serverdyno.protocols.work import Fact, MixCounts, Terms, Work
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class FilesSettings(SectionModel):
     true_offsets: bool = False
     operations_per_client_s: float | None = Field(default=None, gt=0)
     load_file: str | None = None
-    load_file_sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    load_file_sha256: Annotated[str, Spelled("[0-9a-f]{64}", "64 hexadecimal digits")] | None = None
 
     def parameters(self) -> dict[str, Any]:
         """Return all of them; the digest once an experiment has begun, which notes it."""

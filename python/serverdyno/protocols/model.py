@@ -5,15 +5,46 @@ Not for: what the documents say.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 class Model(BaseModel):
     """Strict and frozen: what was checked is what is used."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+SPELLING: Final = "spelling"
+"""The kind of a problem of spelling, of pydantic's errors, and its words."""
+SPELLED: Final = "must be {words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """How a text must be spelled: a regular expression for programs, and `words` for people: "must be ..."."""
+
+    pattern: str
+    words: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Checked after everything else of the field."""
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """For editors, which know patterns."""
+        return {**handler(schema), "pattern": f"^{self.pattern}$"}
+
+    def _checked(self, value: str) -> str:
+        if re.fullmatch(self.pattern, value) is None:
+            raise PydanticCustomError(SPELLING, SPELLED, {"words": self.words})
+        return value
 
 
 class SectionModel(Model):

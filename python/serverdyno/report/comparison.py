@@ -9,7 +9,7 @@ from serverdyno import wording
 from serverdyno.analysis import across, pairs
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.pairs import Comparison, verdict_of
-from serverdyno.analysis.slowdown import Slowdown, slowdown
+from serverdyno.analysis.slowdown import TOLERATED_PERCENT, Slowdown, slowdown
 from serverdyno.errors import UserError
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.durability import outcomes
@@ -50,26 +50,30 @@ class Compared:
     slowdown: Slowdown
 
 
-def compare(reports: Sequence[Report]) -> Compared:
-    """Compares within one report, or the second with the first. Raises UserError where it can't."""
+def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERCENT) -> Compared:
+    """Compare within one report, or the second with the first. Raises UserError where it can't.
+
+    `tolerated_percent`: the slowdown that must be ruled out before a program is told that nothing is slower.
+    """
     if len(reports) == 1:
-        return _within(reports[0])
+        return _within(reports[0], tolerated_percent)
     if len(reports) == 2:
-        return _across(reports[0], reports[1])
+        return _across(reports[0], reports[1], tolerated_percent)
     raise UserError(f"{len(reports)} experiments can't be compared at once.", hint="Give one or two.")
 
 
-def _within(report: Report) -> Compared:
+def _within(report: Report, tolerated_percent: float) -> Compared:
     if not report.comparisons:
         raise UserError(
             f"{report.source.head.plan.name} has one configuration: there is nothing to compare it with.",
             hint="Give a second experiment, or a plan with several servers or factors.",
         )
     basis = next(table.basis for table in report.tables)
-    return _result(report.comparisons, report.results.terms, basis, report.warnings, ())
+    found = _result(report.comparisons, report.results.terms, basis, tolerated_percent)
+    return replace(found, warnings=report.warnings)
 
 
-def _across(base: Report, other: Report) -> Compared:
+def _across(base: Report, other: Report, tolerated_percent: float) -> Compared:
     _refuse_unlike(base.source, other.source)
     base_results = {result.name: result for result in base.results.configurations}
     common = [result for result in other.results.configurations if result.name in base_results]
@@ -104,7 +108,9 @@ def _across(base: Report, other: Report) -> Compared:
         for which, report in (("First", base), ("Second", other))
         for warning in report.warnings
     )
-    return _result(comparisons, base.results.terms, basis, warnings, differences)
+    found = _result(comparisons, base.results.terms, basis, tolerated_percent)
+    of_servers = _server_differences(base.source, other.source, [result.name for result in common])
+    return replace(found, warnings=warnings, differences=(*differences, *of_servers))
 
 
 def _apart_percent(floors: Sequence[NoiseFloor]) -> float | None:
@@ -150,6 +156,30 @@ def _differences(base: Source, other: Source) -> tuple[str, ...]:
     )
 
 
+def _server_differences(base: Source, other: Source, names: Sequence[str]) -> Iterator[str]:
+    """What differs between the two sides of each configuration: mostly what the comparison is about."""
+    for name in names:
+        first, second = _server(base, name), _server(other, name)
+        for what in {**first, **second}:
+            was, is_now = first.get(what, wording.NOTHING), second.get(what, wording.NOTHING)
+            if was != is_now:
+                yield f"{name}: {what} was {was} in the first experiment and is {is_now} in the second."
+
+
+def _server(source: Source, name: str) -> dict[str, str]:
+    """Server, version, URL, CPUs and settings in force of a configuration, by what they are."""
+    configuration = next(each for each in source.head.configurations if each.name == name)
+    described = source.disclosure.get("servers", {}).get(name, {})
+    settings = described.get("settings") or configuration.settings
+    return {
+        "the server": configuration.server,
+        "the version": f"{described.get('version', 'not known')}",
+        "the URL": configuration.url or wording.NOTHING,
+        "the CPUs": ", ".join(map(str, configuration.cpus)) or wording.NOTHING,
+        **{f"the setting {key}": f"{value}" for key, value in settings.items() if key != "url"},
+    }
+
+
 def _host(source: Source, fact: str) -> str:
     part, _, name = fact.partition(" ")
     found = source.disclosure.get("host", {}).get(part)
@@ -166,18 +196,18 @@ def _result(
     comparisons: tuple[Comparison, ...],
     terms: Terms,
     basis: str,
-    warnings: tuple[str, ...],
-    differences: tuple[str, ...],
+    tolerated_percent: float,
 ) -> Compared:
     table = replace(tables.improvements(comparisons, terms, basis), number=1)
     return Compared(
         comparisons=comparisons,
         table=table,
         findings=tuple(verdicts.findings(comparisons, terms, {table.key: table.label}, MOST_FINDINGS)),
-        warnings=warnings,
-        differences=differences,
+        warnings=(),
+        differences=(),
         verdict=verdict_of(_with_the_base(comparisons)),
         slowdown=slowdown(
-            [each for comparison in _with_the_base(comparisons) for each in comparison.improvements]
+            [each for comparison in _with_the_base(comparisons) for each in comparison.improvements],
+            tolerated_percent,
         ),
     )

@@ -1,7 +1,7 @@
 """Asks the user's own servers everything that can be asked without load, before anything takes time.
 
-All problems at once, each with its configuration. Not for: whether a server serves the workload, which the preflight
-of each run shows.
+All problems at once, each with its configuration. A web server is asked for a few documents of the suite, too. Not
+for: whether a file server serves the workload, which the preflight of each run shows.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from serverdyno.protocols.smb import SMB
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.under_test import under_test
 from serverdyno.servers.base import Access
+from serverdyno.servers.registry import driver_type
 from serverdyno.store.head import ExperimentHead
 
 AT_ONCE = 8  # a server that is silent takes ten seconds
@@ -58,6 +59,21 @@ def ask_users_servers(
         progress.notice(*notice)
 
 
+def check_installed(configurations: Sequence[Configuration]) -> None:
+    """Raises ServerError that names every server program that a run would need and that is not here."""
+    absent = {
+        configuration.server: driver_type(configuration.server).debian_package
+        for configuration in configurations
+        if driver_type(configuration.server).installed() is None
+    }
+    if absent:
+        packages = " ".join(package for package in absent.values() if package)
+        raise ServerError(
+            f"not installed here: {', '.join(absent)}",
+            hint=f"apt-get install {packages}" if packages else "`dyno servers` shows what is there.",
+        )
+
+
 def _asked(
     head: ExperimentHead, configuration: Configuration
 ) -> tuple[DynoError | None, tuple[str, str] | None]:
@@ -65,6 +81,9 @@ def _asked(
     try:
         with under_test(head, configuration, head.mixes) as (server, setup):
             looks = looked(setup, head.mixes)
+            if head.suite.work.uses_documents:
+                # A wrong document root shows here, and not after other servers were measured.
+                local.preflight(setup, head.mixes[0])
             return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
     except DynoError as error:
         return error, None

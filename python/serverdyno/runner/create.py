@@ -9,7 +9,7 @@ from pathlib import Path
 from serverdyno import __version__
 from serverdyno.fleet.placement import place
 from serverdyno.plan import expand
-from serverdyno.plan.model import Plan, Suite
+from serverdyno.plan.model import Configuration, GeneratorPlan, Plan, Suite
 from serverdyno.plan.order import order
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
@@ -21,14 +21,28 @@ def default_folder(name: str) -> Path:
     return Path("experiments") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
+def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
+    """Return the configurations and the generator of a plan with the CPUs that they have on this machine.
+
+    Raises UserError where there are fewer CPUs than generator threads.
+    """
+    configurations = expand.configurations(plan, settings_types())
+    placement = place(plan.generator, {cpu for named in configurations for cpu in named.cpus})
+    return [
+        # The user's own server runs where the user has put it.
+        configuration
+        if configuration.url is not None
+        else replace(configuration, cpus=configuration.cpus or placement.server)
+        for configuration in configurations
+    ], plan.generator.model_copy(update={"cpus": list(placement.generator)})
+
+
 def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) -> Experiment:
     """The folder of a new experiment, open for writing. Raises UserError where there is something already.
 
     CPUs that the plan leaves open are chosen here, so that all runs, also after a resume, have the same.
     """
-    configurations = expand.configurations(plan, settings_types())
-    placement = place(plan.generator, {cpu for named in configurations for cpu in named.cpus})
-    generator = plan.generator.model_copy(update={"cpus": list(placement.generator)})
+    configurations, generator = placed(plan)
     head = ExperimentHead(
         tool_version=__version__,
         created=datetime.now(UTC),
@@ -36,13 +50,7 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) ->
         scale=plan.scale,
         plan=plan.model_copy(update={"generator": generator}),
         suite=suite.with_settings(suite.work, suite.work.with_noted_inputs(suite.settings(suite.work))),
-        configurations=[
-            # The user's own server runs where the user has put it.
-            configuration
-            if configuration.url is not None
-            else replace(configuration, cpus=configuration.cpus or placement.server)
-            for configuration in configurations
-        ],
+        configurations=configurations,
         mixes=expand.mixes(suite, plan.scale),
         order=order(configurations, plan.repetitions, plan.order, plan.seed),
     )

@@ -6,12 +6,14 @@ from serverdyno.errors import DynoError
 from serverdyno.fleet.placement import place
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.probes.durability import remove_abandoned
-from serverdyno.runner.ask import ask_users_servers
+from serverdyno.runner.ask import ask_users_servers, check_installed
 from serverdyno.runner.calibrate import Calibration, calibration_servers
 from serverdyno.runner.disclose import disclose_host
 from serverdyno.runner.progress import Progress
+from serverdyno.runner.remarks import remarks
 from serverdyno.runner.room import check_room
 from serverdyno.runner.run import Run
+from serverdyno.runner.time_left import time_left
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
 
@@ -64,12 +66,14 @@ def disclose(experiment: Experiment, progress: Progress) -> None:
 
 
 def ask(experiment: Experiment, progress: Progress) -> None:
-    """Makes sure of room on servers of ours, and asks those of the user, before anything takes time. Raises DynoError.
-
-    Of those that are still to be measured.
+    """Make sure that servers of ours are installed and have room, and ask those of the user, before anything takes
+    time. Raises DynoError. Of those that are still to be measured.
     """
     rest = {run.configuration for run in missing(experiment)}
     configurations = [each for each in experiment.head.configurations if each.name in rest]
+    check_installed(configurations)
+    for remark in remarks(configurations):
+        progress.notice(remark)
     check_room(experiment.head, configurations)
     ask_users_servers(experiment.head, [each for each in configurations if each.url is not None], progress)
 
@@ -87,14 +91,17 @@ def run_all(experiment: Experiment, progress: Progress) -> None:
     """Carries out every run that isn't whole."""
     remove_abandoned()
     rest = missing(experiment)
-    left_s = sum(mix.length_s for mixes in rest.values() for mix in mixes)
+    head = experiment.head
+    left = time_left(head.suite, head.configurations, list(rest.values()), calibrated=True)
     for key, mixes in rest.items():
+        run = Run(experiment, key, mixes, progress, left)
+        left.run_begins()
         try:
-            Run(experiment, key, mixes, progress, left_s).carry_out()
+            run.carry_out()
         except DynoError as error:
             note_failure(experiment, key, error)
             progress.run_failed(key, error)
-        left_s -= sum(mix.length_s for mix in mixes)
+        left.run_ends(sum(mix.length_s for mix in mixes[run.done :]))
 
 
 def note_failure(experiment: Experiment, key: RunKey, error: DynoError) -> None:

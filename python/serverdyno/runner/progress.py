@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """A listener. Seconds left are of the whole experiment, server starts not included."""
+    """A listener. Seconds left are an estimate for the whole experiment, server starts and report included."""
 
     def stage(self, text: str) -> None:
         """What is done now, other than a mix."""

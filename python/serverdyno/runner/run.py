@@ -17,6 +17,7 @@ from serverdyno.runner.durability import Durability, watched
 from serverdyno.runner.negotiated import NegotiatedSessions
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import HostFigures, mix_record
+from serverdyno.runner.time_left import TimeLeft
 from serverdyno.runner.under_test import under_test
 from serverdyno.runner.workspaces import workspaces_taken_away
 from serverdyno.servers.base import ServerDriver
@@ -51,13 +52,16 @@ class Requests:
 
 @dataclass(slots=True)
 class Run:
-    """The run of one configuration, or the rest of it after a resume. `left_s`: of the whole experiment."""
+    """The run of one configuration, or the rest of it after a resume. `left`: of the whole experiment; `done`: how many
+    of `mixes` are kept.
+    """
 
     experiment: Experiment
     key: RunKey
     mixes: Sequence[Mix]
     progress: Progress
-    left_s: float
+    left: TimeLeft
+    done: int = 0
     requests: Requests = field(default_factory=Requests)
     agreed: NegotiatedSessions = field(default_factory=NegotiatedSessions)
 
@@ -84,7 +88,7 @@ class Run:
         return next(found for found in head.configurations if found.name == self.key.configuration)
 
     def _run_mix(self, mix: Mix, setup: LoadSetup, server: ServerDriver, durability: Durability) -> None:
-        self.progress.mix_started(self.key, mix, self.left_s)
+        self.progress.mix_started(self.key, mix, self.left.total_s())
         meter = WindowMeter(server.cpu_s, durability.syncs, setup.generator_cpu_s)
 
         def on_tick(snapshot: Snapshot) -> None:
@@ -108,7 +112,8 @@ class Run:
         seen = HostFigures(use, server.rss_bytes(), self._ceiling(mix), meter.syncs())
         record = mix_record(self.key, mix, result, seen)
         self.experiment.write_mix(record)
-        self.left_s -= mix.length_s
+        self.done += 1
+        self.left.mix_ends(mix.length_s)
         self.progress.mix_finished(record)
 
     def _ceiling(self, mix: Mix) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -17,6 +17,7 @@ from pydantic import Field, field_validator
 from serverdyno import protocols
 from serverdyno.errors import ServerError, UserError
 from serverdyno.protocols.access import ANYBODY, SYSTEM, authorities
+from serverdyno.protocols.model import Spelled
 from serverdyno.servers import external_look
 from serverdyno.servers.base import Access, Description, Installed, Settings
 
@@ -52,9 +53,13 @@ class ExternalSettings(Settings):
         description='Of an https:// URL: whose certificates count. "system": this system\'s authorities; "anybody": '
         "any certificate, so that nothing is known of who answers; else a file of authorities (PEM).",
     )
-    password_variable: str = Field(
+    password_variable: Annotated[
+        str,
+        Spelled(
+            r"[A-Za-z_][A-Za-z0-9_]*", "a name of letters, digits and underscores, the first not a digit"
+        ),
+    ] = Field(
         default="DYNO_SMB_PASSWORD",
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description="Environment variable that holds the user's password.",
     )
 

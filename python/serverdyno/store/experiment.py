@@ -12,6 +12,7 @@ nothing about what the figures mean: that is `analysis`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -112,6 +113,25 @@ class Experiment:
                 lock.release()
             raise
         return cls(files, head, file_format, found, lock)
+
+    def discard(self) -> bool:
+        """Remove the folder of an experiment that has measured nothing; return whether it is gone.
+
+        Only for the writer. What others put there stays, and then the folder does.
+        """
+        if self.finished() or self.ceilings() or self.run_notes():
+            return False
+        names = [PLAN, HEAD, HOST, LOCK_NAME]
+        if set(self._files.names()) - {HEAD, PLAN, LOCK_NAME, "disclosure"}:
+            return False
+        for name in names:
+            self._files.remove(name)
+        self.close()
+        with contextlib.suppress(OSError):
+            (self.folder / "disclosure").rmdir()
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+        return True
 
     def close(self) -> None:
         """Lets another process write. May be repeated."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import astuple, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, fields, replace
 from typing import Any
 
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import share_of_ceiling
+from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, times
 from serverdyno.report.figures.results import MixFigures, Results, generator_cpu_s, operations_per_s
@@ -19,12 +20,41 @@ from serverdyno.store.records import CallRow, CeilingRecord, ClientRow, MixRecor
 
 TIME_COLUMNS = ("mean_ms", "sd_ms", "min_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
 SPREAD_COLUMNS = ("n", "mean", "min", "max", "sd")
+CONFIGURATION, FACTOR = "configuration", "factor_"
 Row = ClientRow | CallRow | RequestRow | SyncRow
 RUN_COLUMNS = ("run", "configuration", "repetition", "mix", "clients", "threads")
 
 
 def raw_tables(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:
-    """All tables of raw figures."""
+    """All tables of raw figures, with a column for each factor wherever a configuration is named."""
+    levels = levels_by_configuration(source.head.plan)
+    return tuple(_with_levels(table, levels) for table in _tables(source, results, comparisons))
+
+
+def _with_levels(table: RawTable, levels: Mapping[str, Mapping[str, Any]]) -> RawTable:
+    """The table with the level of each factor after the configuration's name; None: the factor is not its server's."""
+    factors = list(dict.fromkeys(factor for of_one in levels.values() for factor in of_one))
+    if not factors or CONFIGURATION not in table.columns:
+        return table
+    place = table.columns.index(CONFIGURATION) + 1
+
+    def inserted(row: tuple[Value, ...]) -> tuple[Value, ...]:
+        own = levels.get(str(row[place - 1]), {})
+        return (*row[:place], *(_level(own.get(factor)) for factor in factors), *row[place:])
+
+    names = [f"{FACTOR}{factor}" for factor in factors]
+    columns = (*table.columns[:place], *names, *table.columns[place:])
+    return replace(table, columns=columns, rows=tuple(map(inserted, table.rows)))
+
+
+def _level(level: object) -> Value:
+    """A number as it is, anything else as a plan writes it."""
+    if isinstance(level, bool):
+        return f"{level}".lower()
+    return level if level is None or isinstance(level, int | float) else f"{level}"
+
+
+def _tables(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:
     return (
         _points(results),
         _mixes(results),

@@ -17,6 +17,7 @@ from serverdyno.analysis.improvement import Metric as Compared
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
+from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures
@@ -119,13 +120,15 @@ class Fall:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationFigures:
-    """One configuration. `falls` null: can't be judged, which is not the same as none.
+    """One configuration. `levels`: the level of each factor of its server. `falls` null: can't be judged, which is not
+    the same as none.
 
     `flush_outcome`: what became of a flush, in words; `flushes` answered and `syncs` of the server's processes in the
     windows of all its runs. Null of web servers, and where it is not known.
     """
 
     name: str
+    levels: dict[str, Any]
     peak: PeakFigures | None
     overall_average: Spread | None
     kept_share: float | None
@@ -207,6 +210,7 @@ def as_json(report: Report) -> bytes:
 def document(report: Report) -> ReportDocument:
     """The document of a report."""
     told = durability.told(report.results.promises)
+    levels = levels_by_configuration(report.source.head.plan)
     return ReportDocument(
         schema_version=SCHEMA_VERSION,
         title=report.title,
@@ -220,9 +224,10 @@ def document(report: Report) -> ReportDocument:
         testbed=report.testbed,
         disclosure=report.disclosure,
         configurations=tuple(
-            _configuration(result, told.get(result.name)) for result in report.results.configurations
+            _configuration(result, told.get(result.name), levels.get(result.name, {}))
+            for result in report.results.configurations
         ),
-        comparisons=tuple(row for comparison in report.comparisons for row in _comparisons(comparison)),
+        comparisons=tuple(row for comparison in report.comparisons for row in comparison_figures(comparison)),
     )
 
 
@@ -246,12 +251,13 @@ def _experiment(report: Report) -> ExperimentFacts:
 
 
 def _configuration(
-    result: ConfigurationResult, flushed: durability.FlushSummary | None
+    result: ConfigurationResult, flushed: durability.FlushSummary | None, levels: dict[str, Any]
 ) -> ConfigurationFigures:
     shape, kept = result.shape, result.shape.kept
     falls = shape.dips.findings
     return ConfigurationFigures(
         name=result.name,
+        levels=levels,
         peak=_peak(result),
         overall_average=result.throughput.overall_average if result.throughput else None,
         kept_share=kept.share if kept else None,
@@ -338,7 +344,8 @@ def _times(times: Times) -> ResponseTimes:
     )
 
 
-def _comparisons(comparison: Comparison) -> list[ComparisonFigures]:
+def comparison_figures(comparison: Comparison) -> list[ComparisonFigures]:
+    """Return the figures of one comparison, for programs."""
     limited = tuple(f"{name}: {LIMITS[mark]}" for name, mark in comparison.limits)
     return [
         ComparisonFigures(

@@ -10,7 +10,6 @@ from enum import StrEnum
 from pathlib import Path
 
 from serverdyno.report.model import Report
-from serverdyno.report.views import charts, csv, document, html, markdown, pdf
 from serverdyno.store.folder import Folder
 
 PAGE = "report.html"
@@ -29,6 +28,9 @@ def write_report(report: Report, folder: Folder, views: Collection[View] = ()) -
 
     Returns the path of the page. Raises DynoError.
     """
+    # Drawing takes longer to import than a table takes to show.
+    from serverdyno.report.views import charts, csv, html  # noqa: PLC0415
+
     drawings = {figure.key: charts.svg(figure) for figure in report.figures}
     _write_all(folder, "figures", ".svg", drawings)
     _write_all(folder, "tables", ".csv", {table.name: csv.text(table) for table in report.raw})
@@ -51,6 +53,8 @@ def _write_all(folder: Folder, place: str, ending: str, texts: dict[str, str]) -
 
 
 def _content(view: View, report: Report, drawings: dict[str, str]) -> bytes:
+    from serverdyno.report.views import document, markdown, pdf  # noqa: PLC0415
+
     if view is View.PDF:
         return pdf.pages(report, drawings)
     if view is View.MARKDOWN:

@@ -39,10 +39,11 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"- **{clean.markdown(finding.topic)}.** {claim} *{evidence}*"
     for table in shown:
         yield ""
-        yield from _table(table, complete)
+        yield from table_lines(table, complete)
 
 
-def _table(table: Table, complete: Callable[[str], str]) -> Iterator[str]:
+def table_lines(table: Table, complete: Callable[[str], str]) -> Iterator[str]:
+    """Yield a table with its basis and notes. `complete`: a sentence with its references."""
     yield f"**{table.label}. {clean.markdown(table.title)}**"
     yield ""
     yield _row([_head(column) for column in table.columns])

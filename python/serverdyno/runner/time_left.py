@@ -1,0 +1,69 @@
+"""How long an experiment still takes: its load, and all else that happens before, between and after the load levels.
+
+What else takes time is guessed from a few measured constants at first, and learned from each run that is finished.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from serverdyno.plan.model import Configuration, Mix, Suite
+from serverdyno.runner.calibrate import LENGTH_S, calibration_mixes
+
+# Measured on two CPUs of a virtual machine, 2026-11-22.
+START_S = 1.5  # a server: configuration, start, proof, a first look, end
+WORKSPACE_BYTES_S = 100e6  # made on a file server, by all clients together
+REPORT_S = 5.0
+
+
+@dataclass(slots=True)
+class TimeLeft:
+    """Seconds left of an experiment, in parts. `load_s`: of load levels; `overhead_s`: of one run, all else of it."""
+
+    load_s: float
+    runs: int
+    overhead_s: float
+    before_s: float = 0.0
+    _learned: list[float] = field(default_factory=list)
+    _began_s: float = 0.0
+    _load_of_run_s: float = 0.0
+
+    def total_s(self) -> float:
+        """Return the seconds left, the report included."""
+        return self.before_s + self.load_s + self.runs * self.overhead_s + REPORT_S
+
+    def run_begins(self) -> None:
+        """Remember when; nothing is left of what comes before the first run."""
+        self.before_s, self._began_s, self._load_of_run_s = 0.0, time.monotonic(), 0.0
+
+    def mix_ends(self, length_s: float) -> None:
+        """Take the load of one level off."""
+        self.load_s -= length_s
+        self._load_of_run_s += length_s
+
+    def run_ends(self, unfinished_s: float = 0.0) -> None:
+        """Learn from a finished run what runs take beside their load. `unfinished_s`: load of a run that failed."""
+        self.load_s -= unfinished_s
+        self.runs -= 1
+        if not unfinished_s:
+            self._learned.append(max(0.0, time.monotonic() - self._began_s - self._load_of_run_s))
+            self.overhead_s = sum(self._learned) / len(self._learned)
+
+
+def time_left(
+    suite: Suite, configurations: Sequence[Configuration], runs: Sequence[Sequence[Mix]], *, calibrated: bool
+) -> TimeLeft:
+    """Return what the mixes of `runs` take. `calibrated`: the generator's ceiling is known already."""
+    mixes = max(runs, key=len, default=[])
+    clients = max((mix.clients for mix in mixes), default=0)
+    workspaces_s = clients * suite.work.workspace_bytes(suite.settings(suite.work)) / WORKSPACE_BYTES_S
+    servers = len({configuration.protocol for configuration in configurations})
+    before_s = 0.0 if calibrated or not mixes else servers * len(calibration_mixes(mixes)) * LENGTH_S
+    return TimeLeft(
+        load_s=sum(mix.length_s for mixes in runs for mix in mixes),
+        runs=len(runs),
+        overhead_s=START_S + workspaces_s,
+        before_s=before_s,
+    )
