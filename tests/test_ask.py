@@ -173,7 +173,9 @@ def test_a_server_that_says_nothing_true_of_its_room_is_measured(server: UsersSm
             [look] = target.look(1)
             assert (look["free_bytes"], look["why"]) == (None, None), text
         listener = Listener()
-        assert carried_out(created(tmp_path / "e", [1], users("odd", server.url)), listener)
+        assert carried_out(created(tmp_path / "e", [1], users("odd", server.url)), listener), (
+            listener.failures
+        )
     finally:
         room.unlink()
     assert (listener.failures, listener.notices) == ([], [])

@@ -169,7 +169,7 @@ def test_an_interrupted_calibration_leaves_nothing_and_is_begun_anew(home: Home,
 
 @contextmanager
 def answering_once() -> Iterator[int]:
-    """The port of a web server that is there when it is asked whether it is, and gone afterwards."""
+    """The port of a server that answers its first question, and never another."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:

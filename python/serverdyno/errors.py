@@ -43,6 +43,10 @@ class ServerError(DynoError):
     """A server under test could not be prepared, started, proven to be ours, or stopped."""
 
 
+class WorkloadError(ServerError):
+    """A server answers, and does not serve what the workload asks for."""
+
+
 NOBODY_THERE = ("connection_refused", "connect_timeout", "unreachable")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from serverdyno import _native
-from serverdyno.errors import ServerError, UserError
+from serverdyno.errors import ServerError, UserError, WorkloadError
 from serverdyno.fleet.document import mix_document
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.processes import ProcessesLoad, ProcessesRemoval
@@ -111,7 +111,7 @@ def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> _nat
         if worst["advice"] is not None:
             raise ServerError(f"{setup.target.url}: {worst['example']}", hint=worst["advice"])
         hint = setup.suite.work.workloads[setup.suite.workload]
-        raise ServerError(
+        raise WorkloadError(
             f"{setup.target.url} does not serve the workload: {worst['example']} "
             f"({worst['count']} of {result['operations_total'] + worst['count']} operations)",
             hint=hint,

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from serverdyno import _native
-from serverdyno.errors import DynoError, ServerError, UserError
+from serverdyno.errors import DynoError, ServerError, UserError, WorkloadError
 from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
 from serverdyno.fleet.load_setup import LoadSetup
@@ -81,12 +81,22 @@ def _asked(
     try:
         with under_test(head, configuration, head.mixes) as (server, setup):
             looks = looked(setup, head.mixes)
-            if head.suite.work.uses_documents:
-                # A wrong document root shows here, and not after other servers were measured.
-                local.preflight(setup, head.mixes[0])
+            _look_at_documents(setup, head.mixes[0])
             return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
     except DynoError as error:
         return error, None
+
+
+def _look_at_documents(setup: LoadSetup, mix: Mix) -> None:
+    """Raises WorkloadError for a wrong document root, which must not show only after other servers were measured."""
+    if not setup.suite.work.uses_documents:
+        return
+    try:
+        local.preflight(setup, mix)
+    except WorkloadError:
+        raise
+    except ServerError:
+        return  # who has gone since the first look fails in its run, and the others are measured
 
 
 def looked(setup: LoadSetup, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
