@@ -117,7 +117,7 @@ def test_errors_are_counted_by_side_and_clients_that_left_are_named() -> None:
     source = experiment(TWO)
     hit = source.records[1]
     report = report_of(source, lambda row: with_error(row, "check", 7, left=3) if row is hit else row)
-    assert texts(table(report, "errors")) == [["apache", "8", "5", "3", "0", "0", "0", "7", "7"]]
+    assert texts(table(report, "errors")) == [["apache", "8", "5", "3", "0", "0", "0", "7", "7", "7"]]
     assert "7 errors (7 check); 3 clients left a mix." in claims(report)
     assert all("Clients left in 1 of 10 points" in table.basis for table in report.tables)
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from serverdyno.report import build
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
-from serverdyno.report.views import charts, files, html, text
+from serverdyno.report.views import annotate, charts, files, html, palette, text
 from serverdyno.report.views import csv as report_csv
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.folder import Folder
@@ -144,7 +144,7 @@ def test_raw_figures_are_unrounded(report: Report) -> None:
 
 def test_each_figure_is_an_svg_that_names_axes_series_and_basis(report: Report) -> None:
     for figure in report.figures[:-1]:  # the last is the testbed, which shows no measurement
-        drawing = charts.svg(figure)
+        drawing = annotate.alone(charts.svg(figure), figure)
         root = ElementTree.fromstring(drawing)
         words = " ".join(
             "".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")
@@ -157,8 +157,13 @@ def test_each_figure_is_an_svg_that_names_axes_series_and_basis(report: Report) 
 
 
 def test_series_differ_in_colour_dash_and_shape() -> None:
-    assert len(set(charts.COLOURS)) == len(charts.SHAPES) == len({tuple(dash) for dash in charts.DASHES})
-    assert len(charts.COLOURS) >= 6
+    styles = range(palette.STYLES)
+    looks = {(palette.colour(style), tuple(palette.dash(style)), palette.shape(style)) for style in styles}
+    assert len(looks) == palette.STYLES == 36
+    first = range(len(palette.COLOURS))
+    assert (
+        len({palette.colour(style) for style in first}) == len({palette.shape(style) for style in first}) == 6
+    )
 
 
 def test_a_single_mix_without_any_success_can_still_be_drawn() -> None:

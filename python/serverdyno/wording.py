@@ -84,6 +84,11 @@ def change_span(low: float | None, high: float | None) -> str:
     return NOTHING if low is None or high is None else f"{change(low)} to {change(high)}"
 
 
+def ratio(value: float) -> str:
+    """A ratio to two digits, from ten on to whole numbers: `2.3`, `14`."""
+    return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}"
+
+
 def seconds_span(values: Iterable[float]) -> str:
     """`4.8 s`, or `4.8 s to 5.1 s` where they differ."""
     texts = [seconds(value) for value in sorted(values)]

@@ -143,9 +143,9 @@ def _draw(picture: Picture, console: Console) -> None:
 
 
 def _charts(report: PublishedReport, drawn: list[Picture]) -> dict[str, str]:
-    from serverdyno.report.views import charts  # noqa: PLC0415
+    from serverdyno.report.views import annotate, charts  # noqa: PLC0415
 
-    return {figure.title: charts.svg(figure) for figure in _figures(report, drawn)}
+    return {figure.title: annotate.alone(charts.svg(figure), figure) for figure in _figures(report, drawn)}
 
 
 def _figures(report: PublishedReport, drawn: list[Picture]) -> Iterator[Figure]:

@@ -5,9 +5,11 @@ Facts are read, never guessed: what can't be read is None. Not for what happens 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import resource
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -86,9 +88,36 @@ def host_facts(documents: Path | None = None) -> dict[str, object]:
         "software": {
             "serverdyno": serverdyno.__version__,
             **{f"data_plane_{key}": value for key, value in _native.build_info().items()},
+            "data_plane_sha256": _digest(Path(_native.__file__)),
+            "commit": _commit(Path(__file__).parent),
+            "documents_digest": _native.tree_facts()["digest"],
             "python": f"{platform.python_implementation()} {platform.python_version()}",
         },
     }
+
+
+def _digest(path: Path) -> str | None:
+    """The SHA-256 of a file, or None where it can't be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _commit(folder: Path) -> str | None:
+    """The commit of the source checkout that holds `folder`; None for an installed package."""
+    try:
+        told = subprocess.run(
+            ["git", "-C", f"{folder}", "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.strip() or None
 
 
 def read(path: Path) -> str | None:

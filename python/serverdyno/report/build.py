@@ -12,16 +12,18 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
 from serverdyno.report.figures.designs import designs
 from serverdyno.report.figures.durability import outcomes
+from serverdyno.report.figures.levels import levels
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
 from serverdyno.report.figures.sides import side
-from serverdyno.report.model import Fact, Report
+from serverdyno.report.model import Answer, Fact, Report
 from serverdyno.report.sections import beside as published_beside
 from serverdyno.report.sections import contents, testbed
 from serverdyno.report.source import Source
-from serverdyno.report.words import caveats, ceilings, findings
+from serverdyno.report.words import answer, caveats, ceilings, findings
 from serverdyno.report.words.disclosure import disclosure
 from serverdyno.report.words.methodology import methodology
+from serverdyno.report.words.reproduce import reproduce
 
 if TYPE_CHECKING:
     from serverdyno.published import PublishedReport
@@ -45,6 +47,7 @@ def build(experiment: Experiment, beside: PublishedReport | None = None) -> Repo
             ceilings=_unless_damaged(experiment.ceilings, [], damaged),
             disclosure=_unless_damaged(experiment.disclosure, {}, damaged),
             run_notes=run_notes,
+            plan_text=_unless_damaged(lambda: experiment.plan_text, "", damaged),
             damaged=tuple(damaged),
             set_aside=tuple(experiment.set_aside),
         ),
@@ -68,8 +71,9 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
     comparisons = _comparisons(source, results)
     varied = designs(source, results)
     under = contents.lines(source, results)
-    summary, *others, bed = contents.numbered(
+    first, summary, *others, bed = contents.numbered(
         [
+            contents.answer(results, under),
             contents.summary(results, under),
             *contents.sections(source, results, varied, comparisons, under),
             *([] if beside is None else [published_beside.section(source, results, beside)]),
@@ -82,13 +86,21 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
         source=source,
         results=results,
         particulars=_particulars(source),
-        warnings=caveats.warnings(source, results),
+        answer=Answer(
+            verdict=answer.verdict(source, results, comparisons, varied),
+            sure=answer.sure(source, results, comparisons),
+            limit=answer.limit(results),
+            gaps=answer.gaps(levels(source, results, comparisons), results),
+            figures=first.figures,
+            caveats=caveats.caveats(source, results),
+        ),
         summary=replace(summary, text=findings.summary(source, results, comparisons)),
         findings=findings.findings(source, results, varied, comparisons, labels),
         methodology=methodology(source, results, comparisons),
         sections=tuple(others),
         testbed=bed,
         disclosure=(*disclosure(source.disclosure), *ceilings.disclosed(source, results)),
+        reproduce=reproduce(source),
         comparisons=comparisons,
         raw=raw_tables(source, results, comparisons),
     )

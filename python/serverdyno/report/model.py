@@ -73,13 +73,17 @@ class RawTable:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a line: mean with range, None: nothing to draw. `limited_by`: what but the server may have set it."""
+    """A point of a line: mean with range, None: nothing to draw. `limited_by`: what but the server may have set it.
+
+    `label`: where it is, in words, where x alone doesn't say that.
+    """
 
     x: float
     y: float
     low: float | None = None
     high: float | None = None
     limited_by: tuple[str, ...] = ()
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,10 @@ class Testbed:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A numbered figure: bars of one panel's points, effects about zero, lines in one or more panels, or a testbed."""
+    """A numbered figure: bars of one panel's points, effects about zero, lines in one or more panels, or a testbed.
+
+    `free_x`: x is a measured quantity or a time, and no load level.
+    """
 
     key: str
     number: int
@@ -145,6 +152,7 @@ class Figure:
     x_title: str
     panels: tuple[Panel, ...]
     testbed: Testbed | None = None
+    free_x: bool = False
 
     @property
     def label(self) -> str:
@@ -187,40 +195,86 @@ class Disclosure:
 
 
 @dataclass(frozen=True, slots=True)
+class Caveat:
+    """What a reader must know before a figure: one short sentence, and the rest of what there is to say."""
+
+    claim: str
+    more: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return f"{self.claim} {self.more}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a reader knows after twenty seconds.
+
+    `verdict`: who won and by how much, one or two sentences. `sure`: what the verdict rests on. `limit`: what set the
+    figures. `gaps`: what is proven at equal load. `figure`: the configurations, best first. `caveats`: the reader of
+    the verdict needs them; each is explained in full below.
+    """
+
+    verdict: str
+    sure: str
+    limit: str
+    gaps: str
+    figures: tuple[Figure, ...]
+    caveats: tuple[Caveat, ...]
+
+    @property
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """What stands below the verdict: a label and its text, for each that there is something to say of."""
+        labelled = (
+            ("At equal load", self.gaps),
+            ("How sure", self.sure),
+            ("What limits it", self.limit),
+        )
+        return tuple((label, text) for label, text in labelled if text)
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
-    """A titled part of the results, with an introduction, figures and tables."""
+    """A titled part of the results, with an introduction, figures and tables. `appendix`: collapsed in the page."""
 
     key: str
     title: str
     text: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
+    appendix: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole report. `warnings` stand above everything else."""
+    """The whole report. `answer` stands above everything else."""
 
     title: str
     source: Source
     results: Results
     particulars: tuple[Fact, ...]
-    warnings: tuple[str, ...]
+    answer: Answer
     summary: Section
     findings: tuple[Finding, ...]
     methodology: tuple[Fact, ...]
     sections: tuple[Section, ...]
     testbed: Section
     disclosure: tuple[Disclosure, ...]
+    reproduce: Disclosure
     comparisons: tuple[Comparison, ...]
     raw: tuple[RawTable, ...] = field(repr=False)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """The caveats in full."""
+        return tuple(caveat.text for caveat in self.answer.caveats)
+
+    @property
     def figures(self) -> list[Figure]:
         """Every figure, in order."""
-        return [
-            figure for section in (self.summary, *self.sections, self.testbed) for figure in section.figures
-        ]
+        sections = (self.summary, *self.sections, self.testbed)
+        return [*self.answer.figures, *(figure for section in sections for figure in section.figures)]
 
     @property
     def tables(self) -> list[Table]:

@@ -16,7 +16,7 @@ from serverdyno.store.records import CeilingRecord, MixRecord
 @dataclass(frozen=True, slots=True)
 class Source:
     """One experiment, finished or not. `damaged`: what of it could not be read, a sentence each. `set_aside`: files
-    that were damaged and have been renamed since.
+    that were damaged and have been renamed since. `plan_text`: the plan as its user wrote it, where it can be read.
     """
 
     head: ExperimentHead
@@ -26,6 +26,7 @@ class Source:
     run_notes: Mapping[int, RunNote] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
     set_aside: tuple[str, ...] = ()
+    plan_text: str = ""
 
     @property
     def configuration_names(self) -> list[str]:

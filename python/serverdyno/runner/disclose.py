@@ -24,6 +24,9 @@ VOLATILE = {
     "load_average",
     "limits.open_files_soft",
     "noise_floor",
+    "software.commit",
+    "software.data_plane_sha256",
+    "software.documents_digest",
 }
 HINT = "Bring it back to what it was, or begin a new experiment: the two are not repetitions of one another."
 

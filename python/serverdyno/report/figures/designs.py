@@ -1,4 +1,4 @@
-"""What a plan varies on purpose, found once: CPUs of one server, and tunings one by one."""
+"""What a plan varies on purpose, found once: CPUs of one server, tunings one by one, and crossed factors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from serverdyno.analysis.ablation import Effect
 from serverdyno.report.figures import scaling, tuning
+from serverdyno.report.figures.factorial import Crossed, crossed
 from serverdyno.report.figures.results import Results
 from serverdyno.report.source import Source
 
@@ -20,10 +21,13 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True)
 class Designs:
-    """`scaling`: of each server on several numbers of CPUs. `tuned` None: the configurations are no such design."""
+    """`scaling`: of each server on several numbers of CPUs. `tuned`, `crossed` None: the configurations are no such
+    design.
+    """
 
     scaling: tuple[scaling.Group, ...]
     tuned: Tuned | None
+    crossed: Crossed | None
 
 
 def designs(source: Source, results: Results) -> Designs:
@@ -32,4 +36,5 @@ def designs(source: Source, results: Results) -> Designs:
     return Designs(
         scaling=tuple(scaling.groups(source, results)),
         tuned=None if design is None else Tuned(design, tuning.effects(source, results, design)),
+        crossed=crossed(source, results),
     )

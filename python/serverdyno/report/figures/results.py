@@ -6,6 +6,7 @@ Nothing is worded or drawn here. A mix that was ended early is left out of every
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -76,12 +77,12 @@ class MixFigures:
     `below_cache_mbit_s`: the former in Mbit/s, both ways, of all clients; `passes_a_client`: passes of the workload
     in the window, in the mean of the clients, in the repetition with the fewest. All None of web servers.
     `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`, `errors`
-    (by side, from start to end) and `connections`: summed over the repetitions. `clients_starved`: most of any
-    repetition that stayed and completed nothing in the window; `stalls`: seconds of the window without any success,
-    by repetition; `fairness`: Jain's index over the clients that stayed, of what throughput counts. `response`: of
-    the merged repetitions; `response_of_runs`: of each that had a success. `operations`: successes by class,
-    summed; `others_cpus`: CPUs that others and the hypervisor took, in the mean. `under_way_*`: operations that the
-    window closed upon, summed, and how long the slowest of them took in the end.
+    (by side, from start to end), `faults` (the same by kind) and `connections`: summed over the repetitions.
+    `clients_starved`: most of any repetition that stayed and completed nothing in the window; `stalls`: seconds of
+    the window without any success, by repetition; `fairness`: Jain's index over the clients that stayed, of what
+    throughput counts. `response`: of the merged repetitions; `response_of_runs`: of each that had a success.
+    `operations`: successes by class, summed; `others_cpus`: CPUs that others and the hypervisor took, in the mean.
+    `under_way_*`: operations that the window closed upon, summed, and how long the slowest of them took in the end.
     """
 
     mix: int
@@ -102,6 +103,7 @@ class MixFigures:
     stalls: dict[int, tuple[int, ...]]
     fairness: curve.Spread | None
     errors: dict[str, int]
+    faults: dict[str, int]
     errors_in_window: int
     response: histograms.Times | None
     response_of_runs: tuple[histograms.Times, ...]
@@ -156,11 +158,13 @@ class OperationFigures:
 class ConfigurationResult:
     """One configuration: `mixes[i]` is None where no repetition finished it. Summaries: None if none did.
 
+    `runs`: throughput; `cpu`: microseconds of the server's CPU for each operation, NaN where that is not known.
     `operations_by_mix`: of the peak's mix and of the last finished one, by their index; one where they are the same.
     """
 
     name: str
     runs: Runs
+    cpu: Runs
     shape: Shape
     throughput: curve.Summary | None
     second: curve.Summary | None
@@ -266,6 +270,13 @@ def generator_cpu_s(record: MixRecord) -> float:
     return record.generator_cpu_user_s + record.generator_cpu_system_s
 
 
+def _server_cpu_us(record: MixRecord) -> float:
+    """Of one operation; NaN where nothing was done or the CPU time is not known."""
+    if record.server_cpu_s is None or not record.operations:
+        return math.nan
+    return record.server_cpu_s * 1e6 / record.operations
+
+
 def _unusable(record: MixRecord) -> str | None:
     if record.stopped:
         return "ended early"
@@ -310,6 +321,7 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
     return ConfigurationResult(
         name=name,
         runs=Runs(tuple(repetitions), throughput),
+        cpu=Runs(tuple(repetitions), _matrix(by_mix, repetitions, indices, _server_cpu_us)),
         shape=shape_of(source.head.mixes, throughput),
         throughput=summary,
         second=curve.summarise(_matrix(by_mix, repetitions, indices, terms.second)),
@@ -396,6 +408,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         stalls={record.repetition: found for record in records if (found := _stalled(record))},
         fairness=_fairness(records, of_operations=terms.throughput_counts_operations),
         errors=dict(errors),
+        faults=_faults(records),
         errors_in_window=sum(row.in_window for record in records for row in record.errors),
         response=histograms.times([record.response_time_hdr for record in records]),
         response_of_runs=tuple(times for times in single if times is not None),
@@ -408,6 +421,15 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         others_cpus=_others_cpus(records),
         marks=_marks(records, given, passes),
     )
+
+
+def _faults(records: Sequence[MixRecord]) -> dict[str, int]:
+    """Errors by kind, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for record in records:
+        for row in record.errors:
+            counts[row.fault] += row.count
+    return dict(counts.most_common())
 
 
 def _by_class(records: Sequence[MixRecord]) -> dict[str, int]:

@@ -5,22 +5,25 @@ Each is made in the module that bears its name; what has nothing to show is left
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from serverdyno import wording
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark
 from serverdyno.report.figures.designs import Designs, Tuned
+from serverdyno.report.figures.factorial import Crossed
 from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.scaling import Group
-from serverdyno.report.model import Section
+from serverdyno.report.model import Section, Table
 from serverdyno.report.sections import (
     clients,
     curves,
     drawings,
     durability,
+    factorial,
     operations,
+    overview,
     scaling,
     tables,
     timeline,
@@ -53,11 +56,16 @@ def lines(source: Source, results: Results) -> Lines:
     )
 
 
+def answer(results: Results, under: Lines) -> Section:
+    """The chart of the answer."""
+    return Section(key="answer", title="Answer", figures=overview.figures(results, under.mean))
+
+
 def summary(results: Results, under: Lines) -> Section:
     """The executive summary, its sentences still to come."""
     return Section(
         key="summary",
-        title="Executive summary",
+        title="Peaks and averages",
         figures=tuple(drawings.peaks(results, under.mean)),
         tables=(tables.peaks(results, under.mean),),
     )
@@ -71,30 +79,35 @@ def sections(
         *_throughput(source, results, comparisons, under),
         *_scaling(results, designs.scaling, under.mean),
         *_tuning(designs.tuned, under.mean),
+        *_crossed(designs.crossed, under.mean),
         *_durability(source, results, under.each),
-        *_times(source, results, under),
-        *_clients(source, results, under),
-        *_trust(source, results, under),
+        *_times(results, under),
+        *_trust(results, under),
+        *_appendices(source, results, under),
     ]
 
 
 def _throughput(
     source: Source, results: Results, comparisons: tuple[Comparison, ...], under: Lines
 ) -> list[Section]:
-    by_mix = tuple(
-        replace(table, key=table.key + suffix)
-        for make in (tables.throughput, tables.second_throughput)
-        for suffix, group in drawings.groups(results)
-        for table in (make(source, results.terms, group, under.mean),)
-    )
+    by_mix = _by_mix(tables.throughput, source, results, under.mean)
     drawn = tuple(drawings.throughput(source, results, under.mean))
     found = [Section("throughput", "Throughput", figures=drawn, tables=by_mix)]
     if comparisons:
         improvements = tables.improvements(comparisons, results.terms, under.mean)
-        found.append(Section("improvement", "Improvement", tables=(improvements,)))
-    seconds = tuple(timeline.figures(source, results, under.mean_alone))
+        effects = tuple(drawings.improvements(comparisons, under.mean))
+        found.append(Section("improvement", "Differences", figures=effects, tables=(improvements,)))
     shape = (curves.table(results, under.mean),)
-    return [*found, Section("shape", "The shape of the curves", figures=seconds, tables=shape)]
+    return [*found, Section("shape", "Peak, overload and dips", tables=shape)]
+
+
+def _by_mix(make: Callable[..., Table], source: Source, results: Results, line: str) -> tuple[Table, ...]:
+    """One table for each portion of the configurations."""
+    return tuple(
+        replace(table, key=table.key + suffix)
+        for suffix, group in drawings.groups(results)
+        for table in (make(source, results.terms, group, line),)
+    )
 
 
 def _scaling(results: Results, found: Sequence[Group], line: str) -> list[Section]:
@@ -124,6 +137,19 @@ def _tuning(tuned: Tuned | None, line: str) -> list[Section]:
     ]
 
 
+def _crossed(found: Crossed | None, line: str) -> list[Section]:
+    if found is None or not found.effects:
+        return []
+    return [
+        Section(
+            key="effects",
+            title="Main effects",
+            figures=factorial.figures(found, line),
+            tables=(factorial.table(found, line),),
+        )
+    ]
+
+
 def _durability(source: Source, results: Results, line: str) -> list[Section]:
     if not source.head.suite.work.has_durability:
         return []
@@ -132,59 +158,71 @@ def _durability(source: Source, results: Results, line: str) -> list[Section]:
     return [Section("durability", "Durability: what a flush did", text=(text,), tables=(shown,))]
 
 
-def _times(source: Source, results: Results, under: Lines) -> list[Section]:
-    terms = results.terms
-    of_classes = (
-        operations.by_class(results, under.summed),
-        operations.times_by_class(results, under.together),
-    )
+def _times(results: Results, under: Lines) -> list[Section]:
     return [
         Section(
             key="response",
             title="Response times",
-            figures=tuple(drawings.response_times(results, under.together)),
+            figures=(
+                *drawings.response_times(results, under.together),
+                *drawings.latency(results, under.mean),
+            ),
             tables=(tables.response_times(results, under.together),),
-        ),
-        Section("classes", f"Classes of {terms.classes}", tables=of_classes),
+        )
     ]
 
 
-def _clients(source: Source, results: Results, under: Lines) -> list[Section]:
-    """How clients connected, and of file servers how each of them fared: there a client has one session."""
-    connected = [
-        operations.connections(results, under.summed),
-        operations.handshakes(results, under.summed),
-    ]
-    connections = Section(
-        "connections", "Connections", tables=tuple(table for table in connected if table is not None)
-    )
-    if not source.head.suite.work.shows_clients:
-        return [connections]
-    of_files = (
-        clients.per_client_table(results, under.mean),
-        clients.saved_table(results, under.summed),
-        clients.calls_table(results, under.summed),
-    )
-    return [Section("clients", "Client by client", tables=of_files), connections]
-
-
-def _trust(source: Source, results: Results, under: Lines) -> list[Section]:
-    """What the figures cost, what went wrong, and in which order they were made."""
+def _trust(results: Results, under: Lines) -> list[Section]:
+    """What the figures cost, and what went wrong."""
     return [
         Section(
             key="cpu",
             title=f"CPU per {results.terms.operation}",
             text=_cpu_text(results),
-            figures=tuple(drawings.costs(results, under.mean)),
+            figures=(*drawings.costs(results, under.mean), *drawings.busy(results, under.mean)),
             tables=(tables.costs(results, under.mean),),
         ),
         Section(
             key="errors",
             title="Errors and clients that left",
             text=_error_text(results),
+            figures=tuple(drawings.errors(results, under.summed)),
             tables=(tables.errors(results, under.summed),),
         ),
-        Section("order", "Order of the runs", tables=(tables.runs(source, results, under.each),)),
+    ]
+
+
+def _appendices(source: Source, results: Results, under: Lines) -> list[Section]:
+    """What few readers need: collapsed in the page."""
+    terms = results.terms
+    of_classes = (
+        operations.by_class(results, under.summed),
+        operations.times_by_class(results, under.together),
+    )
+    second = _by_mix(tables.second_throughput, source, results, under.mean)
+    seconds = (
+        *timeline.whole_test(results, under.each),
+        *timeline.figures(source, results, under.mean_alone),
+    )
+    found = [
+        Section("second", terms.second_title, tables=second, appendix=True),
+        Section("timeline", "The whole test, and each mix second by second", figures=seconds, appendix=True),
+        Section("classes", f"Classes of {terms.classes}", tables=of_classes, appendix=True),
+    ]
+    if source.head.suite.work.shows_clients:
+        of_files = (
+            clients.per_client_table(results, under.mean),
+            clients.saved_table(results, under.summed),
+            clients.calls_table(results, under.summed),
+        )
+        found.append(Section("clients", "Single clients, and their cache", tables=of_files, appendix=True))
+    connected = (operations.connections(results, under.summed), operations.handshakes(results, under.summed))
+    connections = tuple(table for table in connected if table is not None)
+    runs = (tables.runs(source, results, under.each),)
+    return [
+        *found,
+        Section("connections", "Connections", tables=connections, appendix=True),
+        Section("order", "Order of the runs", tables=runs, appendix=True),
     ]
 
 

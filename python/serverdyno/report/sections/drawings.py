@@ -7,17 +7,22 @@ figures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
+from serverdyno import wording
 from serverdyno.analysis.curve import Spread
+from serverdyno.analysis.improvement import Figure as Compared
+from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import GENERATOR_LIMITED_SHARE, LIMITS, limits
 from serverdyno.plan.axis import Axis
-from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.source import Source
 
 SERIES_PER_FIGURE = 6
+MOST_KINDS = 6
+MOST_PAIRS = 28
 
 
 def _key_to_marks(panels: Sequence[Panel]) -> str:
@@ -31,6 +36,11 @@ def _key_to_marks(panels: Sequence[Panel]) -> str:
     return "".join(parts)
 
 
+def style_of(results: Results, name: str) -> int:
+    """The style of a configuration: its place in the plan, the same in every figure."""
+    return next(place for place, result in enumerate(results.configurations) if result.name == name)
+
+
 def groups(results: Results) -> Iterator[tuple[str, Sequence[ConfigurationResult]]]:
     """The configurations in portions that one figure or table can hold, each with a suffix for its key."""
     configurations = results.configurations
@@ -40,7 +50,7 @@ def groups(results: Results) -> Iterator[tuple[str, Sequence[ConfigurationResult
 
 
 def peaks(results: Results, basis: str) -> list[Figure]:
-    """Bars: the peak of each configuration with its range."""
+    """Bars: the peak of each configuration with its range, highest first."""
     series = tuple(
         Series(result.name, style, (_spread_point(0, result.throughput.peak, result.peak),))
         for style, result in enumerate(results.configurations)
@@ -48,6 +58,7 @@ def peaks(results: Results, basis: str) -> list[Figure]:
     )
     if not series:
         return []
+    series = tuple(sorted(series, key=lambda bar: -bar.points[0].y))
     unit = results.terms.unit
     panels = (Panel("", f"Peak, {unit}", series),)
     line = basis + _key_to_marks(panels)
@@ -58,7 +69,7 @@ def throughput(source: Source, results: Results, basis: str) -> list[Figure]:
     """Lines: throughput against the load level with the range, and the levels from which a mix is limited."""
     found = []
     for suffix, group in groups(results):
-        panel = _throughput_panel(source, results.terms, group)
+        panel = _throughput_panel(source, results, group)
         if panel.series:
             found.append(_lines(results.axis, f"throughput{suffix}", "Throughput", basis, (panel,)))
     return found
@@ -73,8 +84,9 @@ def _capital(unit: str) -> str:
     return unit[0].upper() + unit[1:]
 
 
-def _throughput_panel(source: Source, terms: Terms, group: Sequence[ConfigurationResult]) -> Panel:
-    series = _series(group, lambda mix: _spread_point(mix.level, mix.throughput, mix))
+def _throughput_panel(source: Source, results: Results, group: Sequence[ConfigurationResult]) -> Panel:
+    terms = results.terms
+    series = _series(results, group, lambda mix: _spread_point(mix.level, mix.throughput, mix))
     if not terms.throughput_counts_operations:
         # The ceiling and the bounds are of operations: they are no level of a figure in bits.
         return Panel("", terms.unit, series)
@@ -94,12 +106,18 @@ def _throughput_panel(source: Source, terms: Terms, group: Sequence[Configuratio
 
 
 def response_times(results: Results, basis: str) -> list[Figure]:
-    """Four panels of lines: the percentiles against the load level."""
+    """Panels of lines: the percentiles against the load level.
+
+    With a client cache the median is mostly the cache's own time, not the server's, and isn't drawn.
+    """
     found = []
     for suffix, group in groups(results):
         panels = tuple(
-            Panel(name, "Response time, ms", _series(group, _percentile_point(place)), logarithmic=True)
+            Panel(
+                name, "Response time, ms", _series(results, group, _percentile_point(place)), logarithmic=True
+            )
             for place, name in enumerate(QUANTILE_NAMES)
+            if not (results.terms.below_cache and name == "p50")
         )
         drawn = tuple(panel for panel in panels if panel.series)
         if drawn:
@@ -107,13 +125,114 @@ def response_times(results: Results, basis: str) -> list[Figure]:
     return found
 
 
+def latency(results: Results, basis: str) -> list[Figure]:
+    """Lines: the tail of the response time against the throughput it comes with, load level by load level."""
+    found, place = [], QUANTILE_NAMES.index("p99")
+    for suffix, group in groups(results):
+        series = []
+        for result in group:
+            points = tuple(
+                replace(_limited(Point(mix.throughput.mean, tail), mix), label=_level_words(results, mix))
+                for mix in result.finished
+                if mix.response and (tail := mix.response.percentiles_ms[place])
+            )
+            if points:
+                series.append(Series(result.name, style_of(results, result.name), points))
+        if series:
+            panels = (Panel("", "p99, ms", tuple(series), logarithmic=True),)
+            title = "Response time p99 against throughput, from the lowest load level to the highest"
+            line = basis + _key_to_marks(panels)
+            unit = _capital(results.terms.unit)
+            found.append(Figure(f"latency{suffix}", 0, title, line, "lines", unit, panels, free_x=True))
+    return found
+
+
+def _level_words(results: Results, mix: MixFigures) -> str:
+    return wording.plural(mix.level, results.axis.noun)
+
+
+def busy(results: Results, basis: str) -> list[Figure]:
+    """Panels of lines: how busy server and generator were, and what a CPU-second of the server bought."""
+    found = []
+    per_s = f"{results.terms.operations} a CPU-second"
+    for suffix, group in groups(results):
+        panels = (
+            Panel("Server", "CPUs busy", _series(results, group, _server_busy)),
+            Panel("Generator", "CPUs busy", _series(results, group, _generator_busy)),
+            Panel("Server's efficiency", per_s, _series(results, group, _per_cpu_second)),
+        )
+        drawn = tuple(panel for panel in panels if panel.series)
+        if drawn:
+            found.append(_lines(results.axis, f"busy{suffix}", "CPU and efficiency", basis, drawn))
+    return found
+
+
+def _server_busy(mix: MixFigures) -> Point | None:
+    busy_cpus = mix.cost.server_cpus_busy
+    return None if busy_cpus is None else _limited(Point(mix.level, busy_cpus), mix)
+
+
+def _generator_busy(mix: MixFigures) -> Point | None:
+    return _limited(Point(mix.level, mix.cost.generator_cpu_share * mix.cost.generator_threads), mix)
+
+
+def _per_cpu_second(mix: MixFigures) -> Point | None:
+    cost = mix.cost.server_cpu_us
+    return None if cost is None or not cost.mean else _limited(Point(mix.level, 1e6 / cost.mean), mix)
+
+
+def _limited(point: Point, mix: MixFigures) -> Point:
+    return replace(point, limited_by=tuple(LIMITS[mark] for mark in limits(mix.marks)))
+
+
+def errors(results: Results, basis: str) -> list[Figure]:
+    """A panel of lines for each kind of error; nothing where there was none."""
+    kinds = list(dict.fromkeys(kind for mix in results.mixes for kind in mix.faults))
+    found = []
+    for suffix, group in groups(results):
+        panels = tuple(
+            Panel(kind, "Errors", _series(results, group, _errors_of(kind))) for kind in kinds[:MOST_KINDS]
+        )
+        if panels and any(mix.faults for result in group for mix in result.finished):
+            title = "Errors by kind"
+            found.append(_lines(results.axis, f"errors{suffix}", title, basis, panels))
+    return found
+
+
+def _errors_of(kind: str) -> Callable[[MixFigures], Point | None]:
+    return lambda mix: Point(mix.level, mix.faults.get(kind, 0))
+
+
+def improvements(comparisons: Sequence[Comparison], basis: str) -> list[Figure]:
+    """The difference of each pair in the overall average, with its interval; hollow where something else limited."""
+    bars = []
+    for comparison in comparisons[:MOST_PAIRS]:
+        average = next(each for each in comparison.improvements if each.figure is Compared.OVERALL_AVERAGE)
+        if average.percent is None:
+            continue
+        words = tuple(dict.fromkeys(LIMITS[mark] for _, mark in comparison.limits))
+        point = Point(0, average.percent, average.low_percent, average.high_percent, words)
+        bars.append(Series(f"{comparison.other} over {comparison.base}", 0, (point,)))
+    if not bars:
+        return []
+    bars.sort(key=lambda bar: -bar.points[0].y)
+    panels = (Panel("", "", tuple(bars)),)
+    line = f"{basis} Rules: 95 % intervals." + (
+        " Hollow: the load generator or the plan limited a side."
+        if any(bar.points[0].limited_by for bar in bars)
+        else ""
+    )
+    title = "Differences in the average over all load levels"
+    return [Figure("improvements", 0, title, line, "effects", "Difference, %", panels)]
+
+
 def costs(results: Results, basis: str) -> list[Figure]:
     """Two panels of lines: CPU time per operation of server and generator."""
     found, operation = [], results.terms.operation
     for suffix, group in groups(results):
         panels = (
-            Panel("Server", f"CPU µs/{operation}", _series(group, _cost_point(server=True))),
-            Panel("Generator", f"CPU µs/{operation}", _series(group, _cost_point(server=False))),
+            Panel("Server", f"CPU µs/{operation}", _series(results, group, _cost_point(server=True))),
+            Panel("Generator", f"CPU µs/{operation}", _series(results, group, _cost_point(server=False))),
         )
         drawn = tuple(panel for panel in panels if panel.series)
         if drawn:
@@ -122,13 +241,13 @@ def costs(results: Results, basis: str) -> list[Figure]:
 
 
 def _series(
-    group: Sequence[ConfigurationResult], point: Callable[[MixFigures], Point | None]
+    results: Results, group: Sequence[ConfigurationResult], point: Callable[[MixFigures], Point | None]
 ) -> tuple[Series, ...]:
     lines = []
-    for style, result in enumerate(group):
+    for result in group:
         points = tuple(found for mix in result.mixes if mix is not None and (found := point(mix)) is not None)
         if points:
-            lines.append(Series(result.name, style, points))
+            lines.append(Series(result.name, style_of(results, result.name), points))
     return tuple(lines)
 
 

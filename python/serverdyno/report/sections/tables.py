@@ -60,6 +60,9 @@ def peaks(results: Results, basis: str) -> Table:
         Column("at clients"),
         Column(terms.second_heading, terms.second_unit),
         Column("Overall average", terms.unit),
+        Column("p50", "ms, at the peak"),
+        Column("p99", "ms, at the peak"),
+        Column("Errors", "all load levels"),
         Column("Kept at the last mix", "share of peak"),
         Column("Fairness", "Jain's index"),
         Column("n", "runs"),
@@ -73,7 +76,7 @@ def peaks(results: Results, basis: str) -> Table:
 def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
     summary, peak = result.throughput, result.peak
     if summary is None or peak is None:
-        return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(6)), Cell("0"))
+        return (Cell(result.name), *(Cell(wording.NOTHING) for _ in range(9)), Cell("0"))
     bound = f"≥{wording.NO_BREAK}" if summary.still_rising else ""
     return (
         Cell(result.name),
@@ -86,10 +89,27 @@ def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
         Cell(f"{peak.clients:,}"),
         spread_cell(peak.second, terms.second_written),
         spread_cell(summary.overall_average, terms.written),
+        *_tail_cells(peak),
+        errors_cell(result.finished),
         Cell(wording.share(summary.share_of_peak_kept)),
         spread_cell(peak.fairness, wording.index),
         Cell(f"{peak.repetitions}"),
     )
+
+
+def _tail_cells(mix: MixFigures) -> list[Cell]:
+    """p50 and p99."""
+    known = mix.response.percentiles_ms if mix.response else (None,) * len(QUANTILES)
+    return [Cell(wording.significant(known[QUANTILES.index(quantile)])) for quantile in (0.5, 0.99)]
+
+
+def errors_cell(mixes: Sequence[MixFigures]) -> Cell:
+    """How many errors, and below it how many of each kind."""
+    faults: Counter[str] = Counter()
+    for mix in mixes:
+        faults.update(mix.faults)
+    kinds = "; ".join(f"{count:,} {fault}" for fault, count in faults.most_common())
+    return Cell(f"{faults.total():,}", kinds)
 
 
 def throughput(
@@ -415,13 +435,16 @@ def errors(results: Results, basis: str) -> Table:
         Column("Took part", "fewest"),
         Column("Clients left", "all repetitions"),
         *(Column(side.capitalize(), "errors") for side in SIDES),
+        Column("All", "errors, by kind"),
         Column("In the window", "errors"),
     )
     notes = (
         "Errors are counted from start to end of a mix. Client: the generator's "
         "own fault. Check: the answer was not what it should be.",
     )
-    return Table("errors", 0, "Errors by side, and clients that left", basis, columns, tuple(rows), notes)
+    return Table(
+        "errors", 0, "Errors by side and kind, and clients that left", basis, columns, tuple(rows), notes
+    )
 
 
 def _error_row(name: str, mix: MixFigures) -> tuple[Cell, ...]:
@@ -431,6 +454,7 @@ def _error_row(name: str, mix: MixFigures) -> tuple[Cell, ...]:
         Cell(f"{mix.clients_took_part:,}"),
         Cell(f"{mix.clients_left:,}"),
         *(Cell(f"{mix.errors[side]:,}") for side in SIDES),
+        errors_cell([mix]),
         Cell(f"{mix.errors_in_window:,}"),
     )
 

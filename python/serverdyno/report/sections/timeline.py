@@ -13,7 +13,7 @@ from serverdyno import wording
 from serverdyno.plan.model import Mix
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.model import Figure, Panel, Point, Series
-from serverdyno.report.sections.drawings import groups
+from serverdyno.report.sections.drawings import groups, style_of
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
 
@@ -23,6 +23,9 @@ MOST_PANELS = 6
 MOST_POINTS = 400
 """Of a line. Longer mixes are drawn in steps of whole seconds, each at the second with the fewest operations, so that
 a stop of one second is seen whatever the length."""
+
+WHOLE_BASIS = " Each point is one test, at the middle of its window; a slope along a line is drift."
+MOST_PANELS_OF_TEST = 8
 
 Records = Mapping[tuple[str, int], Sequence[MixRecord]]
 
@@ -47,6 +50,48 @@ def figures(source: Source, results: Results, basis: str) -> list[Figure]:
     return found
 
 
+def whole_test(results: Results, basis: str) -> list[Figure]:
+    """Every test where it stood in time: what drifted over the experiment shows as a slope."""
+    began = min((record.started_unix_s for record in results.used), default=0.0)
+    found = []
+    for suffix, group in groups(results):
+        names = {result.name for result in group}
+        records = [record for record in results.used if record.configuration in names]
+        levels = sorted({results.axis.level(record) for record in records})[:MOST_PANELS_OF_TEST]
+        panels = tuple(_of_level(results, group, records, level, began) for level in levels)
+        if len(records) > len(names) and panels:
+            title = "The whole test on one timeline, by load level"
+            x_title = "Minutes since the first test"
+            found.append(
+                Figure(f"test{suffix}", 0, title, basis + WHOLE_BASIS, "lines", x_title, panels, free_x=True)
+            )
+    return found
+
+
+def _of_level(
+    results: Results,
+    group: Sequence[ConfigurationResult],
+    records: Sequence[MixRecord],
+    level: int,
+    began: float,
+) -> Panel:
+    series = []
+    for result in group:
+        points = tuple(
+            Point(
+                (record.started_unix_s - began + record.ramp_up_s + record.window_s / 2) / 60,
+                results.terms.throughput(record),
+                label=f"repetition {record.repetition}",
+            )
+            for record in sorted(records, key=lambda record: record.started_unix_s)
+            if record.configuration == result.name and results.axis.level(record) == level
+        )
+        if points:
+            series.append(Series(result.name, style_of(results, result.name), points))
+    unit = results.terms.unit
+    return Panel(wording.plural(level, results.axis.noun), unit[0].upper() + unit[1:], tuple(series))
+
+
 def _steps(mixes: Sequence[Mix]) -> str:
     longest = max(_step(mix) for mix in mixes)
     return "" if longest == 1 else f" Steps of {longest} s, each at its second with the fewest operations."
@@ -61,8 +106,8 @@ def _panel(
     records: Records, results: Results, group: Sequence[ConfigurationResult], mix: Mix
 ) -> Panel | None:
     series = tuple(
-        Series(result.name, style, points)
-        for style, result in enumerate(group)
+        Series(result.name, style_of(results, result.name), points)
+        for result in group
         if (points := _points(records.get((result.name, mix.index), ()), mix))
     )
     if not series:

@@ -6,7 +6,6 @@ By hand, since it is boxes and lines; sizes follow from the texts, so that nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from serverdyno.report.model import Box, Figure, Link
@@ -16,12 +15,12 @@ MARGIN, PADDING, LINE, GAP = 16.0, 12.0, 17.0, 18.0
 GENERATOR_WIDTH, SERVER_WIDTH = 190.0, 290.0
 LETTER = 6.6
 """Pixels of an average letter at 12 px."""
-INK, QUIET, WASH, FRAME = "#1b2733", "#5b6875", "#f4f6f8", "#8593a0"
+INK, QUIET, WASH, FRAME = "#1b2733", "#55616d", "#f4f6f8", "#8593a0"
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 
-def svg(figure: Figure) -> str:
-    """The SVG text of a figure of the kind `diagram`."""
+def svg(figure: Figure) -> Element:
+    """The drawing of a figure of the kind `diagram`."""
     testbed = figure.testbed
     assert testbed is not None  # the kind says so
     inside = [link for link in testbed.links if not link.outside]
@@ -36,7 +35,6 @@ def svg(figure: Figure) -> str:
     root = Element(
         "svg", {"xmlns": "http://www.w3.org/2000/svg", **box, "font-family": FONT, "font-size": "12"}
     )
-    SubElement(root, "rect", {"width": f"{WIDTH}", "height": f"{height:g}", "fill": "white"})
     frame = _rectangle(root, (MARGIN / 2, MARGIN / 2), (WIDTH - MARGIN, frame_bottom - MARGIN / 2))
     frame.attrib |= {"fill": "none", "stroke-dasharray": "5 4"}
     _texts(root, testbed.machine, (MARGIN + 4, MARGIN + LINE - 3), strong=1)
@@ -44,7 +42,7 @@ def svg(figure: Figure) -> str:
         _wire(root, link, y, middle)
         _box(root, link.server, (WIDTH - MARGIN - 8 - SERVER_WIDTH, y), SERVER_WIDTH)
     _box(root, testbed.generator, (MARGIN + 8, middle - _height(testbed.generator) / 2), GENERATOR_WIDTH)
-    return ElementTree.tostring(root, encoding="unicode")
+    return root
 
 
 def _stacked(links: Sequence[Link], top: float) -> tuple[list[float], float]:

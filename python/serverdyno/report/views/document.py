@@ -21,7 +21,7 @@ from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures
-from serverdyno.report.model import Disclosure, Fact, Finding, Report, Section
+from serverdyno.report.model import Answer, Disclosure, Fact, Finding, Report, Section
 from serverdyno.report.words import durability, verdicts
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -183,6 +183,7 @@ class ReportDocument:
     title: str
     experiment: ExperimentFacts
     particulars: tuple[Fact, ...]
+    answer: Answer
     warnings: tuple[str, ...]
     summary: Section
     findings: tuple[Finding, ...]
@@ -190,6 +191,7 @@ class ReportDocument:
     sections: tuple[Section, ...]
     testbed: Section
     disclosure: tuple[Disclosure, ...]
+    reproduce: Disclosure
     configurations: tuple[ConfigurationFigures, ...]
     comparisons: tuple[ComparisonFigures, ...]
 
@@ -216,6 +218,7 @@ def document(report: Report) -> ReportDocument:
         title=report.title,
         experiment=_experiment(report),
         particulars=report.particulars,
+        answer=report.answer,
         warnings=report.warnings,
         summary=report.summary,
         findings=report.findings,
@@ -223,6 +226,7 @@ def document(report: Report) -> ReportDocument:
         sections=report.sections,
         testbed=report.testbed,
         disclosure=report.disclosure,
+        reproduce=report.reproduce,
         configurations=tuple(
             _configuration(result, told.get(result.name), levels.get(result.name, {}))
             for result in report.results.configurations

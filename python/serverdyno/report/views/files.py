@@ -28,11 +28,12 @@ def write_report(report: Report, folder: Folder, views: Collection[View] = ()) -
 
     Returns the path of the page. Raises DynoError.
     """
-    # Drawing takes longer to import than a table takes to show.
-    from serverdyno.report.views import charts, csv, html  # noqa: PLC0415
+    # The page's libraries take longer to import than a table takes to show.
+    from serverdyno.report.views import annotate, charts, csv, html  # noqa: PLC0415
 
     drawings = {figure.key: charts.svg(figure) for figure in report.figures}
-    _write_all(folder, "figures", ".svg", drawings)
+    alone = {figure.key: annotate.alone(drawings[figure.key], figure) for figure in report.figures}
+    _write_all(folder, "figures", ".svg", alone)
     _write_all(folder, "tables", ".csv", {table.name: csv.text(table) for table in report.raw})
     for view in View:
         if view in views:

@@ -9,6 +9,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from serverdyno.report.model import RawTable, Report
 from serverdyno.report.views import csv
+from serverdyno.report.views.palette import COLOURS, DARK_COLOURS, themed
+from serverdyno.report.views.shared import shared
+
+MOST_INLINED_ROWS = 5_000
+"""Of a table inside the page; longer ones are in the folder alone, so that the page stays quick to load."""
 
 
 def page(report: Report, drawings: Mapping[str, str]) -> str:
@@ -21,8 +26,16 @@ def page(report: Report, drawings: Mapping[str, str]) -> str:
         lstrip_blocks=True,
     )
     template = environment.get_template("report.html.j2")
-    downloads = [(table, _data_url(table)) for table in report.raw]
-    return template.render(report=report, drawings=drawings, downloads=downloads)
+    downloads = [
+        (table, _data_url(table) if len(table.rows) <= MOST_INLINED_ROWS else "") for table in report.raw
+    ]
+    return template.render(
+        report=report,
+        drawings={key: themed(drawing) for key, drawing in drawings.items()},
+        downloads=downloads,
+        shared=shared(report),
+        colours=list(zip(COLOURS, DARK_COLOURS, strict=True)),
+    )
 
 
 def _data_url(table: RawTable) -> str:

@@ -1,7 +1,7 @@
 """A summary of the report in Markdown (GitHub's), for an issue, a pull request or a wiki. The whole is in the page.
 
-It holds what must not be left out with any figure: warnings, what was done, findings with their evidence, the main
-tables with their basis, and the marks.
+It holds what must not be left out with any figure: the answer, caveats, findings with their evidence, the main tables
+with their basis, and the marks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 from serverdyno import clean
 from serverdyno.report.model import Cell, Column, Report, Table
-from serverdyno.report.views import references
+from serverdyno.report.views import bars, references
+from serverdyno.report.words.basis import NAMES_STATEMENT
 
 SHOWN = ("peaks", "throughput", "improvements", "shape", "scaling", "tuning", "durability", "errors")
 """Keys of the tables of a summary, without the suffix of portions."""
@@ -27,13 +28,18 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"# {clean.markdown(report.title)}"
     yield ""
     yield clean.markdown("; ".join(f"{fact.label}: {fact.text}" for fact in report.particulars)) + "."
+    yield from ("", f"**{clean.markdown(report.answer.verdict)}**", "")
+    for label, words in report.answer.lines:
+        yield f"- **{label}:** {clean.markdown(complete(words))}"
+    for figure in report.answer.figures:
+        yield from ("", _row([clean.markdown(figure.title), clean.markdown(figure.panels[0].y_title)]))
+        yield _row([":--", ":--"])
+        yield from (_row([clean.markdown(name), bar]) for name, bar in bars.rows(figure))
     if report.warnings:
-        yield from ("", "**Read first**", "")
+        yield from ("", "**Before you quote a figure**", "")
         yield from (f"- {clean.markdown(complete(warning))}" for warning in report.warnings)
-    yield from ("", f"## {report.summary.title}")
-    for paragraph in report.summary.text:
-        yield from ("", clean.markdown(complete(paragraph)))
-    yield from ("", "## Key findings", "")
+    yield from ("", clean.markdown(NAMES_STATEMENT))
+    yield from ("", "## Findings", "")
     for finding in report.findings:
         claim, evidence = clean.markdown(complete(finding.claim)), clean.markdown(complete(finding.evidence))
         yield f"- **{clean.markdown(finding.topic)}.** {claim} *{evidence}*"

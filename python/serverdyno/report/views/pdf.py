@@ -6,6 +6,7 @@ in another, wider one. Nothing of the system is read: no fonts, no network.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
 from importlib import resources
@@ -15,9 +16,17 @@ import typst
 import vl_convert
 
 from serverdyno.report.model import Report
-from serverdyno.report.views import document
+from serverdyno.report.views import alt, document
+from serverdyno.report.views.shared import shared
 
 TEMPLATE = "report.typ"
+
+
+def _shared(report: Report) -> str:
+    """What the template needs besides the document: what tables have in common, and the charts in words."""
+    found = shared(report)
+    words = {figure.key: alt.text(figure) for figure in report.figures}
+    return json.dumps({"basis": found.basis, "notes": found.notes, "alt": words})
 
 
 def pages(report: Report, drawings: Mapping[str, str]) -> bytes:
@@ -27,6 +36,7 @@ def pages(report: Report, drawings: Mapping[str, str]) -> bytes:
         folder = Path(name)
         (folder / TEMPLATE).write_bytes(template.read_bytes())
         (folder / "report.json").write_bytes(document.as_json(report))
+        (folder / "shared.json").write_text(_shared(report), encoding="utf-8")
         (folder / "figures").mkdir()
         for key, drawing in drawings.items():
             (folder / "figures" / f"{key}.pdf").write_bytes(vl_convert.svg_to_pdf(drawing))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.console import Console
@@ -15,8 +16,8 @@ from rich.text import Text
 
 from serverdyno import wording
 from serverdyno.report.comparison import Compared
-from serverdyno.report.model import Cell, Column, Finding, Report, Table
-from serverdyno.report.views import references
+from serverdyno.report.model import Answer, Cell, Column, Finding, Report, Table
+from serverdyno.report.views import bars, references
 
 SHOWN = ("peaks", "throughput", "improvements")
 GAP = 2
@@ -24,14 +25,14 @@ GAP = 2
 
 
 def render(report: Report, console: Console) -> None:
-    """Prints warnings, the main tables and the findings."""
+    """Prints the answer, the main tables and the findings."""
     shown = [table for table in report.tables if table.key.partition("-")[0] in SHOWN]
     complete = references.completed(report, shown)
-    _render_warnings([complete(warning) for warning in report.warnings], console)
+    _render_answer(report.answer, console, complete)
     for table in shown:
         _render_table(table, console)
     _render_notes(shown, console, complete)
-    _render_findings(report.findings, console, complete)
+    _render_findings([replace(finding, evidence="") for finding in report.findings], console, complete)
 
 
 def render_compared(compared: Compared, console: Console) -> None:
@@ -40,6 +41,23 @@ def render_compared(compared: Compared, console: Console) -> None:
     _render_table(compared.table, console)
     _render_notes([compared.table], console)
     _render_findings(compared.findings, console)
+
+
+def _render_answer(answer: Answer, console: Console, complete: Callable[[str], str]) -> None:
+    """The verdict, what it rests on, the bars, and the first sentence of each caveat."""
+    _say(answer.verdict, console, "bold")
+    for label, words in answer.lines:
+        _say(f"{label}: {complete(words)}", console)
+    for figure in answer.figures:
+        console.print()
+        _say(f"{figure.title}, {figure.panels[0].y_title}", console, "bold")
+        for line in bars.lines(figure, console.width):
+            console.print(Text(line))
+    if answer.caveats:
+        console.print()
+        _say("Before you quote a figure:", console, "yellow")
+        for caveat in answer.caveats:
+            _say(f"• {complete(caveat.claim)}", console, "yellow")
 
 
 def _render_warnings(warnings: Sequence[str], console: Console) -> None:
@@ -150,7 +168,8 @@ def _render_findings(
     console.print()
     for finding in findings:
         _say(f"• {complete(finding.claim)}", console)
-        _say(f"  {complete(finding.evidence)}", console, "dim")
+        if finding.evidence:
+            _say(f"  {complete(finding.evidence)}", console, "dim")
 
 
 def _say(sentence: str, console: Console, style: str = "") -> None:

@@ -11,6 +11,7 @@ from serverdyno import clean, wording
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results, cpus_busy
+from serverdyno.report.model import Caveat
 from serverdyno.report.source import Source
 from serverdyno.report.words import durability, negotiated, tls
 from serverdyno.report.words.basis import shortening
@@ -25,8 +26,17 @@ MOST_NAMED = 4
 """Points in one sentence; the tables have the marks of all."""
 
 
-def warnings(source: Source, results: Results) -> tuple[str, ...]:
-    """What a reader must know before any figure."""
+def caveats(source: Source, results: Results) -> tuple[Caveat, ...]:
+    """What a reader must know before any figure, each with a first sentence that stands alone."""
+    return tuple(_split(text) for text in _texts(source, results))
+
+
+def _split(text: str) -> Caveat:
+    claim, mark, more = text.partition(". ")
+    return Caveat(f"{claim}.", more) if mark else Caveat(text)
+
+
+def _texts(source: Source, results: Results) -> tuple[str, ...]:
     found = []
     if source.shortened:
         found.append(

@@ -137,6 +137,23 @@ def told(found: Sequence[Promise]) -> dict[str, FlushSummary]:
     }
 
 
+def price(found: Sequence[Promise], name: str) -> str:
+    """Return what a configuration that syncs less saves, and what that can cost."""
+    outcome = outcomes(found).get(name)
+    promises = [promise for promise in found if promise.configuration == name]
+    if outcome is None:
+        return ""
+    if outcome.kept is Kept.NONE:
+        flushes = sum(promise.flushes for promise in promises)
+        return (
+            f"It answered {flushes:,} flushes without a sync, so a power cut can lose data that clients "
+            "believe safe."
+        )
+    if outcome.kept is Kept.MEMORY:
+        return "Its files are in memory, so nothing survives a power cut."
+    return "The two don't keep the same promise when a client flushes, so the gap is not speed alone."
+
+
 def beside_peaks(found: Sequence[Promise]) -> dict[str, str]:
     """The same in words, to stand beside each figure, where it is not the same for all; else nothing."""
     if len(set(outcomes(found).values())) < 2:

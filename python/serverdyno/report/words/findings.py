@@ -18,7 +18,7 @@ from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
-from serverdyno.report.words import curves, durability, scaling, tuning, verdicts
+from serverdyno.report.words import curves, durability, factorial, scaling, tuning, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT
 
 MOST_FINDINGS = 8
@@ -111,6 +111,8 @@ def _of_designs(results: Results, designs: Designs, tables: dict[str, str]) -> l
     found = scaling.findings(designs.scaling, tables) if designs.scaling else []
     if designs.tuned is not None:
         found += tuning.findings(results, designs.tuned.design, designs.tuned.effects, tables)
+    if designs.crossed is not None and designs.crossed.effects:
+        found += factorial.findings(designs.crossed, tables)
     return found
 
 

@@ -1,0 +1,113 @@
+"""Two configurations at equal load: a ratio with its interval at each load level, and which of them are proven.
+
+At one level each run is one observation of `contrast`. The runs of all levels of a pair estimate the noise together; a
+level takes the larger of that pooled variance and its own, as pairs do in `comparisons`. The claims of all levels and
+all pairs hold together by Holm's steps (`holm`), so that the largest gap of many is not picked from noise.
+
+Not for the average over the levels and the peak, which are the figures of a comparison: see `improvement`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from serverdyno.analysis.contrast import FEWEST_REPETITIONS, Contrast, of_two
+from serverdyno.analysis.holm import Family, holds
+from serverdyno.analysis.improvement import Runs, margin_of, percent_improvement
+
+
+@dataclass(frozen=True, slots=True)
+class AtLevel:
+    """`other` against `base` in one mix, by its index.
+
+    `percent`: other / base - 1, of the means, in %. `low_percent`, `high_percent`: the 95 % interval, None of one
+    repetition. `proven`: the difference is beyond the minimum effect, among all levels of all pairs.
+    """
+
+    mix: int
+    base: float
+    other: float
+    percent: float
+    low_percent: float | None = None
+    high_percent: float | None = None
+    proven: bool = False
+
+
+_Found = tuple[AtLevel, Contrast | None]
+
+
+def at_levels(
+    pairs: Sequence[tuple[Runs, Runs]], *, paired: bool, minimum_percent: float = 0.0
+) -> list[tuple[AtLevel, ...]]:
+    """Return one tuple for each pair (base, other): the levels that both finished with some throughput."""
+    found = [_pooled(_of_pair(base, other, paired)) for base, other in pairs]
+    margin = margin_of(minimum_percent)
+    p_values = [
+        contrast.p_value_beyond(margin)
+        for of_pair in found
+        for _, contrast in of_pair
+        if contrast is not None
+    ]
+    held, _ = holds(Family(p_values), Family([]))
+    verdicts = iter(held)
+    return [
+        tuple(
+            level if contrast is None else _judged(level, contrast, next(verdicts))
+            for level, contrast in of_pair
+        )
+        for of_pair in found
+    ]
+
+
+def _of_pair(base: Runs, other: Runs, paired: bool) -> list[_Found]:
+    found = []
+    for mix in range(base.throughput.shape[1]):
+        sides = [_at(runs, mix) for runs in (base, other)]
+        if paired:
+            both = sorted(sides[0].keys() & sides[1].keys())
+            sides = [{number: side[number] for number in both} for side in sides]
+        values = [np.array(list(side.values())) for side in sides]
+        if any(len(of_side) == 0 or of_side.min() <= 0 for of_side in values):
+            continue
+        low, high = (float(of_side.mean()) for of_side in values)
+        contrast = None
+        if min(len(of_side) for of_side in values) >= FEWEST_REPETITIONS:
+            contrast = of_two(np.log(values[0]), np.log(values[1]), paired=paired)
+        found.append((AtLevel(mix, low, high, percent_improvement(low, high)), contrast))
+    return found
+
+
+def _at(runs: Runs, mix: int) -> dict[int, float]:
+    """The figure of each repetition that finished the mix."""
+    column = runs.throughput[:, mix]
+    return {
+        number: float(value)
+        for number, value in zip(runs.repetitions, column, strict=True)
+        if not np.isnan(value)
+    }
+
+
+def _pooled(found: Sequence[_Found]) -> list[_Found]:
+    """With the larger of the variance of all levels together and each one's own."""
+    known = [contrast for _, contrast in found if contrast is not None]
+    if len(known) < 2:
+        return list(found)
+    variance = float(np.mean([contrast.variance for contrast in known]))
+    degrees = sum(contrast.degrees_of_freedom for contrast in known)
+    return [
+        (level, contrast and Contrast(contrast.estimate, max(contrast.variance, variance), degrees))
+        for level, contrast in found
+    ]
+
+
+def _judged(level: AtLevel, contrast: Contrast, proven: bool) -> AtLevel:
+    low, high = contrast.interval()
+    return replace(
+        level,
+        low_percent=float(np.expm1(low) * 100),
+        high_percent=float(np.expm1(high) * 100),
+        proven=proven,
+    )

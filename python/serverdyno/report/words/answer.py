@@ -1,0 +1,330 @@
+"""The answer that stands first: who won, by how much, how sure that is, and what limits it.
+
+It says no more than the verdicts of `analysis`: who is not proven faster is not called so. What is said in full about
+each comparison is in `verdicts`; what must be known before any figure, in `caveats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from serverdyno import wording
+from serverdyno.analysis.comparability import Kind
+from serverdyno.analysis.improvement import Figure, Improvement, Verdict
+from serverdyno.analysis.pairs import Comparison
+from serverdyno.analysis.trust import Mark, limits
+from serverdyno.protocols.work import Terms
+from serverdyno.report.figures.designs import Designs
+from serverdyno.report.figures.levels import Levels
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.source import Source
+from serverdyno.report.words import durability, factorial
+from serverdyno.report.words.ranking import by_cpu
+
+MOST_LISTED = 4
+"""Names in one sentence."""
+GENERATOR = {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """`winner` over `loser` in the overall average, as ratios. `least`: the true one may be larger."""
+
+    winner: str
+    loser: str
+    ratio: float
+    low: float
+    high: float
+    least: bool
+
+
+def verdict(source: Source, results: Results, comparisons: Sequence[Comparison], designs: Designs) -> str:
+    """Return who won and by how much, in one sentence or two."""
+    counted = [result for result in results.configurations if result.peak and result.peak_height]
+    if not results.mixes:
+        return "There is no result: no test finished."
+    if not counted:
+        return f"There is no result: no {results.terms.operation} succeeded."
+    if len(results.configurations) == 1:
+        return _alone(results.configurations[0], results.terms)
+    said = []
+    if designs.crossed is not None and designs.crossed.effects:
+        said.append(factorial.verdict(designs.crossed, results.terms))
+    else:
+        said.append(_of_pairs(source, results, comparisons))
+    if cpu := by_cpu(results, comparisons, paired=source.paired):
+        said.append(cpu)
+    return " ".join(said)
+
+
+def _alone(result: ConfigurationResult, terms: Terms) -> str:
+    """One configuration has a peak, and nobody to beat."""
+    peak = result.peak
+    assert peak is not None  # the caller found one
+    limited = GENERATOR & peak.marks
+    least = "at least " if limited or (result.throughput and result.throughput.still_rising) else ""
+    times = ""
+    if peak.response and peak.response.percentiles_ms[0] is not None:
+        tail = peak.response.percentiles_ms[2]
+        times = f"; response time p50 {wording.significant(peak.response.percentiles_ms[0])} ms" + (
+            f", p99 {wording.significant(tail)} ms" if tail is not None else ""
+        )
+    return (
+        f"{result.name} peaks at {least}{terms.written(result.peak_height)} {terms.unit} with "
+        f"{wording.plural(peak.clients, 'client')}{times}."
+    )
+
+
+def _of_pairs(source: Source, results: Results, comparisons: Sequence[Comparison]) -> str:
+    leads = _leads(comparisons)
+    if not leads:
+        return _nobody(results, comparisons)
+    names = source.configuration_names
+    losers = {lead.loser for lead in leads}
+    leaders = [name for name in names if name not in losers and any(lead.winner == name for lead in leads)]
+    unbeaten = [name for name in names if name not in losers]
+    if len(unbeaten) == 1:
+        return _one_winner(unbeaten[0], leads, results)
+    rest = [name for name in unbeaten if name not in leaders]
+    beaten = [name for name in names if name in losers]
+    apart = [lead for lead in leads if lead.winner in leaders and lead.loser in beaten]
+    closest = min(apart, key=lambda lead: lead.ratio)
+    everyone = len({(lead.winner, lead.loser) for lead in apart}) == len(leaders) * len(beaten)
+    each = "each " if len(leaders) > 1 else ""
+    whom = wording.listing(beaten) if everyone else f"{closest.loser}"
+    who = _few(leaders) if everyone else closest.winner
+    least = "at least " if closest.least or (everyone and len(apart) > 1) else ""
+    words = f"{who} {each if everyone else ''}{_did(results.terms)} {least}{_ratio(closest, results.terms)} {whom}."
+    unranked = [*leaders, *rest]
+    return f"{words} This test can't rank {_few(unranked)}{_why_unranked(unranked, comparisons)}."
+
+
+def _few(names: Sequence[str]) -> str:
+    """All of a few names, else how many there are."""
+    if len(names) <= MOST_LISTED:
+        return wording.listing(names)
+    return f"{', '.join(names[:2])} and {len(names) - 2} more"
+
+
+def _one_winner(winner: str, leads: Sequence[Lead], results: Results) -> str:
+    """The winner against the next, and against the last."""
+    own = sorted((lead for lead in leads if lead.winner == winner), key=lambda lead: lead.ratio)
+    nearest, farthest = own[0], own[-1]
+    least = "at least " if nearest.least else ""
+    words = f"{winner} {_did(results.terms)} {least}{_ratio(nearest, results.terms)} {nearest.loser}"
+    if farthest is not nearest:
+        words += (
+            f", and {'at least ' if farthest.least else ''}{_ratio(farthest, results.terms)} {farthest.loser}"
+        )
+    middle = [lead for lead in leads if lead.winner != winner]
+    open_places = len(results.configurations) > 2 and not middle
+    others = [result.name for result in results.configurations if result.name != winner]
+    return f"{words}." + (f" This test can't rank {_few(others)}." if open_places else "")
+
+
+def _did(terms: Terms) -> str:
+    return "served" if terms.throughput_counts_operations else "moved"
+
+
+def _ratio(lead: Lead, terms: Terms) -> str:
+    """`32 % more requests (95 % interval 25 % to 39 %) than`, `2.3 times as much data (2.1 to 2.6) as`."""
+    counted = terms.throughput_counts_operations
+    noun = f"{terms.operations}" if counted else "data"
+    if lead.ratio < 2:
+        percent = [
+            wording.change((value - 1) * 100).removeprefix("+") for value in (lead.ratio, lead.low, lead.high)
+        ]
+        return f"{percent[0]} more {noun} (95 % interval {percent[1]} to {percent[2]}) than"
+    ratio, low, high = (wording.ratio(value) for value in (lead.ratio, lead.low, lead.high))
+    return f"{ratio} times as {'many' if counted else 'much'} {noun} (95 % interval {low} to {high}) as"
+
+
+def _leads(comparisons: Sequence[Comparison]) -> list[Lead]:
+    """Who is proven faster than whom."""
+    found = []
+    for comparison in comparisons:
+        average = overall(comparison)
+        if average.percent is None or average.low_percent is None or average.high_percent is None:
+            continue
+        ratios = [
+            1 + percent / 100 for percent in (average.percent, average.low_percent, average.high_percent)
+        ]
+        if average.verdict is Verdict.FASTER:
+            sides = comparison.other, comparison.base
+        elif average.verdict is Verdict.SLOWER:
+            sides = comparison.base, comparison.other
+            ratios = [1 / ratios[0], 1 / ratios[2], 1 / ratios[1]]
+        else:
+            continue
+        limited = {name for name, mark in comparison.limits if mark in GENERATOR}
+        ratio, low, high = ratios
+        found.append(Lead(*sides, ratio, low, high, least=limited == {sides[0]}))
+    return found
+
+
+def overall(comparison: Comparison) -> Improvement:
+    """The primary figure of a comparison."""
+    return next(found for found in comparison.improvements if found.figure is Figure.OVERALL_AVERAGE)
+
+
+def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
+    """No difference is proven: why, and what was measured all the same."""
+    averages = [(comparison, overall(comparison)) for comparison in comparisons]
+    measured = [pair for pair in averages if pair[1].percent is not None]
+    if not measured:
+        return "No winner: no run of two configurations finished the same tests."
+    comparison, largest = max(measured, key=lambda pair: abs(pair[1].percent or 0.0))
+    why = {each.kind for each in comparison.obstacles.get(Figure.OVERALL_AVERAGE, ())}
+    if why == {Kind.DURABILITY}:
+        return _unsafe(comparison, largest, results)
+    gap = _gap(comparison, largest, results.terms)
+    if all(average.verdict is Verdict.TOO_FEW_REPETITIONS for _, average in measured):
+        return f"No winner from one repetition: {gap}, and that may not repeat."
+    if largest.verdict is Verdict.NOT_COMPARABLE:
+        return f"No winner: the configurations can't be compared fairly. Measured: {gap}."
+    if all(average.verdict is Verdict.EQUIVALENT for _, average in measured):
+        return f"A draw: all are equal within the plan's minimum effect of {largest.minimum_percent:g} %."
+    return f"No winner: the largest gap is within run-to-run variation ({gap})."
+
+
+def _gap(comparison: Comparison, average: Improvement, terms: Terms) -> str:
+    interval = wording.change_span(average.low_percent, average.high_percent)
+    between = f", 95 % interval {interval}" if average.low_percent is not None else ""
+    return (
+        f"{comparison.other} {terms.written(average.other)} against {comparison.base} "
+        f"{terms.written(average.base)} {terms.unit} on average, {wording.change(average.percent)}{between}"
+    )
+
+
+def _unsafe(comparison: Comparison, average: Improvement, results: Results) -> str:
+    """Two that keep different promises: the quicker one is named with its price."""
+    faster, slower = comparison.other, comparison.base
+    ratios = [
+        1 + (percent or 0.0) / 100 for percent in (average.percent, average.low_percent, average.high_percent)
+    ]
+    if ratios[0] < 1:
+        faster, slower = slower, faster
+        ratios = [1 / ratios[0], 1 / ratios[2], 1 / ratios[1]]
+    price = durability.price(results.promises, faster)
+    if average.low_percent is None or ratios[1] <= 1:
+        return f"No proven winner: {_gap(comparison, average, results.terms)}. {price}"
+    lead = Lead(faster, slower, ratios[0], ratios[1], ratios[2], least=False)
+    return f"{faster} {_did(results.terms)} {_ratio(lead, results.terms)} {slower}. {price}"
+
+
+def _why_unranked(names: Sequence[str], comparisons: Sequence[Comparison]) -> str:
+    among = [each for each in comparisons if each.base in names and each.other in names]
+    limited = {name for each in among for name, mark in each.limits if mark in GENERATOR}
+    if limited:
+        return ": the load generator held them back"
+    return ""
+
+
+def sure(source: Source, results: Results, comparisons: Sequence[Comparison]) -> str:
+    """Return what the verdict rests on."""
+    levels = [results.axis.level(mix) for mix in source.head.mixes]
+    noun = results.axis.noun
+    load = (
+        f"{len(levels)} load levels from {min(levels):,} to {wording.plural(max(levels), noun)}"
+        if len(set(levels)) > 1
+        else wording.plural(levels[0], noun)
+    )
+    runs = sorted({len(source.repetitions_of(name)) for name in source.configuration_names})
+    repeated = wording.plural(runs[-1], "repetition") if runs else "no repetition"
+    done = (
+        f"all {source.planned_mixes:,} tests completed"
+        if len(results.used) == source.planned_mixes
+        else f"{len(results.used):,} of {source.planned_mixes:,} tests completed"
+    )
+    said = f"Average over {load}; {repeated} of each; {done}."
+    known = [overall(comparison) for comparison in comparisons]
+    among = max((found.among or 0 for found in known), default=0)
+    if among > 1:
+        said += f" Claims hold together for {among:,} comparisons, with 5 % risk of any false one."
+    finds = [found.found_percent for found in known if found.found_percent is not None]
+    if finds:
+        said += f" A gap of {wording.change(max(finds)).removeprefix('+')} would have been found in 4 of 5 such tests."
+    return said
+
+
+def limit(results: Results) -> str:
+    """Return what set the figures of each configuration, as far as that was found."""
+    parts = [f"{result.name}: {_limits_of(result)}" for result in results.configurations if result.finished]
+    by_words: dict[str, list[str]] = {}
+    for result in results.configurations:
+        if result.finished:
+            by_words.setdefault(_limits_of(result), []).append(result.name)
+    parts = [f"{_few(names)}: {words}" for words, names in by_words.items()]
+    return "; ".join(parts) + "." if parts else ""
+
+
+def _limits_of(result: ConfigurationResult) -> str:
+    by_word: dict[str, list[str]] = {}
+    for mix in result.finished:
+        by_word.setdefault(_limit_of(mix), []).append(f"{mix.level:,}")
+    everywhere = len(result.finished)
+    noun = "client" if [mix.level for mix in result.finished] == [1] else "clients"
+    return ", ".join(
+        f"{word} at all levels"
+        if len(levels) == everywhere > 1
+        else f"{word} with {wording.listing(levels)} {'client' if levels == ['1'] else noun}"
+        for word, levels in by_word.items()
+    )
+
+
+def _limit_of(mix: MixFigures) -> str:
+    if Mark.RATE_BOUND in mix.marks:
+        return "the plan's rate"
+    if limits(mix.marks):
+        return "the load generator"
+    return "the server's CPU" if mix.server_saturated else "neither CPU was full"
+
+
+def gaps(found: Sequence[Levels], results: Results) -> str:
+    """Return the largest proven gap at equal load, and what is proven of two configurations at each level."""
+    proven = [(of_pair, level) for of_pair in found for level in of_pair.found if level.proven]
+    if not proven:
+        known = any(level.low_percent is not None for of_pair in found for level in of_pair.found)
+        return "No gap is proven at any load level." if known else ""
+    if len(found) == 1:
+        return _level_by_level(found[0], results)
+    of_pair, level = max(proven, key=lambda pair: abs(_log(pair[1].percent)))
+    comparison, percent = of_pair.comparison, level.percent
+    winner, loser, ratio = comparison.other, comparison.base, 1 + percent / 100
+    if ratio < 1:
+        winner, loser, ratio = loser, winner, 1 / ratio
+    mix = _mix(results, comparison.base, level.mix)
+    limited = {name for name in (winner, loser) if GENERATOR & _mix(results, name, level.mix).marks}
+    least = "at least " if limited == {winner} else ""
+    gap = wording.change((ratio - 1) * 100) if ratio < 2 else f"{wording.ratio(ratio)} times"
+    unsafe = " They differ in what a flush does." if comparison.differs_in_durability else ""
+    return f"{winner} over {loser} with {wording.plural(mix.level, results.axis.noun)}: {least}{gap}.{unsafe}"
+
+
+def _level_by_level(of_pair: Levels, results: Results) -> str:
+    """`+57 % with 1 client, +30 % with 4; no proven difference with 16 and 64 clients`."""
+    comparison = of_pair.comparison
+    parts, same = [], []
+    for level in of_pair.found:
+        at = _mix(results, comparison.base, level.mix).level
+        if level.proven:
+            parts.append(f"{wording.change(level.percent)} with {wording.plural(at, results.axis.noun)}")
+        else:
+            same.append(f"{at:,}")
+    if same:
+        noun = results.axis.noun if same == ["1"] else f"{results.axis.noun}s"
+        parts.append(f"no proven difference with {wording.listing(same)} {noun}")
+    return f"{comparison.other} over {comparison.base}: {', '.join(parts)}."
+
+
+def _log(percent: float) -> float:
+    ratio = 1 + percent / 100
+    return ratio if ratio >= 1 else 1 / ratio
+
+
+def _mix(results: Results, name: str, place: int) -> MixFigures:
+    result = next(each for each in results.configurations if each.name == name)
+    mix = result.mixes[place]
+    assert mix is not None  # levels are of finished mixes
+    return mix

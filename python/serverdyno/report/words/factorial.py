@@ -1,0 +1,47 @@
+"""What is said of a plan that crosses factors: the main effect of each, and whether one depends on another."""
+
+from __future__ import annotations
+
+from serverdyno import wording
+from serverdyno.analysis.factorial import Effect
+from serverdyno.protocols.work import Terms
+from serverdyno.report.figures.factorial import Crossed
+from serverdyno.report.model import Finding
+
+
+def verdict(found: Crossed, terms: Terms) -> str:
+    """Return `sendfile off: no difference shown; workers 2: +40 % (95 % interval ...)`, and interactions."""
+    parts = [_part(effect) for effect in found.main]
+    first = f"Main effects on the average {'rate' if terms.throughput_counts_operations else 'throughput'}: "
+    said = first + "; ".join(parts) + "."
+    depends = [effect for effect in found.interactions if effect.proven]
+    if depends:
+        pairs = wording.listing([f"{effect.factor} and {effect.other}" for effect in depends])
+        said += f" The effects of {pairs} depend on each other: read the single combinations."
+    return said
+
+
+def _part(effect: Effect) -> str:
+    name = f"{effect.factor} {effect.level} instead of {effect.base}"
+    interval = wording.change_span(effect.low_percent, effect.high_percent)
+    if not effect.proven:
+        return f"{name}: no proven difference ({interval})"
+    return f"{name}: {wording.change(effect.percent)} (95 % interval {interval})"
+
+
+def findings(found: Crossed, tables: dict[str, str]) -> list[Finding]:
+    """One for each main effect and each proven interaction."""
+    said = [
+        Finding("Main effect", f"{_part(effect)}.", f"Mean over all other settings; {tables['effects']}.")
+        for effect in found.main
+    ]
+    return said + [
+        Finding(
+            "Interaction",
+            f"The effect of {effect.factor} depends on {effect.other}: {wording.change(effect.percent)} "
+            f"({wording.change_span(effect.low_percent, effect.high_percent)}).",
+            f"Half the difference of the two effects; {tables['effects']}.",
+        )
+        for effect in found.interactions
+        if effect.proven
+    ]

@@ -1,0 +1,62 @@
+"""What somebody else needs to make the same test: plan, suite, command, seed, software."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from serverdyno import wording
+from serverdyno.plan.extend import as_toml
+from serverdyno.report.model import Disclosure, Document, Fact
+from serverdyno.report.source import Source
+
+NOT_RECORDED = "not recorded"
+
+
+def reproduce(source: Source) -> Disclosure:
+    """The facts, then plan and suite as files."""
+    head = source.head
+    software: dict[str, Any] = source.disclosure.get("host", {}).get("software", {})
+    servers = source.disclosure.get("servers", {})
+    versions = [
+        f"{name}: {described.get('version') or NOT_RECORDED}" + _package(described)
+        for name, described in servers.items()
+    ]
+    scale = "" if head.scale == 1 else f" --scale {head.scale:g}"
+    data_plane = ", ".join(
+        f"{software[key]}"
+        for key in ("data_plane_version", "data_plane_profile", "data_plane_target")
+        if software.get(key)
+    )
+    facts = [
+        Fact("Command", f"dyno run plan.toml --suite suite.toml{scale}"),
+        Fact("Tool", f"Serverdyno {head.tool_version}, commit {software.get('commit') or NOT_RECORDED}"),
+        Fact(
+            "Binary",
+            f"{data_plane or NOT_RECORDED}; SHA-256 {software.get('data_plane_sha256') or NOT_RECORDED}",
+        ),
+        Fact("Servers", f"{'; '.join(versions)}." if versions else NOT_RECORDED),
+        Fact("Documents", _documents(source, software)),
+        Fact("Seed", f"{head.seed}; each mix draws its own from it, the repetition and the load level."),
+        Fact("Order", f"{head.plan.order}: {_order(source)}"),
+    ]
+    documents = [Document("plan.toml", source.plan_text)] if source.plan_text else []
+    documents.append(Document("suite.toml", as_toml(head.suite, f"Suite {head.suite.name}, as it was run.")))
+    return Disclosure("Reproduce this test", tuple(facts), tuple(documents))
+
+
+def _package(described: Any) -> str:
+    package = described.get("package") if isinstance(described, dict) else None
+    return f" (package {package})" if package else ""
+
+
+def _documents(source: Source, software: dict[str, Any]) -> str:
+    if not source.head.suite.work.uses_documents:
+        return "Each client writes its own files; the workload and the seed decide their content."
+    digest = software.get("documents_digest")
+    return f"Document tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` writes it."
+
+
+def _order(source: Source) -> str:
+    runs = [f"{key.configuration} r{key.repetition}" for key in source.head.order[:8]]
+    more = len(source.head.order) - len(runs)
+    return ", ".join(runs) + (f" and {wording.plural(more, 'more run')}" if more > 0 else "") + "."

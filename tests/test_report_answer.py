@@ -1,0 +1,139 @@
+"""The answer that stands first: it names a winner only where one is proven, and what limits the figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from serverdyno.analysis.factorial import effects
+from serverdyno.analysis.improvement import Runs
+from serverdyno.analysis.levels import at_levels
+from serverdyno.plan.model import Configuration
+from serverdyno.report.build import build_from
+from serverdyno.report.model import Report
+from synthetic_experiment import Shape, experiment
+
+
+def verdict(shapes: dict[str, Shape], repetitions: int = 3) -> str:
+    return build_from(experiment(shapes, repetitions=repetitions)).answer.verdict
+
+
+def test_one_winner_is_named_with_the_ratio_to_the_next_and_to_the_last() -> None:
+    said = verdict({"apache": Shape(2000), "nginx": Shape(5000), "lighttpd": Shape(3000)})
+    assert said.startswith("nginx served 6")
+    assert "% more requests (95 % interval" in said
+    assert "than lighttpd, and 2.5 times as many requests" in said
+    assert said.endswith("as apache.")
+
+
+def test_two_leaders_that_are_not_proven_different_are_not_ranked() -> None:
+    said = verdict(
+        {
+            "apache": Shape(2000, noise=0.03),
+            "nginx": Shape(5000, noise=0.03),
+            "lighttpd": Shape(5010, noise=0.03),
+        }
+    )
+    assert said.startswith("nginx and lighttpd each served at least 2.")
+    assert "This test can't rank nginx and lighttpd." in said
+
+
+def test_equal_servers_have_no_winner() -> None:
+    said = verdict({"apache": Shape(2000, noise=0.05), "nginx": Shape(2010, noise=0.05)})
+    assert said.startswith("No winner: the largest gap is within run-to-run variation")
+
+
+def test_one_repetition_names_no_winner() -> None:
+    said = verdict({"apache": Shape(2000), "nginx": Shape(5000)}, repetitions=1)
+    assert said.startswith("No winner from one repetition")
+
+
+def test_a_gap_is_at_least_so_large_where_the_generator_held_the_faster_one_back() -> None:
+    said = verdict({"apache": Shape(2100), "nginx": Shape(3900, knee=24, ceiling_s=4600)})
+    assert said.startswith("nginx served at least ")
+
+
+def test_one_server_alone_has_its_peak_and_its_times() -> None:
+    said = verdict({"apache": Shape(2000)})
+    assert said.startswith("apache peaks at ")
+    assert "p50" in said and "p99" in said
+
+
+def test_nothing_measured_is_no_result() -> None:
+    source = experiment({"apache": Shape(2000), "nginx": Shape(3000)})
+    assert build_from(replace(source, records=[])).answer.verdict == "There is no result: no test finished."
+
+
+def test_two_configurations_are_told_level_by_level() -> None:
+    gaps = build_from(experiment({"apache": Shape(2000), "nginx": Shape(3000)})).answer.gaps
+    assert gaps.startswith("nginx over apache: +")
+    assert "with 1 client, " in gaps
+
+
+def test_the_bars_of_the_answer_are_sorted_and_in_the_colours_of_all_charts() -> None:
+    report = build_from(experiment({"apache": Shape(2000), "nginx": Shape(5000), "lighttpd": Shape(3000)}))
+    [bars] = report.answer.figures
+    assert [line.name for line in bars.panels[0].series] == ["nginx", "lighttpd", "apache"]
+    styles = {
+        (line.name, line.style)
+        for figure in report.figures
+        if figure.kind != "effects"
+        for panel in figure.panels
+        for line in panel.series
+    }
+    assert styles == {("apache", 0), ("nginx", 1), ("lighttpd", 2)}
+
+
+def crossed(rates: dict[tuple[bool, int], float]) -> Report:
+    """nginx with two factors, each combination with its rate."""
+    names = {(on, workers): f"nginx-{'on' if on else 'off'}-{workers}" for on, workers in rates}
+    source = experiment({names[key]: Shape(rate, noise=0.01) for key, rate in rates.items()})
+    configurations = [
+        Configuration(names[key], "nginx", {"sendfile": key[0], "workers": key[1]}, (1,), None, None)
+        for key in rates
+    ]
+    return build_from(replace(source, head=source.head.model_copy(update={"configurations": configurations})))
+
+
+def test_a_two_by_two_plan_answers_with_main_effects() -> None:
+    said = crossed({(True, 1): 2000, (True, 2): 2800, (False, 1): 2000, (False, 2): 2800}).answer.verdict
+    assert "sendfile off instead of on: no proven difference" in said
+    assert "workers 2 instead of 1: +4" in said or "workers 2 instead of 1: +3" in said
+
+
+def test_main_effects_that_depend_on_each_other_say_so() -> None:
+    said = crossed({(True, 1): 2000, (True, 2): 4000, (False, 1): 2000, (False, 2): 2000}).answer.verdict
+    assert "depend on each other" in said
+
+
+def of_runs(values: list[list[float]]) -> Runs:
+    return Runs(tuple(range(1, len(values) + 1)), np.array(values))
+
+
+def test_a_gap_at_one_level_is_proven_there_alone() -> None:
+    base = of_runs([[100, 100, 100], [101, 99, 101], [99, 101, 100]])
+    other = of_runs([[150, 100, 99], [152, 101, 101], [149, 99, 100]])
+    [found] = at_levels([(base, other)], paired=True)
+    assert [level.proven for level in found] == [True, False, False]
+    assert found[0].percent == pytest.approx(50.3, abs=0.5)
+
+
+def test_of_equal_configurations_few_experiments_claim_a_gap_at_any_level() -> None:
+    """20 pairs of 5 levels: no more than 5 % of experiments should claim any; 9 of 100 is beyond chance for 5 %."""
+    random = np.random.default_rng(7)
+    wrong = 0
+    for _ in range(100):
+        drift = random.normal(0, 0.03, (3, 1))
+        base, other = (
+            of_runs((100 * np.exp(drift + random.normal(0, 0.02, (3, 5)))).tolist()) for _ in range(2)
+        )
+        [found] = at_levels([(base, other)], paired=True)
+        wrong += any(level.proven for level in found)
+    assert wrong <= 10
+
+
+def test_effects_are_not_judged_from_one_repetition() -> None:
+    cells = {(a, b): of_runs([[100.0, 200.0]]) for a in "xy" for b in "pq"}
+    assert effects(["one", "two"], cells, paired=True) == ()
