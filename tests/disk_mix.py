@@ -46,13 +46,13 @@ def begun(
     return files_mix(to, {"workload": "diskmix"} | dict(files or {}), workspaces, **wanted).start()
 
 
-def ended(load: _native.Load) -> _native.MixFigures:
+def ended(load: _native.Load) -> _native.MixResult:
     """Its result, after a bounded wait."""
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
 
 
-def mixed(server: Samba, *, smb: Mapping[str, Any] | None = None, **options: Any) -> _native.MixFigures:
+def mixed(server: Samba, *, smb: Mapping[str, Any] | None = None, **options: Any) -> _native.MixResult:
     """A mix from its start to its end."""
     return ended(begun(target(server, **(smb or {})), **options))
 
@@ -60,7 +60,7 @@ def mixed(server: Samba, *, smb: Mapping[str, Any] | None = None, **options: Any
 LARGEST_READ_BYTES = 65_536
 
 
-def whole(result: _native.MixFigures) -> bool:
+def whole(result: _native.MixResult) -> bool:
     """Every client worked, no operation failed, and every byte that was read was compared.
 
     Of a mix without ramps: bytes read are those of the window, and each client's last read may end after it.
@@ -75,7 +75,7 @@ def whole(result: _native.MixFigures) -> bool:
     )
 
 
-def passed(result: _native.MixFigures) -> dict[str, int]:
+def passed(result: _native.MixResult) -> dict[str, int]:
     """Calls that passed below the client cache and were done, by name."""
     return {call["call"]: call["done"] for call in result["calls"]}
 

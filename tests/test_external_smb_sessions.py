@@ -159,7 +159,7 @@ def until(load: _native.Load, operations: int) -> None:
         assert not load.wait(0.02)
 
 
-def faults(result: _native.MixFigures) -> dict[str, int]:
+def faults(result: _native.MixResult) -> dict[str, int]:
     """Of the server's side or the way to it; nothing wrong was read, and nothing missed that should be there."""
     assert {each["side"] for each in result["errors"]} <= {"server", "network"}, result["errors"]
     return {each["fault"]: each["count"] for each in result["errors"]}

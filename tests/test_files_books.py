@@ -130,7 +130,7 @@ def test_a_write_that_is_lost_between_two_mixes_of_one_seed_is_wrong_content(tmp
     path.write_text(ONE_FILE)
     load_file, workspaces = _native.LoadFile.read(str(path)), _native.Workspaces()
 
-    def one_pass(server: Samba) -> _native.MixFigures:
+    def one_pass(server: Samba) -> _native.MixResult:
         # What a client thinks of between two passes lasts longer than the mix.
         files = {"workload": "loadfile", "load_file": load_file, "cache": "none"}
         shape = {"clients": 1, "length_s": 0.5, "think_time_s": 60.0, "seed": 7}

@@ -36,7 +36,7 @@ def mix(target: _native.Target, **shape: Any) -> dict[str, Any]:
     return document(target, {"name": "webbench-static"}, {}, **wanted)
 
 
-def ended(running: Processes, told: dict[str, Any]) -> _native.MixFigures:
+def ended(running: Processes, told: dict[str, Any]) -> _native.MixResult:
     """The result of a mix that has to end."""
     load = running.start(told)
     assert load.wait(PATIENCE_S), "the mix does not end"

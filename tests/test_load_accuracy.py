@@ -59,14 +59,14 @@ def reference(**options: Any) -> Iterator[tuple[_native.ReferenceServer, _native
         server.stop()
 
 
-def result_of(target: _native.Target, workload: Any = TREE, **mix: Any) -> _native.MixFigures:
+def result_of(target: _native.Target, workload: Any = TREE, **mix: Any) -> _native.MixResult:
     """One mix to its end, which must come."""
     load = web_mix(target, workload=workload, **(ALL_IN_TIME | mix)).start()
     assert load.wait(PATIENCE_S), "the mix does not end"
     return load.result()
 
 
-def assert_sums_agree(result: _native.MixFigures) -> None:
+def assert_sums_agree(result: _native.MixResult) -> None:
     """Every breakdown adds up to its total, and no part is larger than its whole."""
     by_operation, by_client, by_second = result["by_operation"], result["by_client"], result["by_second"]
     errors = result["errors"]

@@ -134,9 +134,9 @@ def test_the_cache_is_told_as_the_clients_had_it() -> None:
     assert manners["client_cache"] is not None and manners["client_cache"]["asks_for"] is None
 
 
-def result_of(*sessions: dict[str, Any], protocol_requests: int | None = 1) -> _native.MixFigures:
+def result_of(*sessions: dict[str, Any], protocol_requests: int | None = 1) -> _native.MixResult:
     given = {"sessions": sessions, "client_cache": CLIENT_CACHE, "protocol_requests": protocol_requests}
-    return cast("_native.MixFigures", given)
+    return cast("_native.MixResult", given)
 
 
 def test_the_note_of_a_run_sums_its_mixes_by_kind_and_changes_none_of_their_results() -> None:

@@ -135,5 +135,5 @@ def test_of_equal_configurations_few_experiments_claim_a_gap_at_any_level() -> N
 
 
 def test_effects_are_not_judged_from_one_repetition() -> None:
-    cells = {(a, b): of_runs([[100.0, 200.0]]) for a in "xy" for b in "pq"}
+    cells: dict[tuple[str, ...], Runs] = {(a, b): of_runs([[100.0, 200.0]]) for a in "xy" for b in "pq"}
     assert effects(["one", "two"], cells, paired=True) == ()

@@ -65,7 +65,7 @@ class Load:
     def wait(self, timeout_s: float) -> bool:
         """True once the mix has ended. Releases the GIL."""
 
-    def result(self) -> MixFigures:
+    def result(self) -> MixResult:
         """Raises RuntimeError while the mix runs."""
 
     def tally(self) -> bytes:
@@ -177,7 +177,7 @@ class ClientCache(TypedDict):
     most_deferred: int  # closed files that are kept open
     deferred_age_s: float
 
-class MixFigures(TypedDict):
+class MixResult(TypedDict):
     version: int
     stopped: bool
     started_unix_s: float | None  # None: it was stopped before
@@ -234,7 +234,7 @@ def prepare(
     Raises ValueError that lists every problem, one a line, with its key's path.
     """
 
-def merge(tallies: list[bytes]) -> MixFigures:
+def merge(tallies: list[bytes]) -> MixResult:
     """One mix from the tallies of its parts, in any order. Raises ValueError where they are not of one mix."""
 
 @final

@@ -32,7 +32,7 @@ def stream_seed(seed: int, repetition: int, mix: int) -> int:
 
 def run_mix(
     mix: Mix, setup: LoadSetup, seed: int, on_tick: Callable[[_native.Snapshot], None]
-) -> _native.MixFigures:
+) -> _native.MixResult:
     """Runs one mix to its end and returns what was counted.
 
     `on_tick` is called at its start, as soon as the window opens and closes, at its end, and a few times a second
@@ -90,7 +90,7 @@ def _impossible(mix: Mix, error: Exception) -> UserError:
     return UserError(f"mix {mix.name} can't be run: {error}")
 
 
-def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.MixFigures:
+def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.MixResult:
     """A moment of one client, or one for each share, to see that the target serves what the workload asks for.
 
     Raises ServerError.

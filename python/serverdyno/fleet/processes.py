@@ -204,7 +204,7 @@ class ProcessesLoad:
             except (DynoError, RuntimeError):
                 continue
 
-    def result(self) -> _native.MixFigures:
+    def result(self) -> _native.MixResult:
         """Return what all of them counted. Raises as `_native.Load.result` does."""
         return _native.merge(ask_all(self._workers, "tally"))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from serverdyno.store import note as store
 
 if TYPE_CHECKING:
-    from serverdyno._native import ClientCache, MixFigures, SessionResult
+    from serverdyno._native import ClientCache, MixResult, SessionResult
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class NegotiatedSessions:
     sessions: list[SessionResult] = field(default_factory=list)
     client_cache: ClientCache | None = None
 
-    def add(self, result: MixFigures) -> None:
+    def add(self, result: MixResult) -> None:
         """Counts those of one mix. The cache is the same in all mixes of a run."""
         self.of_files = result["protocol_requests"] is not None
         self.client_cache = result["client_cache"]

@@ -22,7 +22,7 @@ from serverdyno.store.records import (
 )
 
 if TYPE_CHECKING:
-    from serverdyno._native import MixFigures
+    from serverdyno._native import MixResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class HostFigures:
     syncs: Mapping[str, int] | None = None
 
 
-def mix_record(run: RunKey, mix: Mix, result: MixFigures, seen: HostFigures) -> MixRecord:
+def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> MixRecord:
     """The record of one mix."""
     generator = result["generator"]
     return MixRecord(
@@ -96,7 +96,7 @@ def mix_record(run: RunKey, mix: Mix, result: MixFigures, seen: HostFigures) -> 
     )
 
 
-def ceiling_record(mix: Mix, result: MixFigures, configurations: Sequence[str] = ()) -> CeilingRecord:
+def ceiling_record(mix: Mix, result: MixResult, configurations: Sequence[str] = ()) -> CeilingRecord:
     """What the generator did against the reference server, for those configurations (none: for all)."""
     return CeilingRecord(
         mix=mix.index,

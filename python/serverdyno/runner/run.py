@@ -25,7 +25,7 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
 
 if TYPE_CHECKING:
-    from serverdyno._native import MixFigures, Snapshot
+    from serverdyno._native import MixResult, Snapshot
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Requests:
     answered: int = 0
     failed: int | None = 0
 
-    def add(self, result: MixFigures) -> None:
+    def add(self, result: MixResult) -> None:
         """Counts all of one mix, ramps included; a request that was sent again on a new connection once.
 
         Of work on files: requests of the protocol, those that made the workspaces too.

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from serverdyno import wording
 from serverdyno.analysis.curve import Spread
-from serverdyno.analysis.improvement import Figure as Compared
+from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import GENERATOR_LIMITED_SHARE, LIMITS, limits
 from serverdyno.plan.axis import Axis
@@ -207,7 +207,7 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> list[Figure]:
     """The difference of each pair in the overall average, with its interval; hollow where something else limited."""
     bars = []
     for comparison in comparisons[:MOST_PAIRS]:
-        average = next(each for each in comparison.improvements if each.figure is Compared.OVERALL_AVERAGE)
+        average = next(each for each in comparison.improvements if each.figure is Metric.OVERALL_AVERAGE)
         if average.percent is None:
             continue
         words = tuple(dict.fromkeys(LIMITS[mark] for _, mark in comparison.limits))

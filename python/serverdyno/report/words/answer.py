@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from serverdyno import wording
-from serverdyno.analysis.comparability import Kind
-from serverdyno.analysis.improvement import Figure, Improvement, Verdict
+from serverdyno.analysis.comparability import ObstacleKind
+from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, limits
 from serverdyno.protocols.work import Terms
@@ -165,7 +165,7 @@ def _leads(comparisons: Sequence[Comparison]) -> list[Lead]:
 
 def overall(comparison: Comparison) -> Improvement:
     """The primary figure of a comparison."""
-    return next(found for found in comparison.improvements if found.figure is Figure.OVERALL_AVERAGE)
+    return next(found for found in comparison.improvements if found.figure is Metric.OVERALL_AVERAGE)
 
 
 def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
@@ -175,8 +175,8 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     if not measured:
         return "No winner: no run of two configurations finished the same tests."
     comparison, largest = max(measured, key=lambda pair: abs(pair[1].percent or 0.0))
-    why = {each.kind for each in comparison.obstacles.get(Figure.OVERALL_AVERAGE, ())}
-    if why == {Kind.DURABILITY}:
+    why = {each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())}
+    if why == {ObstacleKind.DURABILITY}:
         return _unsafe(comparison, largest, results)
     gap = _gap(comparison, largest, results.terms)
     if all(average.verdict is Verdict.TOO_FEW_REPETITIONS for _, average in measured):

@@ -143,13 +143,13 @@ def price(found: Sequence[Promise], name: str) -> str:
     promises = [promise for promise in found if promise.configuration == name]
     if outcome is None:
         return ""
-    if outcome.kept is Kept.NONE:
+    if outcome.extent is SyncExtent.NONE:
         flushes = sum(promise.flushes for promise in promises)
         return (
             f"It answered {flushes:,} flushes without a sync, so a power cut can lose data that clients "
             "believe safe."
         )
-    if outcome.kept is Kept.MEMORY:
+    if outcome.extent is SyncExtent.MEMORY:
         return "Its files are in memory, so nothing survives a power cut."
     return "The two don't keep the same promise when a client flushes, so the gap is not speed alone."
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from serverdyno import wording
 from serverdyno.plan.extend import as_toml
-from serverdyno.report.model import Disclosure, Document, Fact
+from serverdyno.report.model import DisclosedText, Disclosure, Fact
 from serverdyno.report.source import Source
 
 NOT_RECORDED = "not recorded"
@@ -39,8 +39,10 @@ def reproduce(source: Source) -> Disclosure:
         Fact("Seed", f"{head.seed}; each mix draws its own from it, the repetition and the load level."),
         Fact("Order", f"{head.plan.order}: {_order(source)}"),
     ]
-    documents = [Document("plan.toml", source.plan_text)] if source.plan_text else []
-    documents.append(Document("suite.toml", as_toml(head.suite, f"Suite {head.suite.name}, as it was run.")))
+    documents = [DisclosedText("plan.toml", source.plan_text)] if source.plan_text else []
+    documents.append(
+        DisclosedText("suite.toml", as_toml(head.suite, f"Suite {head.suite.name}, as it was run."))
+    )
     return Disclosure("Reproduce this test", tuple(facts), tuple(documents))
 
 
@@ -53,7 +55,7 @@ def _documents(source: Source, software: dict[str, Any]) -> str:
     if not source.head.suite.work.uses_documents:
         return "Each client writes its own files; the workload and the seed decide their content."
     digest = software.get("documents_digest")
-    return f"Document tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` writes it."
+    return f"DisclosedText tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` writes it."
 
 
 def _order(source: Source) -> str:
