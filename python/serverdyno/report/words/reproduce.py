@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from serverdyno import wording
+from serverdyno.errors import UserError
 from serverdyno.plan.extend import as_toml
 from serverdyno.report.model import DisclosedText, Disclosure, Fact
 from serverdyno.report.source import Source
 
 NOT_RECORDED = "not recorded"
+BY_LOAD = "`dyno load` with the URL, clients and length of this test; what it adds no suite file can hold."
 
 
 def reproduce(source: Source) -> Disclosure:
@@ -28,7 +30,7 @@ def reproduce(source: Source) -> Disclosure:
         if software.get(key)
     )
     facts = [
-        Fact("Command", f"dyno run plan.toml --suite suite.toml{scale}"),
+        Fact("Command", f"dyno run plan.toml --suite suite.toml{scale}" if _suite(source) else BY_LOAD),
         Fact("Tool", f"Serverdyno {head.tool_version}, commit {software.get('commit') or NOT_RECORDED}"),
         Fact(
             "Binary",
@@ -40,10 +42,17 @@ def reproduce(source: Source) -> Disclosure:
         Fact("Order", f"{head.plan.order}: {_order(source)}"),
     ]
     documents = [DisclosedText("plan.toml", source.plan_text)] if source.plan_text else []
-    documents.append(
-        DisclosedText("suite.toml", as_toml(head.suite, f"Suite {head.suite.name}, as it was run."))
-    )
+    suite = _suite(source)
+    documents += [DisclosedText("suite.toml", suite)] if suite else []
     return Disclosure("Reproduce this test", tuple(facts), tuple(documents))
+
+
+def _suite(source: Source) -> str:
+    """The suite as a file; nothing where a suite file can't hold it, as of `dyno load`."""
+    try:
+        return as_toml(source.head.suite, f"Suite {source.head.suite.name}, as it was run.")
+    except UserError:
+        return ""
 
 
 def _package(described: Any) -> str:
