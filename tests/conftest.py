@@ -24,6 +24,7 @@ OF_FILE_SERVERS = (
     "test_external_smb",
     "test_files",
     "test_generator_processes",
+    "test_nfs",
     "test_reference_smb",
     "test_room",
     "test_samba",

@@ -69,7 +69,8 @@ CRATE_ARROWS = {
     "http": {"measure", "reactor", "target", "tls"},
     "files": {"measure"},
     "smb": {"measure", "reactor", "files", "target"},
-    "engine": {"measure", "reactor", "target", "tls", "http", "files", "smb", "workload"},
+    "nfs": {"measure", "reactor", "files", "target"},
+    "engine": {"measure", "reactor", "target", "tls", "http", "files", "smb", "nfs", "workload"},
     "reference": {"measure", "reactor", "smb", "tls", "workload"},
     "native": {
         "measure",
@@ -257,7 +258,9 @@ def test_no_function_is_longer_than_a_screen() -> None:
 
 
 # Where a protocol may be named: its own module, and what starts, asks or serves it alone.
-PROTOCOL_BRANCH = re.compile(r"""[=!]= "(http|smb)"|SmbTarget|is (not )?WEB\b|isinstance\([^)]*Target""")
+PROTOCOL_BRANCH = re.compile(
+    r"""[=!]= "(http|smb|nfs)"|(Smb|Nfs)Target|is (not )?WEB\b|isinstance\([^)]*Target"""
+)
 NAMES_A_PROTOCOL: set[str] = set()
 
 

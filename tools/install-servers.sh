@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the servers that the demo and the tests put under load: Apache, nginx, lighttpd and Samba from Debian's
-# packages. With the argument `tests`, also what only tests need: other clients to hold ours against.
+# Installs the servers that the demo and the tests put under load: Apache, nginx, lighttpd, Samba and NFS-Ganesha from
+# Debian's packages. With the argument `tests`, also what only tests need: other clients to hold ours against.
 # Only what is missing is installed, and only where that is possible; everything else is said and left alone.
 # No service is started, now or at the next boot: serverdyno starts its own copies, on private ports of loopback.
 # A service that was here before is not touched. Exit status is 0 unless an argument is wrong: without these servers
@@ -19,8 +19,9 @@ say_reference() { say "$1; the reference server (dyno reference http) stands in 
 # program or file:package:services
 SERVERS='apache2:apache2:apache2 nginx:nginx-light:nginx lighttpd:lighttpd:lighttpd smbd:samba:smbd,nmbd,samba-ad-dc'
 SERVERS="$SERVERS /usr/lib/lighttpd/mod_openssl.so:lighttpd-mod-openssl:lighttpd"
+SERVERS="$SERVERS ganesha.nfsd:nfs-ganesha-vfs:nfs-ganesha rpcbind:rpcbind:rpcbind"
 # samba-testsuite brings winbind with it.
-FOR_TESTS='openssl:openssl: curl:curl: smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench: bindfs:bindfs: eatmydata:eatmydata:'
+FOR_TESTS='openssl:openssl: curl:curl: smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench: nfs-cat:libnfs-utils: tshark:tshark: bindfs:bindfs: eatmydata:eatmydata:'
 # A module of Samba's, which no program stands for.
 FOR_TESTS="$FOR_TESTS /usr/lib/x86_64-linux-gnu/samba/vfs/io_uring.so:samba-vfs-modules:"
 

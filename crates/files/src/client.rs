@@ -134,10 +134,9 @@ pub trait FileClient {
     }
 
     /// Whether the server may lose a write that was unstable and keep the session, and tells by another verifier only:
-    /// who writes so has to keep the data until a flush under the same one.
-    fn loses_unstable_writes(&self) -> bool {
-        false
-    }
+    /// who writes so has to keep the data until a flush under the same one. Without a default: who stands in front of
+    /// another client must not forget to ask it.
+    fn loses_unstable_writes(&self) -> bool;
 
     /// Ends the session in order, as far as it still stands. Never fails: what can't be ended is dropped.
     fn disconnect(&mut self) -> impl Future<Output = ()>;

@@ -167,6 +167,10 @@ impl<C: FileClient> FileClient for Counted<C> {
         self.client.acknowledge(grant, left).await
     }
 
+    fn loses_unstable_writes(&self) -> bool {
+        self.client.loses_unstable_writes()
+    }
+
     async fn disconnect(&mut self) {
         self.outstanding.clear();
         self.client.disconnect().await;

@@ -4,12 +4,14 @@
 //!
 //! Not for: sockets and formats (`dyno-smb`), choosing calls (`dyno-workload`), counting results (`dyno-engine`).
 
+mod beginning;
 mod cache;
 mod call;
 mod client;
 mod counted;
 mod uncached;
 
+pub use beginning::read_beginning;
 pub use cache::{AttributeAges, Cache, CacheCounts, CacheOptions, Policy, Redirector};
 pub use call::{
     Access, Ask, Caching, Call, Disposition, Handle, Info, LeaseKey, Open, Reply, SpaceInfo, Stability,

@@ -18,20 +18,16 @@
 
 use crate::advice::advice;
 use crate::session::{Options, Session};
-use dyno_files::{Access, Ask, Call, Disposition, Event, FileClient, Open, Reply};
+use dyno_files::read_beginning;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};
-use dyno_target::{is_loopback, name_and_port, resolve, Consent, TargetError};
+use dyno_target::{is_loopback, name_and_port, resolve, Consent, Namespace, TargetError};
 use rustix::io::Errno;
-use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 use std::cell::RefCell;
-use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
 
 const SMB_PORT: u16 = 445;
 /// For everything together: the look-up of the name, and the consent of every share.
@@ -47,7 +43,7 @@ pub struct SmbTarget {
     host: String,
     shares: Vec<String>,
     options: Options,
-    network_namespace: Option<Arc<File>>,
+    namespace: Namespace,
 }
 
 /// `smb://host[:port]/share[/path]`, taken apart.
@@ -76,11 +72,7 @@ impl SmbTarget {
     ) -> Result<Self, TargetError> {
         let parts = split_url(url)?;
         let shares = choose_shares(url, parts.share, shares)?;
-        let network_namespace = network_namespace
-            .map(File::open)
-            .transpose()
-            .map_err(TargetError::Io)?
-            .map(Arc::new);
+        let namespace = Namespace::open(network_namespace)?;
         let (name, _) = name_and_port(parts.host, SMB_PORT).unwrap_or((parts.host, SMB_PORT));
         let options = Options {
             server: name.to_owned(),
@@ -88,36 +80,25 @@ impl SmbTarget {
             ..options
         };
         let host = parts.host.to_owned();
-        // On a thread of its own: who has entered a namespace doesn't come back.
-        let opening = std::thread::Builder::new().spawn({
-            let token = token.map(str::to_owned);
-            move || Self::open_here(host, shares, options, network_namespace, token.as_deref())
-        });
-        let opened = opening.map_err(TargetError::Io)?.join();
-        opened.unwrap_or_else(|_| {
-            Err(TargetError::Io(io::Error::other(
-                "the check of the target panicked",
-            )))
-        })
+        let (within, token) = (namespace.clone(), token.map(str::to_owned));
+        namespace.within(move || Self::open_here(host, shares, options, within, token.as_deref()))
     }
 
     fn open_here(
         host: String,
         shares: Vec<String>,
         options: Options,
-        network_namespace: Option<Arc<File>>,
+        namespace: Namespace,
         token: Option<&str>,
     ) -> Result<Self, TargetError> {
-        let mut target = Self {
-            address: SocketAddr::from(([0, 0, 0, 0], 0)),
+        let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+        let target = Self {
+            address: resolve(&host, SMB_PORT, deadline_ns).map_err(TargetError::Io)?,
             host,
             shares,
             options,
-            network_namespace,
+            namespace,
         };
-        target.enter().map_err(|error| TargetError::Io(error.into()))?;
-        let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
-        target.address = resolve(&target.host, SMB_PORT, deadline_ns).map_err(TargetError::Io)?;
         if !target.is_loopback() {
             for share in &target.shares {
                 target.ask_consent(share, token, deadline_ns)?;
@@ -168,10 +149,7 @@ impl SmbTarget {
     /// # Errors
     /// Where this process may not (it needs `CAP_SYS_ADMIN`), or the file was none of a network namespace.
     pub fn enter(&self) -> Result<(), Errno> {
-        match &self.network_namespace {
-            Some(file) => move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)),
-            None => Ok(()),
-        }
+        self.namespace.enter()
     }
 
     fn ask_consent(&self, share: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
@@ -192,13 +170,12 @@ impl SmbTarget {
             base_path: String::new(),
             ..self.options.clone()
         };
-        let mut session = Session::new(executor.clone(), dialer, Rc::new(options), ASKING_CLIENT, share);
+        let session = Session::new(executor.clone(), dialer, Rc::new(options), ASKING_CLIENT, share);
         let fetched = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
         let (slot, name, handle) = (fetched.clone(), name.to_owned(), executor.clone());
         executor.spawn(async move {
             handle.set_deadline(deadline_ns);
-            let result = read_file(&mut session, &name).await;
-            session.disconnect().await;
+            let result = read_beginning(session, &name, MAX_DOCUMENT_BYTES).await;
             *slot.borrow_mut() = result;
         });
         executor
@@ -216,43 +193,6 @@ fn no_session(share: &str, failure: &Failure) -> TargetError {
             advice,
         },
         None => TargetError::Io(io::Error::other(failure.to_string())),
-    }
-}
-
-/// The first bytes of a file; None where there is none.
-async fn read_file(session: &mut Session, path: &str) -> Result<Option<Vec<u8>>, Failure> {
-    session.connect().await?;
-    let open = Call::Open(Open {
-        path,
-        access: Access::Read,
-        disposition: Disposition::Open,
-        directory: false,
-        delete_on_close: false,
-        ask: Ask::Nothing,
-    });
-    let mut data = Vec::new();
-    let Reply::Opened { handle, .. } = carry_out(session, &open, &mut data).await? else {
-        return Ok(None);
-    };
-    let read = Call::Read {
-        handle,
-        offset: 0,
-        bytes: MAX_DOCUMENT_BYTES,
-    };
-    carry_out(session, &read, &mut data).await?;
-    Ok(Some(data))
-}
-
-async fn carry_out(session: &mut Session, call: &Call<'_>, data: &mut Vec<u8>) -> Result<Reply, Failure> {
-    session.begin(call).await?;
-    loop {
-        if let Event::Ended {
-            result, data: read, ..
-        } = session.next().await?
-        {
-            data.extend_from_slice(read);
-            return result;
-        }
     }
 }
 

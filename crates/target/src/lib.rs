@@ -6,9 +6,11 @@
 
 mod address;
 mod consent;
+mod namespace;
 
 pub use address::{is_loopback, name_and_port, names_loopback, resolve};
 pub use consent::{consent_document, Consent};
+pub use namespace::Namespace;
 
 use dyno_measure::Failure;
 use std::io;

@@ -29,6 +29,8 @@ class Protocol(HasSettings[SettingsT]):
     """Whether settings of a server decide what its clients have to do, so that the reference server must share them."""
     has_sessions: ClassVar[bool] = False
     """Whether each client has a session, about which it agrees with the server: see `Session` in a run's note."""
+    session_note: ClassVar[str] = ""
+    """What holds for each session and nobody negotiates: ends the sentence on what was agreed."""
     clients_directory: ClassVar[str | None] = None
     """How directories begin in which clients keep their files on a server; None: they keep none."""
 

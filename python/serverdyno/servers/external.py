@@ -21,7 +21,7 @@ from serverdyno.protocols.model import Spelled
 from serverdyno.servers import external_look
 from serverdyno.servers.base import Access, Description, Installed, Settings
 
-EXAMPLE = "For example: http://127.0.0.1:8080/ or smb://files.example/"
+EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/ or nfs://files.example/export"
 
 
 class ExternalSettings(Settings):
@@ -32,7 +32,7 @@ class ExternalSettings(Settings):
     shares: list[str] = Field(
         default=[],
         max_length=16,
-        description="Of a file server: names of the shares; clients are spread over them. At least one.",
+        description="Of an SMB server: names of the shares; clients are spread over them. At least one.",
     )
 
     @field_validator("shares")
@@ -46,7 +46,7 @@ class ExternalSettings(Settings):
         return shares
 
     user: str | None = Field(
-        default=None, description='Of a file server: user, or "DOMAIN\\user"; left out: a guest.'
+        default=None, description='Of an SMB server: user, or "DOMAIN\\user"; left out: a guest.'
     )
     trust: str = Field(
         default=SYSTEM,
@@ -68,7 +68,7 @@ class External:
     """A URL, and how to be let in. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "external"
-    summary: ClassVar[str] = "a server that you run, by its URL: http://, https:// or smb://"
+    summary: ClassVar[str] = "a server that you run, by its URL: http://, https://, smb:// or nfs://"
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ExternalSettings
 
@@ -91,7 +91,7 @@ class External:
         if self._look.has_shares and not settings.shares:
             raise UserError(f"server {self.name!r} needs shares", hint='For example: shares = ["volume1"]')
         if not self._look.has_shares and (settings.shares or settings.user is not None):
-            raise UserError(f"{url}: shares and user are for file servers, whose URL begins with smb://")
+            raise UserError(f"{url}: shares and user are for SMB, whose URL begins with smb://")
         if settings.trust != SYSTEM and not url.startswith("https:"):
             raise UserError(f"{url}: trust is for servers whose URL begins with https://")
 

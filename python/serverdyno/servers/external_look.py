@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from serverdyno import _native
 from serverdyno.errors import gone, no_answer
 from serverdyno.protocols.http import HTTP
+from serverdyno.protocols.nfs import NFS
 from serverdyno.protocols.smb import SMB
 
 LOOK_S = 10.0  # for an answer: connection, head and what is read of the body
@@ -97,7 +98,32 @@ class FileLook:
         ]
 
 
-LOOKS: dict[str, type[WebLook] | type[FileLook]] = {HTTP.name: WebLook, SMB.name: FileLook}
+class ExportLook:
+    """One mount of each export, and the room on it."""
+
+    title = NFS.title
+    has_shares = False
+
+    def ask(self, target: Any) -> None:
+        """Asks once; what it says of its exports is judged by `runner/ask.py`."""
+        target.look(0)
+
+    def version(self) -> str | None:
+        """The protocol: NFS has no version of the program."""
+        return "NFS 3"
+
+    def notes(self) -> list[str]:
+        """What can't be known."""
+        return [
+            "Run by the user: its configuration, CPU time and memory are not known to us, nor what COMMIT does."
+        ]
+
+
+LOOKS: dict[str, type[WebLook] | type[FileLook] | type[ExportLook]] = {
+    HTTP.name: WebLook,
+    SMB.name: FileLook,
+    NFS.name: ExportLook,
+}
 
 
 def first(look: Look, url: str, target: Any) -> None:

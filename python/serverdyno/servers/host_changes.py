@@ -20,7 +20,7 @@ import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from serverdyno.servers import sync_delay, write_back
 
@@ -46,11 +46,12 @@ class Mount(TypedDict):
 
 
 class HostChanges(TypedDict):
-    """What a server gets. `sync_delay_s` 0: none. `write_back`: names and values below /proc/sys/vm. `remove`:
-    directories beside its private one that go with it.
+    """What a server gets. `own_run`: an empty /run that nobody else sees. `sync_delay_s` 0: none. `write_back`: names
+    and values below /proc/sys/vm. `remove`: directories beside its private one that go with it.
     """
 
     own_network: bool
+    own_run: NotRequired[bool]
     mount: Mount | None
     write_back: dict[str, int]
     sync_delay_s: float
@@ -77,8 +78,11 @@ class AppliedHostChanges:
         self._hold_write_back(wanted["write_back"])
         if wanted["own_network"]:
             _own_network()
-        if (mount := wanted["mount"]) is not None:
+        if wanted["mount"] is not None or wanted.get("own_run"):
             _own_mounts()
+        if wanted.get("own_run"):
+            _own_run()
+        if (mount := wanted["mount"]) is not None:
             _mount(mount)
             self._undo.append(lambda: _unmount(mount))
 
@@ -144,6 +148,15 @@ def _own_mounts() -> None:
         _call(library.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount")
     except OSError as error:
         raise Refused(f"a mount namespace can't be made: {error}", 'Set file_system = "none".') from error
+
+
+def _own_run() -> None:
+    """Sockets and files of daemons that know no other place; it ends with the last process inside."""
+    try:
+        mounted = ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", b"/run", b"tmpfs", 0, b"mode=755")
+        _call(mounted, "mount")
+    except OSError as error:
+        raise Refused(f"a /run of its own can't be made: {error}", "Run as root.") from error
 
 
 def _mount(mount: Mount) -> None:

@@ -20,11 +20,12 @@ import serverdyno
 from serverdyno.errors import ServerError
 from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
 from serverdyno.servers.base import Access, Installed, Settings
+from serverdyno.servers.disk_settings import MAX_VOLUMES
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.proof import LOOPBACK, offer
-from serverdyno.servers.samba import SMB_PORT, SOCKET_PATH_BYTES, may_unshare
-from serverdyno.servers.samba_settings import MAX_VOLUMES
+from serverdyno.servers.samba import SMB_PORT, SOCKET_PATH_BYTES
+from serverdyno.servers.volume_server import may_unshare
 
 USER = "bench"
 PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"

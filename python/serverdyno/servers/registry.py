@@ -15,6 +15,7 @@ from serverdyno.servers.apache import Apache
 from serverdyno.servers.base import ServerDriver, Settings
 from serverdyno.servers.external import External
 from serverdyno.servers.external_smb import ExternalSmb
+from serverdyno.servers.ganesha import Ganesha
 from serverdyno.servers.lighttpd import Lighttpd
 from serverdyno.servers.nginx import Nginx
 from serverdyno.servers.reference import Reference
@@ -23,7 +24,7 @@ from serverdyno.servers.samba import Samba
 
 DRIVERS: dict[str, type[ServerDriver]] = {
     driver.name: driver
-    for driver in (Apache, Nginx, Lighttpd, Reference, Samba, ReferenceSmb, External, ExternalSmb)
+    for driver in (Apache, Nginx, Lighttpd, Reference, Samba, ReferenceSmb, Ganesha, External, ExternalSmb)
 }
 
 

@@ -10,23 +10,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import pwd
 import re
-import shutil
 import subprocess
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from serverdyno.errors import ServerError
 from serverdyno.servers.base import Access, Installed, Settings
-from serverdyno.servers.host_changes import HostChanges
-from serverdyno.servers.local import LocalServer, check_path, find_program, worker_user
+from serverdyno.servers.local import find_program
 from serverdyno.servers.proof import LOOPBACK, offer
 from serverdyno.servers.samba_defaults import departures
 from serverdyno.servers.samba_settings import SambaSettings
-from serverdyno.servers.volumes import Volumes
+from serverdyno.servers.volume_server import VolumeServer
 
 CONFIGURATION = "smb.conf"
 SMB_PORT = 445
@@ -40,7 +36,6 @@ SIGNING = {"auto": "auto", "required": "mandatory"}
 ENCRYPTION = {"off": "off", "auto": "default", "required": "required"}
 BUILD_OPTIONS = ("WITH_PROFILE", "HAVE_KERNEL_OPLOCKS_LINUX", "HAVE_LIBURING", "WITH_PTHREADPOOL")
 NO_BARRIER = ("nobarrier", "barrier=0")  # ext4(5)
-CAP_SYS_ADMIN = 21  # capabilities(7)
 COUNTER = re.compile(r"^smb2_(\w+)_count:\s+(\d+)$", re.MULTILINE)
 SYNC_COUNTER = re.compile(r"^syscall_\w*fsync_count:\s+(\d+)$", re.MULTILINE)
 PROGRAM_TIMEOUT_S = 60.0
@@ -49,7 +44,7 @@ COUNTERS_DELAY_S = 1.5
 COUNTERS_LOOKS = 20
 
 
-class Samba(LocalServer[SambaSettings]):
+class Samba(VolumeServer[SambaSettings]):
     """The Samba driver."""
 
     name: ClassVar[str] = "samba"
@@ -58,38 +53,11 @@ class Samba(LocalServer[SambaSettings]):
     settings_type: ClassVar[type[Settings]] = SambaSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("INTERNAL ERROR:")
 
-    def __init__(
-        self,
-        settings: SambaSettings,
-        directory: Path,
-        documents: Path,
-        cpus: Sequence[int] = (),
-        url: str | None = None,
-    ) -> None:
-        """`documents` mean nothing here. Raises UserError for a `url`."""
-        super().__init__(settings, directory, documents, cpus, url)
-        place = (
-            Path(settings.data_directory) / directory.name if settings.data_directory else directory / "data"
-        )
-        self.volumes = Volumes(
-            place, settings.volumes, settings.file_system, settings.mount_options, settings.image_mib
-        )
-
     @staticmethod
     def installed() -> Installed | None:
         """`Samba 4.17.12-Debian`."""
         program = find_program("smbd")
         return Installed(_version(program), program) if program else None
-
-    @property
-    def user(self) -> str:
-        """The account that logs in, and as which files are made: without rights of its own where we are root."""
-        return worker_user() or pwd.getpwuid(os.geteuid()).pw_name
-
-    @property
-    def own_network(self) -> bool:
-        """Whether it gets a network namespace."""
-        return self.settings.network == "namespace" or (self.settings.network == "auto" and may_unshare())
 
     @property
     def url(self) -> str:
@@ -105,11 +73,6 @@ class Samba(LocalServer[SambaSettings]):
         """Name and content of a file in the root of every share that no other server has."""
         return PROOF_NAME, hashlib.sha256(self.secret.encode()).hexdigest()
 
-    def data_directories(self) -> list[Path]:
-        """Where we find what clients have written, share by share; while it runs."""
-        top = self.process.seen_from_here(self.volumes.top) if self.process else self.volumes.top
-        return [top / name for name in self.volumes.names]
-
     def command(self) -> list[str]:
         """In the foreground; messages of all its processes go to the server's output."""
         options = ["--foreground", "--no-process-group", "--debug-stdout"]
@@ -118,16 +81,6 @@ class Samba(LocalServer[SambaSettings]):
     def process_count(self) -> int:
         """One for each connection comes later."""
         return 1
-
-    def host_changes(self) -> HostChanges | None:
-        """What was set, changed for its time by the keeper."""
-        return HostChanges(
-            own_network=self.own_network,
-            mount=self.volumes.mount,
-            write_back=self.settings.write_back(),
-            sync_delay_s=self.settings.fsync_delay_ms / 1000,
-            remove=[str(self.volumes.root)] if self.settings.data_directory else [],
-        )
 
     def choose_port(self) -> int:
         """SMB's own where nobody else can have it."""
@@ -143,24 +96,14 @@ class Samba(LocalServer[SambaSettings]):
             )
         if find_program("pdbedit") is None:
             raise ServerError("pdbedit is not installed", hint=f"apt-get install {self.debian_package}")
-        place = self.volumes.root.parent if self.settings.data_directory else self.directory.parent
-        check_path(place)
-        if not place.is_dir():
-            raise ServerError(f"there is no directory {place}", hint="data_directory must exist.")
-        for path in (place, *place.parents) if worker_user() else ():
-            if not path.stat().st_mode & 0o001:
-                raise ServerError(
-                    f"{path} can't be entered by {self.user}, as whom smbd serves files",
-                    hint=f"chmod o+x {path}, or choose a directory that everybody can enter.",
-                )
+        self.check_place("smbd")
 
     def furnish(self) -> None:
         """Its places, its user, and the volumes as far as they can be made before it runs."""
         for name in DIRECTORIES:
             (self.directory / name).mkdir(exist_ok=True)
         (self.directory / "private").chmod(0o700)
-        self.volumes.check()
-        self.volumes.make_root()
+        super().furnish()
         self._add_user()
 
     def _add_user(self) -> None:
@@ -178,24 +121,13 @@ class Samba(LocalServer[SambaSettings]):
             raise ServerError(f"pdbedit could not add the user {self.user}: {done.stderr.strip()}")
 
     def start(self) -> None:
-        """Starts it and makes the volumes, which may only now have their file system."""
+        """Starts it and makes the volumes, each with the proof in its root."""
         super().start()
-        account = pwd.getpwnam(self.user)
-        assert self.process is not None
         try:
-            self.volumes.make(self.process.seen_from_here(self.volumes.top), (account.pw_uid, account.pw_gid))
             for directory in self.data_directories():
                 (directory / PROOF_NAME).write_text(self.proof()[1])
         except OSError as error:
-            raise ServerError(f"the volumes can't be made: {error}\n{self.process.failure()}") from error
-
-    def stop(self) -> None:
-        """Leaves no process, no directory, and nothing changed around it."""
-        try:
-            super().stop()
-        finally:
-            if self._prepared:
-                shutil.rmtree(self.volumes.root, ignore_errors=True)
+            raise ServerError(f"the volumes can't be made: {error}") from error
 
     def answers_as_ours(self) -> bool:
         """Whether it speaks SMB2 there; `LocalServer` has seen that only our processes listen. Only ours knows the
@@ -382,12 +314,6 @@ def build_options(program: Path) -> frozenset[str]:
     """Names of the options that smbd was built with."""
     done = subprocess.run([str(program), "-b"], capture_output=True, text=True, timeout=30, check=False)
     return frozenset(line.strip() for line in done.stdout.splitlines())
-
-
-def may_unshare() -> bool:
-    """Whether we may make namespaces: CAP_SYS_ADMIN (unshare(2)), by /proc/self/status."""
-    match = re.search(r"^CapEff:\s+([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return match is not None and bool(int(match[1], 16) >> CAP_SYS_ADMIN & 1)
 
 
 def _yes_no(value: bool) -> str:

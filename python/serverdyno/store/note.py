@@ -25,15 +25,16 @@ class Part(BaseModel):
 
 
 class Session(Part):
-    """What sessions of one kind agreed on with the server."""
+    """What sessions of one kind agreed on with the server. Of a protocol without signing and leases, none were."""
 
+    protocol: str = "smb"
     dialect: str
-    signing: str | None
-    encryption: str | None
-    guest: bool
+    signing: str | None = None
+    encryption: str | None = None
+    guest: bool = False
     max_read_bytes: Count
     max_write_bytes: Count
-    leases: bool
+    leases: bool = False
     clients: Count
 
 

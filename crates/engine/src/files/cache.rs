@@ -4,7 +4,9 @@
 use super::client::CachedClient;
 use crate::problems::Problems;
 use crate::spec::nanoseconds;
-use dyno_files::{Cache, CacheOptions, Caching, Counted, FileClient, Policy, Redirector, Uncached};
+use dyno_files::{
+    AttributeAges, Cache, CacheOptions, Caching, Counted, FileClient, Policy, Redirector, Uncached,
+};
 use dyno_measure::NS_PER_S;
 use serde::Deserialize;
 use serde_json::{json, Value};
@@ -83,6 +85,23 @@ impl FilesOptions {
         })
     }
 
+    /// With a protocol that grants nothing: what is kept is kept by close-to-open rules, as an NFS client does.
+    pub(crate) fn by_rules(self) -> Self {
+        let by_rules = |cache: CacheOptions| CacheOptions {
+            policy: Policy::CloseToOpen(AttributeAges::default()),
+            redirector: Redirector::Plain,
+            most_deferred: 0,
+            ..cache
+        };
+        Self {
+            cache: self
+                .cache
+                .filter(|cache| cache.policy != Policy::Nothing)
+                .map(by_rules),
+            ..self
+        }
+    }
+
     pub(crate) fn client<C: FileClient>(&self, session: C) -> CachedClient<C> {
         let counted = Counted::new(session);
         match self.cache {
@@ -95,7 +114,8 @@ impl FilesOptions {
     pub(crate) fn told(&self) -> Option<Value> {
         let options = self.cache?;
         let asks_for = match options.policy {
-            Policy::Nothing | Policy::CloseToOpen(_) => None,
+            Policy::Nothing => None,
+            Policy::CloseToOpen(_) => Some("close-to-open rules"),
             Policy::Oplock(_) => Some("oplocks"),
             Policy::Lease(_) => Some("leases"),
         };

@@ -1,13 +1,14 @@
 //! The kinds of work that there are: a file each, and a line of the table.
 
 mod http;
+mod nfs;
 mod null;
 mod smb;
 
 use crate::kind::Kind;
 
 /// All of them.
-const KINDS: &[&dyn Kind] = &[&http::Http, &smb::Smb, &null::Null];
+const KINDS: &[&dyn Kind] = &[&http::Http, &smb::Smb, &nfs::Nfs, &null::Null];
 
 /// The kind of that name.
 pub(crate) fn kind(name: &str) -> Option<&'static dyn Kind> {

@@ -410,6 +410,11 @@ impl FileClient for Session {
         self.lose(result)
     }
 
+    /// What it loses of writes, it loses together with the session.
+    fn loses_unstable_writes(&self) -> bool {
+        false
+    }
+
     /// Sets a deadline of its own, of two seconds.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {

@@ -11,19 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import chain
 
-from serverdyno import wording
+from serverdyno import protocols, wording
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.report.source import Source
 from serverdyno.store.note import ClientCache, RunNote
 
 KIB = 1024
 MIB = 1024 * KIB
+BY_RULES = "close-to-open rules"  # of crates/engine/src/files/cache.rs
 
 
 @dataclass(frozen=True, slots=True)
 class SessionKind:
     """What a session agreed on, under the names of `run.json`. `signing` and `encryption`: the algorithm, or None."""
 
+    protocol: str
     dialect: str
     signing: str | None
     encryption: str | None
@@ -50,12 +52,14 @@ class SessionKind:
             else f"reads of up to {most_read}, writes of up to {most_write}"
         )
         guest = ["as a guest"] if self.guest else []
+        protocol = protocols.of(self.protocol)
         parts = [
-            f"SMB {self.dialect}",
+            f"{protocol.title} {self.dialect}",
             *guest,
             self.protection,
             sizes,
             "leases" if self.leases else "no leases",
+            *([protocol.session_note] if protocol.session_note else []),
         ]
         return ", ".join(parts)
 
@@ -149,9 +153,16 @@ def _cache_words(cache: ClientCache) -> str:
         if cache.most_deferred
         else "no closed file is kept open"
     )
-    instead = " (for oplocks where the server has no leases)" if cache.asks_for == "leases" else ""
+    if cache.asks_for == BY_RULES:
+        how = (
+            "Keeps files by close-to-open rules, as an NFS client does (each open asks the server, attributes count "
+            "for 3 to 60 s and names for 30 to 60 s, a close writes back and commits)"
+        )
+    else:
+        instead = " (for oplocks where the server has no leases)" if cache.asks_for == "leases" else ""
+        how = f"Asks for {cache.asks_for}{instead}, as a workstation's redirector ({cache.redirector}) does"
     return (
-        f"Asks for {cache.asks_for}{instead}, as a workstation's redirector ({cache.redirector}) does: up to "
+        f"{how}: up to "
         f"{size(cache.most_bytes)} of data a client in pages of {size(cache.page_bytes)}; as far as the session "
         f"allows, fetched in reads of up to {size(cache.read_run_bytes)} and written back in writes of up to "
         f"{size(cache.write_run_bytes)}; {ahead}; {kept}."

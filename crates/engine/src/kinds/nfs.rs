@@ -1,0 +1,171 @@
+//! Files over NFSv3 as a kind of work: its sections of the document, its target and its sessions. The work itself is in
+//! `files/`, which knows no protocol.
+
+use crate::files::{look, FilesOptions, FilesWork, FilesWorkload, Place, Sessions, SharedFilesWork};
+use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
+use crate::mix::Mix;
+use crate::problems::Problems;
+use dyno_measure::Failure;
+use dyno_nfs::{NfsTarget, Options, Session};
+use rustix::io::Errno;
+use serde::Deserialize;
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The sizes that may be asked for, in bytes: those of Linux's client (nfs(5), `rsize`).
+const SIZES: std::ops::RangeInclusive<u32> = 1024..=1 << 20;
+
+/// Its line in the table of kinds.
+pub(crate) struct Nfs;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetSection {
+    url: String,
+    #[serde(default)]
+    shares: Vec<String>,
+    #[serde(default)]
+    network_namespace: Option<PathBuf>,
+    #[serde(default)]
+    max_read_bytes: Option<u32>,
+    #[serde(default)]
+    max_write_bytes: Option<u32>,
+    #[serde(default = "with_attributes")]
+    readdirplus: bool,
+}
+
+fn with_attributes() -> bool {
+    true
+}
+
+impl TargetSection {
+    fn options(&self) -> Options {
+        let usual = Options::default();
+        Options {
+            max_read_bytes: self.max_read_bytes.unwrap_or(usual.max_read_bytes),
+            max_write_bytes: self.max_write_bytes.unwrap_or(usual.max_write_bytes),
+            attributes_in_listings: self.readdirplus,
+            ..usual
+        }
+    }
+}
+
+impl Kind for Nfs {
+    fn name(&self) -> &'static str {
+        "nfs"
+    }
+
+    fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
+        let mut problems = Problems::default();
+        let section: Option<TargetSection> = problems.section("target", section);
+        for (bytes, place) in section.iter().flat_map(|section| {
+            [
+                (section.max_read_bytes, "target.max_read_bytes"),
+                (section.max_write_bytes, "target.max_write_bytes"),
+            ]
+        }) {
+            problems.unless(
+                bytes.is_none_or(|bytes| SIZES.contains(&bytes)),
+                place,
+                "must lie between 1,024 and 1,048,576",
+            );
+        }
+        let section = problems.none_or(section).map_err(OpenError::Section)?;
+        let options = section.options();
+        let target = NfsTarget::open(
+            &section.url,
+            section.shares,
+            options,
+            section.network_namespace.as_deref(),
+            secrets.consent_token.as_deref(),
+        );
+        Ok(Box::new(NfsSessions(target.map_err(OpenError::Target)?)))
+    }
+}
+
+/// The sessions with a target, which are all that the work on files knows of NFS.
+#[derive(Debug, Clone)]
+struct NfsSessions(NfsTarget);
+
+impl Target for NfsSessions {
+    fn address(&self) -> String {
+        self.0.address().to_string()
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.0.is_loopback()
+    }
+
+    fn facts(&self) -> Value {
+        json!({"shares": self.0.exports()})
+    }
+
+    fn look(&self, nonce: u64) -> Vec<Look> {
+        look(self, nonce)
+    }
+
+    fn prepare(
+        &self,
+        mix: &Arc<Mix>,
+        sections: Sections<'_>,
+        material: &Material,
+        problems: &mut Problems,
+    ) -> Option<Arc<dyn Work>> {
+        problems.unless(
+            mix.threads == 1,
+            "threads",
+            "a client that uses files has one thread",
+        );
+        let workload = FilesWorkload::read(sections.workload, material.load_file.as_ref(), problems);
+        let options = FilesOptions::read(sections.client, problems).map(FilesOptions::by_rules);
+        let workspaces = material.workspaces.clone();
+        let work = FilesWork::new(mix, self.clone(), workload?, options?, workspaces);
+        Some(Arc::new(SharedFilesWork(Arc::new(work))))
+    }
+}
+
+impl Sessions for NfsSessions {
+    type Client = Session;
+
+    fn address(&self) -> SocketAddr {
+        self.0.address()
+    }
+
+    fn enter(&self) -> Result<(), Errno> {
+        self.0.enter()
+    }
+
+    fn shares(&self) -> &[String] {
+        self.0.exports()
+    }
+
+    /// What is mounted is the directory that the URL names.
+    fn base_path(&self) -> &str {
+        ""
+    }
+
+    /// Servers remember the numbers of calls by connection and client: none is used twice by two mixes.
+    fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {
+        let number = identity.rotate_left(32) ^ u64::from(client);
+        self.0.session(place.executor, place.dialer, share, number)
+    }
+
+    fn agreed(client: &Session) -> Option<BTreeMap<String, Value>> {
+        client.agreed().map(|agreed| {
+            let told = [
+                ("protocol", json!("nfs")),
+                ("dialect", json!("3")),
+                ("max_read_bytes", json!(agreed.max_read_bytes)),
+                ("max_write_bytes", json!(agreed.max_write_bytes)),
+            ];
+            told.map(|(name, value)| (name.to_owned(), value)).into()
+        })
+    }
+
+    fn advice(failure: &Failure) -> Option<&'static str> {
+        dyno_nfs::advice(failure)
+    }
+}

@@ -1,0 +1,18 @@
+//! NFSv3 over TCP (RFC 1813) as a load generator needs it: an RPC and XDR codec, MOUNT, the portmapper, and one client's
+//! session as a [`dyno_files::FileClient`].
+//!
+//! Not for: NFSv4, UDP, Kerberos, the lock protocol (NLM), mounting. Ports of the client are ordinary ones: a server
+//! that insists on ports below 1024 refuses it. Knows no workload and no cache.
+
+mod advice;
+mod refusal;
+pub mod session;
+pub mod status;
+mod target;
+pub mod wire;
+
+pub use advice::advice;
+pub use dyno_target::TargetError;
+pub use refusal::Refusal;
+pub use session::{Agreed, Options, Session};
+pub use target::NfsTarget;

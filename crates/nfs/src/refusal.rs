@@ -1,0 +1,59 @@
+//! At which step of making a session it was refused: at the portmapper, at MOUNT, or by NFS itself.
+//!
+//! Not for what to try (`advice.rs`).
+
+use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+
+/// The list below, as failures carry it.
+static STEPS: StatusTable = StatusTable {
+    name: "NFS session",
+    write: |code, formatter| match Refusal::of_code(code) {
+        Some(refusal) => write!(formatter, "{}", refusal.words()),
+        None => write!(formatter, "{}", Fault::SessionRefused.words()),
+    },
+};
+
+named_enum! {
+    /// Why a session with a file server was not made.
+    pub enum Refusal {
+        NoPortmapper "no_portmapper" "the portmapper (port 111) does not answer"
+        NoNfs "no_nfs" "the server has no NFSv3 over TCP, by its portmapper"
+        NoMountService "no_mount_service" "the server has no MOUNT version 3 over TCP, by its portmapper"
+        NotMount "not_mount" "what answered on the port of MOUNT does not speak it"
+        Export "export" "the export was refused"
+        Flavor "flavor" "the export does not take AUTH_SYS"
+        NotNfs "not_nfs" "what answered on the port of NFS does not speak NFSv3"
+        Sizes "sizes" "the server reads or writes less than 512 bytes at once"
+    }
+}
+
+impl Refusal {
+    fn of_code(code: u32) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
+
+    /// Returns what a failure's `Detail::Refused` says, where NFS said it.
+    #[must_use]
+    pub fn of(step: ProtocolStatus) -> Option<Self> {
+        if step.table.name == STEPS.name {
+            Self::of_code(step.code)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the failure: there is no session, because of a status where there was one.
+    #[must_use]
+    pub fn failure(self, status: Option<ProtocolStatus>) -> Failure {
+        Failure {
+            fault: Fault::SessionRefused,
+            detail: Detail::Refused {
+                step: ProtocolStatus {
+                    code: self as u32,
+                    table: &STEPS,
+                },
+                status,
+            },
+        }
+    }
+}

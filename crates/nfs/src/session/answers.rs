@@ -1,0 +1,490 @@
+//! What an answer means to the call that waits for it: its end, or its next request.
+
+use super::calls::{Opening, Running, Stage, Work, FILE_MODE};
+use super::conversation::{Conversation, Data, Ended};
+use super::names;
+use crate::status::{self, Status};
+use crate::wire::{self, Entries, Message, Request, SetAttributes, SetTime};
+use dyno_files::{Attributes, Disposition, Piggyback, Reply, Stability, Stored};
+use dyno_measure::{Failure, Fault};
+
+/// How often a call may begin anew, because what it had looked up was no longer so.
+const MOST_RESTARTS: u32 = 3;
+/// More than any directory of a load has.
+const MOST_ENTRIES: u32 = 100_000_000;
+
+/// What becomes of a call after an answer.
+enum Step {
+    /// It waits for another one.
+    Goes,
+    Ends(Result<Reply, Failure>),
+    Read(Result<Reply, Failure>, Data),
+}
+
+use Step::{Ends, Goes};
+
+/// One answer to one request of a call.
+struct Answer<'a> {
+    status: u32,
+    results: &'a [u8],
+    /// Where they begin in the buffer of records.
+    begin: usize,
+    /// Its request was sent more than once, so that it may have been carried out before.
+    repeated: bool,
+    request: &'a Message,
+}
+
+impl Answer<'_> {
+    fn is(&self, status: Status) -> bool {
+        self.status == status as u32
+    }
+
+    /// Whether a directory that was looked up earlier is no more.
+    fn is_stale(&self) -> bool {
+        self.is(Status::Stale) || self.is(Status::BadHandle)
+    }
+
+    fn failure(&self) -> Failure {
+        status::failure(self.status)
+    }
+}
+
+impl Conversation {
+    /// Takes the answer to a request of the call in `place`; its end, where it has come to it.
+    pub(super) fn answered(
+        &mut self,
+        place: usize,
+        repeated: bool,
+        status: u32,
+        results: &[u8],
+        begin: usize,
+        request: &Message,
+    ) -> Result<Option<Ended>, Failure> {
+        let Some(mut call) = self.running.get_mut(place).and_then(Option::take) else {
+            return Ok(None);
+        };
+        let answer = Answer {
+            status,
+            results,
+            begin,
+            repeated,
+            request,
+        };
+        Ok(match self.step(&mut call, place, &answer)? {
+            Goes => {
+                self.running[place] = Some(call);
+                None
+            }
+            Ends(result) => Some(self.ended(place, &call, result, Data::None)),
+            Step::Read(result, data) => Some(self.ended(place, &call, result, data)),
+        })
+    }
+
+    fn step(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Result<Step, Failure> {
+        if answer.is_stale() && self.forget_way(call) {
+            return Ok(self.restart(call, place));
+        }
+        match call.stage.clone() {
+            Stage::Walk(path) => self.walked(call, place, answer, &path),
+            Stage::Look => self.looked(call, place, answer),
+            Stage::Create { exclusive } => self.created(call, place, answer, exclusive),
+            Stage::Furnish => self.furnished(call, place, answer),
+            Stage::Ask => {
+                if !answer.is(Status::Ok) {
+                    return Ok(Ends(Err(answer.failure())));
+                }
+                let attributes = wire::parse_get_attributes(answer.results)?;
+                Ok(Ends(match call.work {
+                    Work::Open(_) => self.opened(call, &attributes),
+                    _ => Ok(Reply::Info(attributes.info())),
+                }))
+            }
+            Stage::Main => self.done(call, place, answer),
+        }
+    }
+
+    /// Forgets the directories on the way of a call by path, which may have been made anew. False where they are known
+    /// to be so, or the call is on an open file.
+    fn forget_way(&mut self, call: &mut Running) -> bool {
+        let (one, other) = match &call.work {
+            Work::Open(opening) => (&opening.path, None),
+            Work::QueryPath { path } | Work::Remove { path, .. } | Work::MakeDirectory { path } => {
+                (path, None)
+            }
+            Work::Space { directory } | Work::Find { directory, .. } => (directory, None),
+            Work::Rename { from, to, .. } => (from, Some(to)),
+            _ => return false,
+        };
+        if call.restarts >= MOST_RESTARTS {
+            return false;
+        }
+        for path in [Some(one), other].into_iter().flatten() {
+            self.names.forget(path.split('/').next().unwrap_or_default());
+        }
+        true
+    }
+
+    fn restart(&mut self, call: &mut Running, place: usize) -> Step {
+        call.restarts += 1;
+        self.start(call, place, &[]).map_or(Goes, Ends)
+    }
+
+    fn walked(
+        &mut self,
+        call: &mut Running,
+        place: usize,
+        answer: &Answer<'_>,
+        path: &str,
+    ) -> Result<Step, Failure> {
+        if !answer.is(Status::Ok) {
+            return Ok(Ends(absent(call, answer)));
+        }
+        let found = wire::parse_lookup(answer.results)?;
+        self.names.learn(path, found.file, self.now_ns);
+        if matches!(call.work, Work::Find { .. }) && call.cookie != 0 {
+            // The directory was forgotten in the middle of its listing.
+            call.restarts += 1;
+            if call.restarts > MOST_RESTARTS {
+                return Ok(Ends(Err(Fault::SessionLost.into())));
+            }
+        }
+        Ok(self.start(call, place, &[]).map_or(Goes, Ends))
+    }
+
+    fn looked(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Result<Step, Failure> {
+        let is_there = answer.is(Status::Ok);
+        match call.work.clone() {
+            Work::Rename { from, to, .. } => {
+                if is_there {
+                    return Ok(Ends(Err(status::failure(Status::Exist as u32))));
+                }
+                if !answer.is(Status::NoEnt) {
+                    return Ok(Ends(Err(answer.failure())));
+                }
+                let clear = true;
+                call.work = Work::Rename { from, to, clear };
+                Ok(self.start(call, place, &[]).map_or(Goes, Ends))
+            }
+            Work::Open(opening) if answer.is(Status::NoEnt) && makes(opening.disposition) => {
+                self.create(call, place, &opening);
+                Ok(Goes)
+            }
+            _ if !is_there => Ok(Ends(absent(call, answer))),
+            Work::Find { .. } => Ok(Ends(Ok(Reply::Found { entries: 1 }))),
+            work => {
+                let found = wire::parse_lookup(answer.results)?;
+                call.file = Some(found.file);
+                match (&work, found.attributes) {
+                    (Work::Open(opening), _) if empties(opening) => self.empty(call, place),
+                    (Work::Open(_), Some(attributes)) => return Ok(Ends(self.opened(call, &attributes))),
+                    (_, Some(attributes)) => return Ok(Ends(Ok(Reply::Info(attributes.info())))),
+                    (_, None) => self.ask_attributes(call, place),
+                }
+                Ok(Goes)
+            }
+        }
+    }
+
+    fn empty(&mut self, call: &mut Running, place: usize) {
+        let set = SetAttributes {
+            bytes: Some(0),
+            ..SetAttributes::default()
+        };
+        self.furnish(call, place, set);
+    }
+
+    fn furnish(&mut self, call: &mut Running, place: usize, set: SetAttributes) {
+        if let Some(file) = call.file {
+            call.stage = Stage::Furnish;
+            self.ask(place, &Request::SetAttributes { file, set });
+        }
+    }
+
+    fn created(
+        &mut self,
+        call: &mut Running,
+        place: usize,
+        answer: &Answer<'_>,
+        exclusive: bool,
+    ) -> Result<Step, Failure> {
+        let Work::Open(opening) = call.work.clone() else {
+            return Err(Fault::OtherIo.into());
+        };
+        if exclusive && answer.is(Status::NotSupp) {
+            self.no_exclusive = true;
+            return Ok(self.restart(call, place));
+        }
+        // Somebody else was quicker, or we ourselves with the first of two sendings.
+        let ours_or_any = answer.repeated || opening.disposition != Disposition::Create;
+        if answer.is(Status::Exist) && !exclusive && ours_or_any && call.restarts < MOST_RESTARTS {
+            if opening.disposition == Disposition::Create {
+                call.work = Work::Open(Opening {
+                    disposition: Disposition::OpenIf,
+                    ..opening
+                });
+            }
+            return Ok(self.restart(call, place));
+        }
+        if !answer.is(Status::Ok) {
+            return Ok(Ends(Err(answer.failure())));
+        }
+        let made = wire::parse_create(answer.results)?;
+        (call.file, call.created) = (made.file, true);
+        match (made.file, made.attributes) {
+            (None, _) => {
+                // Without a handle in the answer it has to be looked up (RFC 1813, 3.3.8).
+                call.work = Work::Open(Opening {
+                    disposition: Disposition::Open,
+                    ..opening
+                });
+                return Ok(self.start(call, place, &[]).map_or(Goes, Ends));
+            }
+            (Some(_), _) if exclusive => {
+                // The verifier may stand where the times are (RFC 1813, 3.3.8).
+                let set = SetAttributes {
+                    mode: Some(FILE_MODE),
+                    accessed: SetTime::Server,
+                    modified: SetTime::Server,
+                    ..SetAttributes::default()
+                };
+                self.furnish(call, place, set);
+            }
+            (Some(_), Some(attributes)) => return Ok(Ends(self.opened(call, &attributes))),
+            (Some(_), None) => self.ask_attributes(call, place),
+        }
+        Ok(Goes)
+    }
+
+    fn furnished(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Result<Step, Failure> {
+        if !answer.is(Status::Ok) {
+            return Ok(Ends(Err(answer.failure())));
+        }
+        match wire::parse_wcc(answer.results)?.after {
+            Some(attributes) => Ok(Ends(self.opened(call, &attributes))),
+            None => {
+                self.ask_attributes(call, place);
+                Ok(Goes)
+            }
+        }
+    }
+
+    /// The answer to the request that the call is for.
+    fn done(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Result<Step, Failure> {
+        if let Work::Find { directory, pattern } = call.work.clone() {
+            return self.listed(call, place, answer, &directory, &pattern);
+        }
+        if !answer.is(Status::Ok) {
+            return Ok(Ends(self.not_done(call, answer)));
+        }
+        match call.work.clone() {
+            Work::Read { file, offset, bytes } => {
+                let step = self.was_read(call, answer, bytes)?;
+                if let Goes = step {
+                    let came = u32::try_from(call.joined.len()).unwrap_or(bytes);
+                    self.read(place, file, offset.saturating_add(u64::from(came)), bytes - came);
+                }
+                Ok(step)
+            }
+            Work::Write { .. } => self.was_written(call, place, answer),
+            Work::Flush { .. } => {
+                let committed = wire::parse_commit(answer.results)?;
+                call.piggyback = Piggyback {
+                    attributes: committed.wcc.attributes(),
+                    stored: Some(Stored {
+                        stability: Stability::File,
+                        verifier: committed.verifier,
+                    }),
+                };
+                Ok(Ends(Ok(Reply::Done)))
+            }
+            Work::Query { .. } => {
+                let attributes = wire::parse_get_attributes(answer.results)?;
+                Ok(Ends(Ok(Reply::Info(attributes.info()))))
+            }
+            Work::Set { .. } => {
+                call.piggyback.attributes = wire::parse_wcc(answer.results)?.attributes();
+                Ok(Ends(Ok(Reply::Done)))
+            }
+            Work::Space { .. } => Ok(Ends(Ok(Reply::Space(wire::parse_fs_stat(answer.results)?)))),
+            Work::MakeDirectory { path } => {
+                if let Some(file) = wire::parse_create(answer.results)?.file {
+                    self.names.learn(&path, file, self.now_ns);
+                }
+                Ok(Ends(Ok(Reply::Done)))
+            }
+            Work::Remove { path, .. } => {
+                self.names.forget(&path);
+                Ok(Ends(Ok(Reply::Done)))
+            }
+            Work::Rename { from, .. } => {
+                self.names.forget(&from);
+                Ok(Ends(Ok(Reply::Done)))
+            }
+            Work::Open(_) | Work::QueryPath { .. } | Work::Find { .. } => Err(Fault::OtherIo.into()),
+        }
+    }
+
+    /// A refusal of the request that the call is for. Of one that was sent twice, the second sending may be refused
+    /// because the first was carried out.
+    fn not_done(&mut self, call: &Running, answer: &Answer<'_>) -> Result<Reply, Failure> {
+        let undone = match call.work {
+            Work::MakeDirectory { .. } => answer.is(Status::Exist),
+            Work::Remove { .. } | Work::Rename { .. } => answer.is(Status::NoEnt),
+            _ => false,
+        };
+        if undone && answer.repeated {
+            return Ok(Reply::Done);
+        }
+        Err(answer.failure())
+    }
+
+    fn was_read(&mut self, call: &mut Running, answer: &Answer<'_>, bytes: u32) -> Result<Step, Failure> {
+        let before = call.joined.len();
+        let left = bytes - u32::try_from(before).unwrap_or(bytes);
+        let asked = self.agreed.map_or(left, |agreed| left.min(agreed.max_read_bytes));
+        let read = wire::parse_read(answer.results, asked)?;
+        call.piggyback.attributes = read.attributes.map(|attributes| Attributes {
+            info: attributes.info(),
+            change_before: None,
+        });
+        let came = read.data.len();
+        let is_all = read.is_end || came == 0 || before + came == bytes as usize;
+        if is_all && before == 0 {
+            let data = Data::Received(answer.begin + read.data.start..answer.begin + read.data.end);
+            let bytes = u32::try_from(came).unwrap_or(bytes);
+            return Ok(Step::Read(Ok(Reply::Read { bytes }), data));
+        }
+        call.joined.extend_from_slice(&answer.results[read.data]);
+        if !is_all {
+            return Ok(Goes);
+        }
+        let bytes = u32::try_from(call.joined.len()).unwrap_or(bytes);
+        let data = Data::Joined(std::mem::take(&mut call.joined));
+        Ok(Step::Read(Ok(Reply::Read { bytes }), data))
+    }
+
+    fn was_written(
+        &mut self,
+        call: &mut Running,
+        place: usize,
+        answer: &Answer<'_>,
+    ) -> Result<Step, Failure> {
+        let Work::Write {
+            file,
+            offset,
+            bytes,
+            stability,
+        } = call.work
+        else {
+            return Err(Fault::OtherIo.into());
+        };
+        let left = bytes - call.written;
+        let written = wire::parse_write(answer.results, left, stability)?;
+        let now = Stored {
+            stability: written.stability,
+            verifier: written.verifier,
+        };
+        // Of several runs of the server, the first may have lost its part: its verifier says so at the next flush.
+        let stored = call.stored.map_or(now, |first| Stored {
+            stability: first.stability.min(now.stability),
+            ..first
+        });
+        call.stored = Some(stored);
+        let mut attributes = written.wcc.attributes();
+        if let Some(attributes) = attributes.as_mut().filter(|_| call.written > 0) {
+            attributes.change_before = None;
+        }
+        call.piggyback = Piggyback {
+            attributes,
+            stored: Some(stored),
+        };
+        call.written += written.bytes;
+        if call.written == bytes {
+            return Ok(Ends(Ok(Reply::Written { bytes })));
+        }
+        if written.bytes == 0 {
+            return Ok(Ends(Ok(Reply::Written { bytes: call.written })));
+        }
+        // The data are the last of the request, before what fills it up.
+        let sent = answer.request.bytes();
+        let end = sent.len() - (left.wrapping_neg() % 4) as usize;
+        let rest = (left - written.bytes) as usize;
+        let request = Request::Write {
+            file,
+            offset: offset.saturating_add(u64::from(call.written)),
+            data: &sent[end - rest..end],
+            stability,
+        };
+        self.ask(place, &request);
+        Ok(Goes)
+    }
+
+    fn listed(
+        &mut self,
+        call: &mut Running,
+        place: usize,
+        answer: &Answer<'_>,
+        directory: &str,
+        pattern: &str,
+    ) -> Result<Step, Failure> {
+        if call.plus && answer.is(Status::NotSupp) {
+            self.no_plus = true;
+            return Ok(self.restart(call, place));
+        }
+        if answer.is(Status::BadCookie) && call.restarts < MOST_RESTARTS {
+            // The directory has changed so much that the server can't go on (RFC 1813, 3.3.16).
+            return Ok(self.restart(call, place));
+        }
+        if !answer.is(Status::Ok) {
+            return Ok(Ends(absent(call, answer)));
+        }
+        let mut entries = Entries::parse(answer.results, call.plus)?;
+        call.verifier = entries.verifier;
+        let mut any = false;
+        while let Some(entry) = entries.next_entry()? {
+            any = true;
+            call.cookie = entry.cookie;
+            let is_own = matches!(entry.name, b"." | b"..");
+            if !is_own && names::matches(pattern, entry.name) {
+                call.entries += 1;
+            }
+        }
+        if entries.is_last_part()? {
+            let entries = call.entries;
+            return Ok(Ends(Ok(Reply::Found { entries })));
+        }
+        if !any || call.entries > MOST_ENTRIES {
+            // It would go on for ever.
+            return Err(Fault::MalformedMessage.into());
+        }
+        self.list(call, place, directory);
+        Ok(Goes)
+    }
+}
+
+/// A path that is not there: to some calls that is an answer.
+fn absent(call: &Running, answer: &Answer<'_>) -> Result<Reply, Failure> {
+    let may_be_absent = match &call.work {
+        Work::Open(opening) => matches!(opening.disposition, Disposition::Open | Disposition::Overwrite),
+        Work::QueryPath { .. } | Work::Find { .. } => true,
+        _ => false,
+    };
+    let is_absent = answer.is(Status::NoEnt) || answer.is(Status::NotDir);
+    match (may_be_absent && is_absent, &call.work) {
+        (true, Work::Find { .. }) => Ok(Reply::Found { entries: 0 }),
+        (true, _) => Ok(Reply::NotThere),
+        (false, _) => Err(answer.failure()),
+    }
+}
+
+fn makes(disposition: Disposition) -> bool {
+    matches!(disposition, Disposition::OpenIf | Disposition::OverwriteIf)
+}
+
+fn empties(opening: &Opening) -> bool {
+    !opening.directory
+        && matches!(
+            opening.disposition,
+            Disposition::Overwrite | Disposition::OverwriteIf
+        )
+}

@@ -1,0 +1,542 @@
+//! File calls as NFSv3 requests.
+//!
+//! | call | requests |
+//! |---|---|
+//! | `Open` of what must be there | LOOKUP; SETATTR of the size where it is emptied |
+//! | `Open` of what must not be there | CREATE EXCLUSIVE, SETATTR of mode and times; of a directory MKDIR |
+//! | `Open` of either | LOOKUP; where it is not there CREATE GUARDED |
+//! | `Close` | none; it ends at once. REMOVE of what is to be deleted then |
+//! | `Read` | READ, again where less came and the file goes on |
+//! | `Write` | WRITE, again where less was taken |
+//! | `Flush` | COMMIT of the whole file |
+//! | `Lock`, `Unlock` | none: granted by the client itself, as by a mount with `nolock`; others are not kept out |
+//! | `QueryHandle`, `QueryTimes` | GETATTR |
+//! | `SetEnd`, `SetTimes` | SETATTR |
+//! | `QueryPath` | LOOKUP |
+//! | `QuerySpace` | FSSTAT |
+//! | `Find` | READDIRPLUS until there is no more, or READDIR; of a name without wildcards LOOKUP |
+//! | `Rename` | LOOKUP of the new name, which must not be there; RENAME |
+//! | `Delete`, `RemoveDirectory` | REMOVE; RMDIR |
+//! | `MakeDirectory` | MKDIR |
+//!
+//! Before what goes by path, LOOKUP of each directory on the way that is not known (`names.rs`); GETATTR behind what
+//! brings no attributes. The server checks each READ and WRITE itself; ACCESS, which Linux's client asks once a file, is
+//! not sent. A file that is removed while it is open is gone: there is no renaming to `.nfs...`.
+
+use super::conversation::{Conversation, Data, Ended, OpenFile};
+use super::names;
+use crate::wire::{create_verifier, Attributes3, FileHandle, Request, SetAttributes, SetTime};
+use dyno_files::{Access, Call, CallId, Disposition, Handle, Open, Piggyback, Reply, Stability, Stored};
+use dyno_measure::{Failure, Fault};
+use std::rc::Rc;
+
+pub(super) const FILE_MODE: u32 = 0o644;
+pub(super) const DIRECTORY_MODE: u32 = 0o755;
+/// Longer than any server takes (`PATH_MAX` of Linux).
+const MAX_PATH_BYTES: usize = 4096;
+
+/// What an open is for.
+#[derive(Debug, Clone)]
+pub(super) struct Opening {
+    pub path: Rc<str>,
+    pub attributes_only: bool,
+    pub disposition: Disposition,
+    pub directory: bool,
+    pub delete_on_close: bool,
+}
+
+/// What a call has to do.
+#[derive(Debug, Clone)]
+pub(super) enum Work {
+    Open(Opening),
+    Read {
+        file: FileHandle,
+        offset: u64,
+        bytes: u32,
+    },
+    Write {
+        file: FileHandle,
+        offset: u64,
+        bytes: u32,
+        stability: Stability,
+    },
+    Flush {
+        file: FileHandle,
+    },
+    Query {
+        file: FileHandle,
+    },
+    Set {
+        file: FileHandle,
+        set: SetAttributes,
+    },
+    QueryPath {
+        path: Rc<str>,
+    },
+    Space {
+        directory: Rc<str>,
+    },
+    Find {
+        directory: Rc<str>,
+        pattern: Rc<str>,
+    },
+    /// `clear`: the new name is not there.
+    Rename {
+        from: Rc<str>,
+        to: Rc<str>,
+        clear: bool,
+    },
+    Remove {
+        path: Rc<str>,
+        directory: bool,
+    },
+    MakeDirectory {
+        path: Rc<str>,
+    },
+}
+
+/// Which answer a call waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// To the LOOKUP of this directory on the way.
+    Walk(Rc<str>),
+    /// To the LOOKUP of the name itself.
+    Look,
+    /// To CREATE, or the MKDIR of an open; whether it was exclusive.
+    Create { exclusive: bool },
+    /// To SETATTR of what was made or is emptied.
+    Furnish,
+    /// To GETATTR, of what came without attributes.
+    Ask,
+    /// To the request that the call is for.
+    Main,
+}
+
+/// A call without its end.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub id: CallId,
+    pub work: Work,
+    pub stage: Stage,
+    pub piggyback: Piggyback,
+    /// What an open has found or made.
+    pub file: Option<FileHandle>,
+    pub created: bool,
+    /// Of a read or write that takes several requests: what was read, or how much was written, and how durably.
+    pub joined: Vec<u8>,
+    pub written: u32,
+    pub stored: Option<Stored>,
+    /// Of a listing.
+    pub cookie: u64,
+    pub verifier: u64,
+    pub entries: u32,
+    pub plus: bool,
+    /// How often it has begun anew: a directory on the way had gone, or somebody else was quicker.
+    pub restarts: u32,
+}
+
+impl Running {
+    fn new(id: CallId, work: Work) -> Self {
+        Self {
+            id,
+            work,
+            stage: Stage::Main,
+            piggyback: Piggyback::default(),
+            file: None,
+            created: false,
+            joined: Vec::new(),
+            written: 0,
+            stored: None,
+            cookie: 0,
+            verifier: 0,
+            entries: 0,
+            plus: false,
+            restarts: 0,
+        }
+    }
+}
+
+/// What is to become of a call that was just begun.
+enum Begun {
+    Work(Work),
+    Ended(Result<Reply, Failure>),
+}
+
+impl Conversation {
+    /// Begins `call`: queues its first request, or ends it at once.
+    ///
+    /// # Errors
+    /// Where there is no session.
+    pub fn begin(&mut self, call: &Call<'_>, now_ns: u64) -> Result<CallId, Failure> {
+        self.now_ns = now_ns;
+        if self.agreed.is_none() {
+            return Err(Fault::SessionLost.into());
+        }
+        let id = self.next_id();
+        let result = match self.work(call) {
+            Ok(Begun::Work(work)) => {
+                let place = self.place();
+                let mut running = Running::new(id, work);
+                let data = match call {
+                    Call::Write { data, .. } => data,
+                    _ => &[][..],
+                };
+                if let Some(result) = self.start(&mut running, place, data) {
+                    let ended = self.ended(place, &running, result, Data::None);
+                    self.ended.push_back(ended);
+                } else {
+                    self.running[place] = Some(running);
+                }
+                return Ok(id);
+            }
+            Ok(Begun::Ended(result)) => result,
+            Err(failure) => Err(failure),
+        };
+        self.ended.push_back(Ended {
+            id,
+            result,
+            data: Data::None,
+            piggyback: Piggyback::default(),
+        });
+        Ok(id)
+    }
+
+    fn work(&mut self, call: &Call<'_>) -> Result<Begun, Failure> {
+        Ok(Begun::Work(match *call {
+            Call::Close { handle } => return self.close(handle),
+            Call::Lock { handle, .. } | Call::Unlock { handle, .. } => {
+                self.file(handle)?;
+                return Ok(Begun::Ended(Ok(Reply::Done)));
+            }
+            Call::Read { .. }
+            | Call::Write { .. }
+            | Call::Flush { .. }
+            | Call::QueryHandle { .. }
+            | Call::QueryTimes { .. }
+            | Call::SetEnd { .. }
+            | Call::SetTimes { .. } => self.work_on_file(call)?,
+            _ => work_by_path(call)?,
+        }))
+    }
+
+    fn work_on_file(&self, call: &Call<'_>) -> Result<Work, Failure> {
+        let set = |handle: Handle, set: SetAttributes| -> Result<Work, Failure> {
+            let file = self.file(handle)?.file;
+            Ok(Work::Set { file, set })
+        };
+        match *call {
+            Call::Read {
+                handle,
+                offset,
+                bytes,
+            } => Ok(Work::Read {
+                file: self.file(handle)?.file,
+                offset,
+                bytes,
+            }),
+            Call::Write {
+                handle,
+                offset,
+                data,
+                stability,
+            } => Ok(Work::Write {
+                file: self.file(handle)?.file,
+                offset,
+                bytes: u32::try_from(data.len()).map_err(|_| Fault::OtherIo)?,
+                stability,
+            }),
+            Call::Flush { handle } => Ok(Work::Flush {
+                file: self.file(handle)?.file,
+            }),
+            Call::SetEnd { handle, bytes } => set(
+                handle,
+                SetAttributes {
+                    bytes: Some(bytes),
+                    ..SetAttributes::default()
+                },
+            ),
+            Call::SetTimes { handle } => set(
+                handle,
+                SetAttributes {
+                    accessed: SetTime::Server,
+                    modified: SetTime::Server,
+                    ..SetAttributes::default()
+                },
+            ),
+            Call::QueryHandle { handle } | Call::QueryTimes { handle } => Ok(Work::Query {
+                file: self.file(handle)?.file,
+            }),
+            _ => unreachable!("the other calls go by path, or end at once"),
+        }
+    }
+
+    fn close(&mut self, handle: Handle) -> Result<Begun, Failure> {
+        Ok(match self.take_file(handle)?.remove {
+            Some(path) => Begun::Work(Work::Remove {
+                path,
+                directory: false,
+            }),
+            None => Begun::Ended(Ok(Reply::Done)),
+        })
+    }
+
+    /// Queues the first request of a call, or that of the next directory on its way; Some where it has ended.
+    pub(super) fn start(
+        &mut self,
+        call: &mut Running,
+        place: usize,
+        data: &[u8],
+    ) -> Option<Result<Reply, Failure>> {
+        call.stage = Stage::Main;
+        match call.work.clone() {
+            Work::Read { file, offset, bytes } => self.read(place, file, offset, bytes),
+            Work::Write {
+                file,
+                offset,
+                stability,
+                ..
+            } => self.ask(
+                place,
+                &Request::Write {
+                    file,
+                    offset,
+                    data,
+                    stability,
+                },
+            ),
+            Work::Flush { file } => self.ask(place, &Request::Commit { file }),
+            Work::Query { file } => self.ask(place, &Request::GetAttributes { file }),
+            Work::Set { file, set } => self.ask(place, &Request::SetAttributes { file, set }),
+            Work::Open(opening) => self.start_open(call, place, &opening),
+            Work::QueryPath { path } => {
+                if path.is_empty() {
+                    call.file = self.names.root();
+                    self.ask_attributes(call, place);
+                } else {
+                    self.look(call, place, &path);
+                }
+            }
+            Work::Space { directory } => {
+                if let Some(root) = self.directory(call, place, &directory) {
+                    self.ask(place, &Request::FsStat { root });
+                }
+            }
+            Work::Find { directory, pattern } => self.start_find(call, place, &directory, &pattern),
+            Work::Rename { from, to, clear } => self.start_rename(call, place, &from, &to, clear),
+            Work::Remove { path, directory } => {
+                let (above, name) = names::split(&path);
+                if let Some(at) = self.directory(call, place, above) {
+                    self.ask(
+                        place,
+                        &match directory {
+                            true => Request::RemoveDirectory { at, name },
+                            false => Request::Remove { at, name },
+                        },
+                    );
+                }
+            }
+            Work::MakeDirectory { path } => {
+                let (above, name) = names::split(&path);
+                if let Some(at) = self.directory(call, place, above) {
+                    let mode = DIRECTORY_MODE;
+                    self.ask(place, &Request::MakeDirectory { at, name, mode });
+                }
+            }
+        }
+        None
+    }
+
+    /// Queues READ of as much as one may bring.
+    pub(super) fn read(&mut self, place: usize, file: FileHandle, offset: u64, bytes: u32) {
+        let most = self.agreed.map_or(bytes, |agreed| agreed.max_read_bytes);
+        let bytes = bytes.min(most);
+        self.ask(place, &Request::Read { file, offset, bytes });
+    }
+
+    fn start_open(&mut self, call: &mut Running, place: usize, opening: &Opening) {
+        if opening.path.is_empty() {
+            call.file = self.names.root();
+            return self.ask_attributes(call, place);
+        }
+        match opening.disposition {
+            Disposition::Create => self.create(call, place, opening),
+            _ => self.look(call, place, &opening.path),
+        }
+    }
+
+    /// Queues LOOKUP of the name itself.
+    fn look(&mut self, call: &mut Running, place: usize, path: &str) {
+        let (above, name) = names::split(path);
+        if let Some(at) = self.directory(call, place, above) {
+            call.stage = Stage::Look;
+            self.ask(place, &Request::Lookup { at, name });
+        }
+    }
+
+    /// Queues CREATE, or MKDIR. What must not be there is made exclusively, so that sending it twice does no harm.
+    pub(super) fn create(&mut self, call: &mut Running, place: usize, opening: &Opening) {
+        let (above, name) = names::split(&opening.path);
+        let Some(at) = self.directory(call, place, above) else {
+            return;
+        };
+        if opening.directory {
+            call.stage = Stage::Create { exclusive: false };
+            let mode = DIRECTORY_MODE;
+            return self.ask(place, &Request::MakeDirectory { at, name, mode });
+        }
+        let exclusive = (opening.disposition == Disposition::Create && !self.no_exclusive)
+            .then(|| create_verifier(self.client, call.id.0));
+        call.stage = Stage::Create {
+            exclusive: exclusive.is_some(),
+        };
+        self.ask(
+            place,
+            &Request::Create {
+                at,
+                name,
+                mode: FILE_MODE,
+                exclusive,
+            },
+        );
+    }
+
+    /// Queues GETATTR of what an open has found.
+    pub(super) fn ask_attributes(&mut self, call: &mut Running, place: usize) {
+        if let Some(file) = call.file {
+            call.stage = Stage::Ask;
+            self.ask(place, &Request::GetAttributes { file });
+        }
+    }
+
+    fn start_find(&mut self, call: &mut Running, place: usize, directory: &str, pattern: &str) {
+        if names::is_plain(pattern) {
+            if let Some(at) = self.directory(call, place, directory) {
+                call.stage = Stage::Look;
+                self.ask(place, &Request::Lookup { at, name: pattern });
+            }
+            return;
+        }
+        (call.cookie, call.verifier, call.entries) = (0, 0, 0);
+        self.list(call, place, directory);
+    }
+
+    /// Queues the next part of a listing.
+    pub(super) fn list(&mut self, call: &mut Running, place: usize, path: &str) {
+        let Some(directory) = self.directory(call, place, path) else {
+            return;
+        };
+        call.stage = Stage::Main;
+        call.plus = self.options.attributes_in_listings && !self.no_plus;
+        let request = Request::List {
+            directory,
+            cookie: call.cookie,
+            verifier: call.verifier,
+            bytes: self.agreed.map_or(4096, |agreed| agreed.listing_bytes),
+            plus: call.plus,
+        };
+        self.ask(place, &request);
+    }
+
+    fn start_rename(&mut self, call: &mut Running, place: usize, from: &str, to: &str, clear: bool) {
+        if !clear {
+            return self.look(call, place, to);
+        }
+        let ((from_above, from), (to_above, to)) = (names::split(from), names::split(to));
+        let Some(to_at) = self.directory(call, place, to_above) else {
+            return;
+        };
+        let Some(from_at) = self.directory(call, place, from_above) else {
+            return;
+        };
+        self.ask(
+            place,
+            &Request::Rename {
+                from_at,
+                from,
+                to_at,
+                to,
+            },
+        );
+    }
+
+    /// Returns the handle of a directory where it is known; else queues LOOKUP of the first part that is not.
+    fn directory(&mut self, call: &mut Running, place: usize, path: &str) -> Option<FileHandle> {
+        let (at, known) = self.names.nearest(path, self.now_ns)?;
+        if known == path.len() {
+            return Some(at);
+        }
+        let begin = if known == 0 { 0 } else { known + 1 };
+        let end = path[begin..].find('/').map_or(path.len(), |part| begin + part);
+        call.stage = Stage::Walk(path[..end].into());
+        let name = &path[begin..end];
+        self.ask(place, &Request::Lookup { at, name });
+        None
+    }
+
+    /// Ends an open with a handle, once what is there is known to be what was asked for.
+    pub(super) fn opened(&mut self, call: &Running, attributes: &Attributes3) -> Result<Reply, Failure> {
+        let (Work::Open(opening), Some(file)) = (&call.work, call.file) else {
+            return Err(Fault::OtherIo.into());
+        };
+        // Attributes can be had of anything.
+        let any_kind = opening.attributes_only && !opening.directory;
+        if !any_kind && attributes.is_directory() != opening.directory {
+            return Err(Fault::ErrorStatus.into());
+        }
+        let remove = opening.delete_on_close.then(|| opening.path.clone());
+        Ok(Reply::Opened {
+            handle: self.add_file(OpenFile { file, remove }),
+            granted: dyno_files::Caching::NONE,
+            created: call.created,
+            info: attributes.info(),
+        })
+    }
+}
+
+fn work_by_path(call: &Call<'_>) -> Result<Work, Failure> {
+    Ok(match *call {
+        Call::Open(open) => Work::Open(opening(&open)?),
+        Call::QueryPath { path } => Work::QueryPath { path: checked(path)? },
+        Call::QuerySpace { directory } => Work::Space {
+            directory: checked(directory)?,
+        },
+        Call::Find { directory, pattern } => Work::Find {
+            directory: checked(directory)?,
+            pattern: checked(pattern)?,
+        },
+        Call::Rename { from, to } => Work::Rename {
+            from: checked(from)?,
+            to: checked(to)?,
+            clear: false,
+        },
+        Call::Delete { path } => Work::Remove {
+            path: checked(path)?,
+            directory: false,
+        },
+        Call::RemoveDirectory { path } => Work::Remove {
+            path: checked(path)?,
+            directory: true,
+        },
+        Call::MakeDirectory { path } => Work::MakeDirectory { path: checked(path)? },
+        _ => unreachable!("the other calls are on open files"),
+    })
+}
+
+fn opening(open: &Open<'_>) -> Result<Opening, Failure> {
+    Ok(Opening {
+        path: checked(open.path)?,
+        attributes_only: open.access == Access::Attributes,
+        disposition: open.disposition,
+        directory: open.directory,
+        delete_on_close: open.delete_on_close,
+    })
+}
+
+/// A name that can't be sent is our own fault, and no server's.
+fn checked(path: &str) -> Result<Rc<str>, Failure> {
+    if path.len() < MAX_PATH_BYTES {
+        Ok(path.into())
+    } else {
+        Err(Fault::OtherIo.into())
+    }
+}

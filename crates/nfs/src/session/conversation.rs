@@ -1,0 +1,427 @@
+//! What client and server have said to each other, and what is still owed: requests that are not answered, calls that
+//! run, files that are open. Knows bytes and no sockets: `session/mod.rs` carries them.
+//!
+//! A request is kept until it is answered. Where the connection is lost, the same bytes are sent once more on the next
+//! one, with the same number, so that a server that remembers has carried it out only once (RFC 1813, 4.3). What it says
+//! then of a request that is no repetition to it (a file that is made is there already) is understood in `answers.rs`.
+
+use super::calls::Running;
+use super::names::Names;
+use super::options::{Agreed, Options};
+use crate::status::{self, Status};
+use crate::wire::{Body, FileHandle, Message, Procedure, Reader, Records, Request};
+use dyno_files::{CallId, Handle, Piggyback, Reply};
+use dyno_measure::{Detail, Failure, Fault};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Requests under way at once. Linux's client begins with 2 and allows itself up to 65,536 over TCP.
+const SLOTS: usize = 64;
+/// Around the data of a reply: header, attributes, counts.
+const AROUND_DATA_BYTES: usize = 1024;
+/// After the first JUKEBOX to a request; each further pause is twice as long. Linux's client waits for 5 s at once.
+const JUKEBOX_LEAST_NS: u64 = 50_000_000;
+const JUKEBOX_MOST_NS: u64 = 5_000_000_000;
+
+/// Data of a read that has ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Data {
+    /// There is none.
+    None,
+    /// It lies there in the buffer of records.
+    Received(Range<usize>),
+    /// It came in several replies.
+    Joined(Vec<u8>),
+}
+
+/// A call that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Which.
+    pub id: CallId,
+    /// What it came to.
+    pub result: Result<Reply, Failure>,
+    /// What was read.
+    pub data: Data,
+    /// What came along.
+    pub piggyback: Piggyback,
+}
+
+/// Where a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It waits for its turn.
+    Queued,
+    /// It is sent.
+    Sent,
+    /// The server has asked to be left alone until then.
+    Delayed(u64),
+}
+
+/// A request without its answer.
+#[derive(Debug)]
+struct Outstanding {
+    xid: u32,
+    call: usize,
+    procedure: Procedure,
+    message: Message,
+    state: State,
+    times_sent: u32,
+    jukeboxes: u32,
+    expected_bytes: usize,
+}
+
+/// Numbers of requests, from the session's beginning on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counts {
+    /// By the number of the procedure, each sending counted.
+    pub requests: [u64; Procedure::ALL.len()],
+    /// Answered with JUKEBOX, and sent again.
+    pub jukeboxes: u64,
+    /// Sent again on another connection.
+    pub resent: u64,
+}
+
+/// A file that is open.
+#[derive(Debug, Clone)]
+pub(super) struct OpenFile {
+    pub file: FileHandle,
+    /// To be removed when it is closed.
+    pub remove: Option<Rc<str>>,
+}
+
+/// The state of one session, from its mount on.
+#[derive(Debug)]
+pub struct Conversation {
+    pub(super) options: Rc<Options>,
+    pub(super) agreed: Option<Agreed>,
+    pub(super) names: Names,
+    pub(super) now_ns: u64,
+    next_xid: u32,
+    next_call: u64,
+    outstanding: Vec<Outstanding>,
+    /// Numbers of those that wait for their turn, in order.
+    queue: VecDeque<u32>,
+    sent: usize,
+    delayed: usize,
+    expected_bytes: usize,
+    spare: Vec<Message>,
+    pub(super) running: Vec<Option<Running>>,
+    free: Vec<usize>,
+    files: Vec<Option<OpenFile>>,
+    free_files: Vec<usize>,
+    pub(super) ended: VecDeque<Ended>,
+    /// The server has no exclusive CREATE, or no READDIRPLUS.
+    pub(super) no_exclusive: bool,
+    pub(super) no_plus: bool,
+    /// Tells the clients' exclusive creations apart.
+    pub(super) client: u64,
+    counts: Counts,
+}
+
+impl Conversation {
+    /// Before MOUNT. `client` tells the verifiers of its exclusive creations, and its numbers, from those of others.
+    #[must_use]
+    pub fn new(options: Rc<Options>, client: u64) -> Self {
+        Self {
+            options,
+            agreed: None,
+            names: Names::default(),
+            now_ns: 0,
+            next_xid: (client as u32).wrapping_mul(0x9e37_79b1),
+            next_call: 0,
+            outstanding: Vec::new(),
+            queue: VecDeque::new(),
+            sent: 0,
+            delayed: 0,
+            expected_bytes: 0,
+            spare: Vec::new(),
+            running: Vec::new(),
+            free: Vec::new(),
+            files: Vec::new(),
+            free_files: Vec::new(),
+            ended: VecDeque::new(),
+            no_exclusive: false,
+            no_plus: false,
+            client,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Forgets every call and file. What was counted stays, and numbers go on.
+    pub fn reset(&mut self) {
+        *self = Self {
+            next_xid: self.next_xid,
+            next_call: self.next_call,
+            counts: self.counts,
+            ..Self::new(self.options.clone(), self.client)
+        };
+    }
+
+    /// Calls can be made from here on.
+    pub fn establish(&mut self, root: FileHandle, agreed: Agreed) {
+        self.names.begin(root);
+        self.agreed = Some(agreed);
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Counts a request that went beside the conversation.
+    pub fn count(&mut self, procedure: Procedure) {
+        self.counts.requests[procedure as usize] += 1;
+    }
+
+    /// Returns a number for a message that goes beside the conversation.
+    pub fn number(&mut self) -> u32 {
+        self.next_xid = self.next_xid.wrapping_add(1);
+        self.next_xid
+    }
+
+    /// Whether nothing is owed, and so nothing can come.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.outstanding.is_empty() && self.ended.is_empty()
+    }
+
+    /// What outstanding requests may bring, in bytes.
+    #[must_use]
+    pub fn expected_bytes(&self) -> usize {
+        self.expected_bytes
+    }
+
+    /// What messages take of memory.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let outstanding = self.outstanding.iter().map(|request| &request.message);
+        outstanding.chain(&self.spare).map(Message::held_bytes).sum()
+    }
+
+    /// Gives the memory of messages back that have been answered.
+    pub fn release(&mut self) {
+        self.spare = Vec::new();
+    }
+
+    /// Returns when a request that the server has put off is due; None where there is none.
+    #[must_use]
+    pub fn due_ns(&self) -> Option<u64> {
+        if self.delayed == 0 {
+            return None;
+        }
+        let due = self.outstanding.iter().filter_map(|request| match request.state {
+            State::Delayed(due_ns) => Some(due_ns),
+            _ => None,
+        });
+        due.min()
+    }
+
+    /// Returns the next message to send now, and whether another is to follow.
+    pub fn next_departure(&mut self, now_ns: u64) -> Option<(&Message, bool)> {
+        self.wake(now_ns);
+        if self.sent >= SLOTS {
+            return None;
+        }
+        let xid = self.queue.pop_front()?;
+        let position = self.outstanding.iter().rposition(|request| request.xid == xid)?;
+        self.sent += 1;
+        let more = self.sent < SLOTS && !self.queue.is_empty();
+        let request = &mut self.outstanding[position];
+        request.state = State::Sent;
+        self.counts.resent += u64::from(request.times_sent > request.jukeboxes);
+        request.times_sent += 1;
+        self.counts.requests[request.procedure as usize] += 1;
+        Some((&request.message, more))
+    }
+
+    /// What was put off until now is sent as another call: to its old number the server may remember the old answer.
+    fn wake(&mut self, now_ns: u64) {
+        if self.delayed == 0 {
+            return;
+        }
+        for position in 0..self.outstanding.len() {
+            if matches!(self.outstanding[position].state, State::Delayed(due_ns) if due_ns <= now_ns) {
+                let xid = self.number();
+                let request = &mut self.outstanding[position];
+                request.xid = xid;
+                request.message.renumber(xid);
+                request.state = State::Queued;
+                self.queue.push_back(xid);
+                self.delayed -= 1;
+            }
+        }
+    }
+
+    /// The connection is another one: everything that was sent is to be sent again.
+    pub fn reconnected(&mut self) {
+        self.queue.clear();
+        self.sent = 0;
+        for request in &mut self.outstanding {
+            if request.state == State::Sent {
+                request.state = State::Queued;
+            }
+            if request.state == State::Queued {
+                self.queue.push_back(request.xid);
+            }
+        }
+    }
+
+    /// Queues a request of a running call.
+    pub(super) fn ask(&mut self, call: usize, request: &Request<'_>) {
+        let xid = self.number();
+        let mut message = self.spare.pop().unwrap_or_default();
+        request.write(&mut message, xid, &self.options.credential);
+        let expected_bytes = AROUND_DATA_BYTES
+            + match *request {
+                Request::Read { bytes, .. } | Request::List { bytes, .. } => bytes as usize,
+                _ => 0,
+            };
+        self.expected_bytes += expected_bytes;
+        self.queue.push_back(xid);
+        self.outstanding.push(Outstanding {
+            xid,
+            call,
+            procedure: request.procedure(),
+            message,
+            state: State::Queued,
+            times_sent: 0,
+            jukeboxes: 0,
+            expected_bytes,
+        });
+    }
+
+    /// Takes in what has come: the next call that has ended, None where more must come first.
+    ///
+    /// # Errors
+    /// Where the server breaks the protocol.
+    pub fn receive(&mut self, records: &mut Records, now_ns: u64) -> Result<Option<Ended>, Failure> {
+        self.now_ns = now_ns;
+        loop {
+            if let Some(ended) = self.ended.pop_front() {
+                return Ok(Some(ended));
+            }
+            let Some(range) = records.next_record()? else {
+                return Ok(None);
+            };
+            if let Some(ended) = self.take_in(records.bytes(), range)? {
+                return Ok(Some(ended));
+            }
+        }
+    }
+
+    fn take_in(&mut self, buffer: &[u8], range: Range<usize>) -> Result<Option<Ended>, Failure> {
+        let record = &buffer[range.clone()];
+        let (xid, body) = Body::parse(record)?;
+        let is_it = |request: &Outstanding| request.xid == xid && request.state == State::Sent;
+        let Some(position) = self.outstanding.iter().position(is_it) else {
+            return Err(Fault::MalformedMessage.into());
+        };
+        let answer = match body {
+            Body::Accepted(at) => {
+                let status = Reader::new(&record[at..]).u32()?;
+                if status == Status::JukeBox as u32 {
+                    self.put_off(position);
+                    return Ok(None);
+                }
+                Ok((status, at + 4))
+            }
+            Body::Unaccepted(status::PROCEDURE_UNAVAILABLE) => Ok((Status::NotSupp as u32, record.len())),
+            Body::Unaccepted(other) => Err(Failure {
+                fault: Fault::ErrorStatus,
+                detail: Detail::Status(status::of_rpc(other)),
+            }),
+            Body::Denied(reason) => Err(Failure {
+                fault: Fault::AccessDenied,
+                detail: reason.map_or(Detail::None, |reason| {
+                    Detail::Status(status::of_authentication(reason))
+                }),
+            }),
+        };
+        let request = self.outstanding.swap_remove(position);
+        self.sent -= 1;
+        self.expected_bytes -= request.expected_bytes;
+        let repeated = request.times_sent - request.jukeboxes > 1;
+        let ended = match answer {
+            Err(failure) => self.finish(request.call, Err(failure)),
+            Ok((status, at)) => {
+                let begin = range.start + at;
+                let results = &record[at..];
+                self.answered(request.call, repeated, status, results, begin, &request.message)?
+            }
+        };
+        self.spare.push(request.message);
+        Ok(ended)
+    }
+
+    fn put_off(&mut self, position: usize) {
+        let request = &mut self.outstanding[position];
+        let pause_ns = JUKEBOX_LEAST_NS << request.jukeboxes.min(10);
+        request.jukeboxes += 1;
+        request.state = State::Delayed(self.now_ns.saturating_add(pause_ns.min(JUKEBOX_MOST_NS)));
+        self.sent -= 1;
+        self.delayed += 1;
+        self.counts.jukeboxes += 1;
+    }
+
+    /// Numbers a call.
+    pub(super) fn next_id(&mut self) -> CallId {
+        self.next_call += 1;
+        CallId(self.next_call)
+    }
+
+    /// Finds a place for a running call.
+    pub(super) fn place(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.running.push(None);
+            self.running.len() - 1
+        })
+    }
+
+    /// Ends the call in that place without data.
+    pub(super) fn finish(&mut self, place: usize, result: Result<Reply, Failure>) -> Option<Ended> {
+        let running = self.running.get_mut(place)?.take()?;
+        Some(self.ended(place, &running, result, Data::None))
+    }
+
+    /// Makes the end of a call that was taken from its place.
+    pub(super) fn ended(
+        &mut self,
+        place: usize,
+        running: &Running,
+        result: Result<Reply, Failure>,
+        data: Data,
+    ) -> Ended {
+        self.free.push(place);
+        Ended {
+            id: running.id,
+            result,
+            data,
+            piggyback: running.piggyback,
+        }
+    }
+
+    pub(super) fn file(&self, handle: Handle) -> Result<&OpenFile, Failure> {
+        let file = self.files.get(handle.0 as usize).and_then(Option::as_ref);
+        file.ok_or_else(|| Fault::SessionLost.into())
+    }
+
+    pub(super) fn add_file(&mut self, file: OpenFile) -> Handle {
+        let place = self.free_files.pop().unwrap_or_else(|| {
+            self.files.push(None);
+            self.files.len() - 1
+        });
+        self.files[place] = Some(file);
+        Handle(u32::try_from(place).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn take_file(&mut self, handle: Handle) -> Result<OpenFile, Failure> {
+        let place = handle.0 as usize;
+        let file = self.files.get_mut(place).and_then(Option::take);
+        let file = file.ok_or(Fault::SessionLost)?;
+        self.free_files.push(place);
+        Ok(file)
+    }
+}

@@ -1,0 +1,133 @@
+//! Directories that were looked up, by their paths: the part of a client's name cache that a load can't do without, since
+//! NFSv3 asks for every part of every path. Files are looked up at each open.
+//!
+//! An entry counts as long as Linux's client believes a directory without asking (nfs(5), `acdirmin`).
+
+use crate::wire::FileHandle;
+use std::collections::HashMap;
+
+const AGE_NS: u64 = 30_000_000_000;
+/// Beyond it all are forgotten: a load has a few directories, and a server must not make us remember without end.
+const MOST: usize = 4096;
+
+/// The directories of one session.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    root: Option<FileHandle>,
+    known: HashMap<Box<str>, (FileHandle, u64)>,
+}
+
+impl Names {
+    /// Begins anew, below the root of an export.
+    pub(super) fn begin(&mut self, root: FileHandle) {
+        self.known.clear();
+        self.root = Some(root);
+    }
+
+    pub(super) fn root(&self) -> Option<FileHandle> {
+        self.root
+    }
+
+    /// Returns the directory that is nearest to `path` and known, and how much of the path leads to it.
+    pub(super) fn nearest(&self, path: &str, now_ns: u64) -> Option<(FileHandle, usize)> {
+        let mut end = path.len();
+        while end > 0 {
+            match self.known.get(&path[..end]) {
+                Some(&(handle, until_ns)) if now_ns < until_ns => return Some((handle, end)),
+                _ => end = path[..end].rfind('/').unwrap_or(0),
+            }
+        }
+        self.root.map(|root| (root, 0))
+    }
+
+    pub(super) fn learn(&mut self, path: &str, handle: FileHandle, now_ns: u64) {
+        if self.known.len() >= MOST {
+            self.known.clear();
+        }
+        self.known
+            .insert(path.into(), (handle, now_ns.saturating_add(AGE_NS)));
+    }
+
+    /// Forgets a path and what is below it.
+    pub(super) fn forget(&mut self, path: &str) {
+        let is_below = |known: &str| {
+            known
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.known.retain(|known, _| !path.is_empty() && !is_below(known));
+    }
+}
+
+/// Splits a path into the directory that holds the name, and the name.
+pub(super) fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// Whether `name` matches a pattern of `*` and `?`, as a shell's would: letters count as they are written, and `*.*` needs
+/// a point.
+pub(super) fn matches(pattern: &str, name: &[u8]) -> bool {
+    let pattern = pattern.as_bytes();
+    let (mut at, mut star) = ((0, 0), None);
+    while at.1 < name.len() {
+        match pattern.get(at.0) {
+            Some(b'*') => {
+                star = Some(at);
+                at.0 += 1;
+            }
+            Some(&byte) if byte == b'?' || byte == name[at.1] => at = (at.0 + 1, at.1 + 1),
+            _ => match &mut star {
+                Some((begin, from)) => {
+                    *from += 1;
+                    at = (*begin + 1, *from);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at.0..].iter().all(|&byte| byte == b'*')
+}
+
+/// Whether a pattern names one file.
+pub(super) fn is_plain(pattern: &str) -> bool {
+    !pattern.contains(['*', '?'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_as_in_a_shell() {
+        for (pattern, name, expected) in [
+            ("*", "", true),
+            ("*", "anything", true),
+            ("aaa*", "aaa1", true),
+            ("aaa*", "baaa1", false),
+            ("*.doc", "a.b.doc", true),
+            ("*.doc", "a.docx", false),
+            ("?a*b?", "xaybbz", true),
+            ("?", "", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+        ] {
+            assert_eq!(matches(pattern, name.as_bytes()), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_directory_is_known_until_its_time_is_over() {
+        let handle = |byte: u8| FileHandle::of(&[byte]).expect("short");
+        let mut names = Names::default();
+        assert_eq!(names.nearest("a/b", 0), None);
+        names.begin(handle(0));
+        names.learn("a", handle(1), 0);
+        names.learn("a/b", handle(2), 10);
+        assert_eq!(names.nearest("a/b/c", 0), Some((handle(2), 3)));
+        assert_eq!(names.nearest("a/bc", 0), Some((handle(1), 1)));
+        assert_eq!(names.nearest("a/b/c", AGE_NS), Some((handle(2), 3)));
+        assert_eq!(names.nearest("a/c", AGE_NS), Some((handle(0), 0)));
+        names.forget("a");
+        assert_eq!(names.nearest("a/b/c", 0), Some((handle(0), 0)));
+    }
+}

@@ -1,0 +1,76 @@
+//! What a session shall be, and what was agreed.
+
+use crate::wire::{Credential, FsInfo};
+
+/// The most that is asked for at once, by default: what Linux's client takes at most (nfs(5), `rsize`).
+const USUAL_MOST_BYTES: u32 = 1 << 20;
+/// A server that takes less is none (RFC 1094 has had 8192 bytes since 1989).
+const LEAST_BYTES: u32 = 512;
+
+/// How sessions are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// As whom files are used.
+    pub credential: Credential,
+    /// `rsize`: the most bytes of one READ.
+    pub max_read_bytes: u32,
+    /// `wsize`: the most bytes of one WRITE.
+    pub max_write_bytes: u32,
+    /// Listings with attributes, READDIRPLUS; else READDIR.
+    pub attributes_in_listings: bool,
+}
+
+impl Default for Options {
+    /// As the user that runs this process.
+    fn default() -> Self {
+        Self {
+            credential: Credential {
+                machine: "serverdyno".to_owned(),
+                uid: rustix::process::geteuid().as_raw(),
+                gid: rustix::process::getegid().as_raw(),
+            },
+            max_read_bytes: USUAL_MOST_BYTES,
+            max_write_bytes: USUAL_MOST_BYTES,
+            attributes_in_listings: true,
+        }
+    }
+}
+
+/// What client and server have agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agreed {
+    /// The most of one READ.
+    pub max_read_bytes: u32,
+    /// The most of one WRITE.
+    pub max_write_bytes: u32,
+    /// Of one part of a listing.
+    pub listing_bytes: u32,
+}
+
+impl Agreed {
+    /// Settles the sizes; None where the server's are unusable. What a server prefers counts, as in Linux's client, where
+    /// it says anything.
+    #[must_use]
+    pub fn of(options: &Options, server: &FsInfo) -> Option<Self> {
+        let settle = |most: u32, preferred: u32, ours: u32| match preferred {
+            0 => most.min(ours),
+            preferred => preferred.min(most).min(ours),
+        };
+        let agreed = Self {
+            max_read_bytes: settle(
+                server.max_read_bytes,
+                server.preferred_read_bytes,
+                options.max_read_bytes,
+            ),
+            max_write_bytes: settle(
+                server.max_write_bytes,
+                server.preferred_write_bytes,
+                options.max_write_bytes,
+            ),
+            listing_bytes: server
+                .preferred_listing_bytes
+                .clamp(4096, options.max_read_bytes.max(4096)),
+        };
+        (agreed.max_read_bytes.min(agreed.max_write_bytes) >= LEAST_BYTES).then_some(agreed)
+    }
+}

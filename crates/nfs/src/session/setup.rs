@@ -1,0 +1,172 @@
+//! How a session begins and ends: one question at a time, each on a connection without anything else. The portmapper is
+//! asked for a target (`target.rs`), MOUNT and FSINFO for each session.
+
+use super::options::Agreed;
+use super::Session;
+use crate::refusal::Refusal;
+use crate::status::{self, Status};
+use crate::wire::{
+    mount, parse_fs_info, parse_mount, parse_port, port_of, unmount, Body, FileHandle, Message, Procedure,
+    Program, Reader, Records, Request, MOUNT, NFS,
+};
+use dyno_files::Traffic;
+use dyno_measure::{Failure, Fault};
+use dyno_reactor::{Dialer, Executor, Socket};
+use std::net::SocketAddr;
+
+/// Longer than any answer of a set-up.
+const MOST_BYTES: usize = 65_536;
+const PORTMAPPER_PORT: u16 = 111;
+const AUTH_SYS: u32 = 1;
+
+/// The answer to one question.
+struct Answer {
+    record: Vec<u8>,
+    body: Body,
+}
+
+impl Answer {
+    fn results(&self, at: usize) -> &[u8] {
+        &self.record[at..]
+    }
+}
+
+/// Asks one question on a connection that may still be under way.
+async fn exchange(
+    socket: &Socket,
+    message: &Message,
+    xid: u32,
+    traffic: &mut Traffic,
+) -> Result<Answer, Failure> {
+    socket.send_first(message.bytes()).await?;
+    traffic.bytes_out += message.bytes().len() as u64;
+    let mut records = Records::new(MOST_BYTES);
+    loop {
+        if let Some(range) = records.next_record()? {
+            let record = records.bytes()[range].to_vec();
+            let (answered, body) = Body::parse(&record)?;
+            if answered != xid {
+                return Err(Fault::MalformedMessage.into());
+            }
+            return Ok(Answer { record, body });
+        }
+        match socket.try_receive(records.room())? {
+            Some(0) => return Err(Fault::ClosedEarly.into()),
+            Some(count) => {
+                records.filled(count);
+                traffic.bytes_in += count as u64;
+            }
+            None => socket.readable(Fault::ResponseTimeout).await?,
+        }
+    }
+}
+
+/// Asks the portmapper of a host for the ports of NFS and of MOUNT over TCP.
+pub(crate) async fn ask_ports(executor: &Executor, host: SocketAddr) -> Result<(u16, u16), Failure> {
+    let nfs = ask_port(executor, host, NFS, Refusal::NoNfs).await?;
+    let mount = ask_port(executor, host, MOUNT, Refusal::NoMountService).await?;
+    Ok((nfs, mount))
+}
+
+async fn ask_port(
+    executor: &Executor,
+    host: SocketAddr,
+    program: Program,
+    refusal: Refusal,
+) -> Result<u16, Failure> {
+    let dialer = Dialer::new(executor.clone(), SocketAddr::new(host.ip(), PORTMAPPER_PORT), 0);
+    let socket = dialer.dial(None)?;
+    let mut message = Message::default();
+    port_of(&mut message, program.0, program);
+    let asked = exchange(&socket, &message, program.0, &mut Traffic::default()).await;
+    let answer = asked.map_err(|failure| match failure.fault {
+        Fault::ConnectionRefused | Fault::ClosedEarly | Fault::ConnectionReset => {
+            Refusal::NoPortmapper.failure(None)
+        }
+        _ => failure,
+    })?;
+    match answer.body {
+        Body::Accepted(at) => parse_port(answer.results(at))?.ok_or_else(|| refusal.failure(None)),
+        _ => Err(Refusal::NoPortmapper.failure(None)),
+    }
+}
+
+impl Session {
+    /// Mounts the export, connects, and settles the sizes.
+    pub(super) async fn establish(&mut self) -> Result<(), Failure> {
+        let root = self.mount().await?;
+        self.dial()?;
+        let agreed = self.settle(root).await?;
+        self.conversation.establish(root, agreed);
+        let most_bytes = agreed.max_read_bytes.max(agreed.listing_bytes) as usize;
+        self.records
+            .set_max_record_bytes(most_bytes + super::AROUND_DATA_BYTES);
+        Ok(())
+    }
+
+    async fn ask_mount_service(
+        &mut self,
+        write: impl FnOnce(&Self, &mut Message, u32),
+    ) -> Result<Answer, Failure> {
+        let dialer = Dialer::new(self.executor.clone(), self.mount_address, 0);
+        let socket = dialer.dial(None)?;
+        self.traffic.connections += 1;
+        let xid = self.conversation.number();
+        let mut message = Message::default();
+        write(self, &mut message, xid);
+        exchange(&socket, &message, xid, &mut self.traffic).await
+    }
+
+    async fn mount(&mut self) -> Result<FileHandle, Failure> {
+        let asked = self.ask_mount_service(|session, message, xid| {
+            mount(message, xid, &session.export, &session.options.credential);
+        });
+        let answer = asked.await?;
+        let at = match answer.body {
+            Body::Accepted(at) => at,
+            Body::Unaccepted(reason) => return Err(Refusal::NotMount.failure(Some(status::of_rpc(reason)))),
+            Body::Denied(reason) => {
+                let reason = reason.map(status::of_authentication);
+                return Err(Refusal::Flavor.failure(reason));
+            }
+        };
+        match parse_mount(answer.results(at))? {
+            Err(refused) => Err(Refusal::Export.failure(Some(status::of_mount(refused)))),
+            Ok(mounted) if !mounted.flavors.is_empty() && !mounted.flavors.contains(&AUTH_SYS) => {
+                Err(Refusal::Flavor.failure(None))
+            }
+            Ok(mounted) => Ok(mounted.root),
+        }
+    }
+
+    async fn settle(&mut self, root: FileHandle) -> Result<Agreed, Failure> {
+        let xid = self.conversation.number();
+        let mut message = Message::default();
+        Request::FsInfo { root }.write(&mut message, xid, &self.options.credential);
+        self.conversation.count(Procedure::FsInfo);
+        let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
+        let answer = exchange(socket, &message, xid, &mut self.traffic).await?;
+        let at = match answer.body {
+            Body::Accepted(at) => at,
+            Body::Unaccepted(reason) => return Err(Refusal::NotNfs.failure(Some(status::of_rpc(reason)))),
+            Body::Denied(reason) => {
+                let reason = reason.map(status::of_authentication);
+                return Err(Refusal::Flavor.failure(reason));
+            }
+        };
+        let refused = Reader::new(answer.results(at)).u32()?;
+        if refused != Status::Ok as u32 {
+            return Err(Refusal::Export.failure(Some(status::of(refused))));
+        }
+        let info = parse_fs_info(answer.results(at + 4))?;
+        Agreed::of(&self.options, &info).ok_or_else(|| Refusal::Sizes.failure(None))
+    }
+
+    /// Tells the server that the export is not used any more.
+    pub(super) async fn unmount(&mut self) -> Result<(), Failure> {
+        let asked = self.ask_mount_service(|session, message, xid| {
+            unmount(message, xid, &session.export, &session.options.credential);
+        });
+        asked.await.map(|_| ())
+    }
+}

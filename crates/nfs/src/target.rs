@@ -1,0 +1,322 @@
+//! Exports that load may go to. An `NfsTarget` is the only thing that the engine takes, and `NfsTarget::open` is the only
+//! way to make one.
+//!
+//! A server on loopback is the user's own, also on the loopback of another network namespace of this machine. Any other
+//! must hold, in the root of each export, a file whose name contains the user's secret token and whose content can be
+//! made only by somebody who knows it (`dyno_target::consent_document`). The address that passed is the address that is
+//! used: name and ports are asked for once, and a namespace stays open.
+//!
+//! `NfsTarget` can be neither built nor changed elsewhere:
+//!
+//! ```compile_fail,E0277
+//! let target: dyno_nfs::NfsTarget = Default::default();
+//! ```
+//! ```compile_fail,E0616
+//! let mut target = dyno_nfs::NfsTarget::open("nfs://127.0.0.1/a?nfsport=1&mountport=2", vec![], Default::default(), None, None).unwrap();
+//! target.address = ([10, 0, 0, 1], 2049).into();
+//! ```
+
+use crate::advice::advice;
+use crate::session::{ask_ports, Options, Session};
+use dyno_files::read_beginning;
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_reactor::{Dialer, Executor};
+use dyno_target::{is_loopback, name_and_port, resolve, Consent, Namespace, TargetError};
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Stands where no port was named, before the portmapper is asked.
+const NFS_PORT: u16 = 2049;
+/// For everything together: the look-up of the name, the portmapper, and the consent of every export.
+const TIMEOUT_NS: u64 = 10_000_000_000;
+const MAX_DOCUMENT_BYTES: u32 = 4096;
+/// Consent is asked for as a client that no load has.
+const ASKING_CLIENT: u64 = u64::MAX;
+
+/// Exports of one server that load may go to.
+#[derive(Debug, Clone)]
+pub struct NfsTarget {
+    address: SocketAddr,
+    mount_address: SocketAddr,
+    host: String,
+    exports: Vec<String>,
+    options: Options,
+    namespace: Namespace,
+}
+
+/// `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..]`, taken apart.
+#[derive(Debug, PartialEq, Eq, Default)]
+struct Url<'a> {
+    host: &'a str,
+    /// With its slash; may be `/`.
+    path: &'a str,
+    nfs_port: Option<u16>,
+    mount_port: Option<u16>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+}
+
+impl NfsTarget {
+    /// Resolves `url`, `nfs://host[:port]/export`, asks the portmapper for the ports that are not named, and the server for
+    /// its consent, unless it is on loopback. The clients are spread over `exports`, or work on the URL's path alone where
+    /// there are none. Behind `?` stand libnfs's parameters: `nfsport`, `mountport`, `uid`, `gid`. The server is looked for
+    /// in the network namespace whose file (`/proc/PID/ns/net`) is given.
+    ///
+    /// # Errors
+    /// See `TargetError`.
+    pub fn open(
+        url: &str,
+        exports: Vec<String>,
+        options: Options,
+        network_namespace: Option<&Path>,
+        token: Option<&str>,
+    ) -> Result<Self, TargetError> {
+        let parts = split_url(url)?;
+        let exports = choose_exports(url, parts.path, exports)?;
+        let namespace = Namespace::open(network_namespace)?;
+        let (host, nfs_port, mount_port) = (parts.host.to_owned(), parts.nfs_port, parts.mount_port);
+        let mut options = options;
+        options.credential.uid = parts.uid.unwrap_or(options.credential.uid);
+        options.credential.gid = parts.gid.unwrap_or(options.credential.gid);
+        let (within, token) = (namespace.clone(), token.map(str::to_owned));
+        namespace.within(move || {
+            let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
+            let address = resolve(&host, NFS_PORT, deadline_ns).map_err(TargetError::Io)?;
+            let named = name_and_port(&host, 0).map(|(_, port)| port);
+            let (nfs_port, mount_port) = match (nfs_port.or(named), mount_port) {
+                (Some(nfs_port), Some(mount_port)) => (nfs_port, mount_port),
+                (nfs_port, mount_port) => {
+                    let asked = wait_for(deadline_ns, |executor| async move {
+                        ask_ports(&executor, address).await
+                    });
+                    let found = asked.map_err(|failure| no_session(&host, &failure))?;
+                    (nfs_port.unwrap_or(found.0), mount_port.unwrap_or(found.1))
+                }
+            };
+            let target = Self {
+                address: SocketAddr::new(address.ip(), nfs_port),
+                mount_address: SocketAddr::new(address.ip(), mount_port),
+                host,
+                exports,
+                options,
+                namespace: within,
+            };
+            if !target.is_loopback() {
+                for export in &target.exports {
+                    target.ask_consent(export, token.as_deref(), deadline_ns)?;
+                }
+            }
+            Ok(target)
+        })
+    }
+
+    /// Returns the address that was checked.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the exports.
+    #[must_use]
+    pub fn exports(&self) -> &[String] {
+        &self.exports
+    }
+
+    /// Whether it is this machine.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(self.address.ip())
+    }
+
+    /// Takes the calling thread to the namespace in which the server is.
+    ///
+    /// # Errors
+    /// As `Namespace::enter`.
+    pub fn enter(&self) -> Result<(), Errno> {
+        self.namespace.enter()
+    }
+
+    /// Returns a session on an export, yet to be made; `client` as in `Session::new`.
+    #[must_use]
+    pub fn session(&self, executor: &Executor, dialer: &Rc<Dialer>, export: &str, client: u64) -> Session {
+        Session::new(
+            executor.clone(),
+            dialer.clone(),
+            Rc::new(self.options.clone()),
+            self.mount_address,
+            export,
+            client,
+        )
+    }
+
+    fn ask_consent(&self, export: &str, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {
+        let consent = Consent::of(&self.host, token)?;
+        let name = format!("serverdyno-{}.txt", consent.token());
+        let found = self.fetch(export, name.clone(), deadline_ns)?;
+        consent.judge(
+            found.as_deref(),
+            &format!("{name} in the root of the export {export}"),
+        )
+    }
+
+    /// The beginning of the file `name` in the export's root; None where it is not there.
+    fn fetch(&self, export: &str, name: String, deadline_ns: u64) -> Result<Option<Vec<u8>>, TargetError> {
+        let fetched = wait_for(deadline_ns, |executor| {
+            let dialer = Rc::new(Dialer::new(executor.clone(), self.address, 0));
+            let session = self.session(&executor, &dialer, export, ASKING_CLIENT);
+            async move { read_beginning(session, &name, MAX_DOCUMENT_BYTES).await }
+        });
+        fetched.map_err(|failure| no_session(export, &failure))
+    }
+}
+
+/// Runs one task to its end, which must come by `deadline_ns`.
+fn wait_for<T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
+    deadline_ns: u64,
+    work: impl FnOnce(Executor) -> F,
+) -> Result<T, Failure> {
+    let executor = Executor::new().map_err(|_| Fault::NoFiles)?;
+    let result = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
+    let (slot, handle, work) = (result.clone(), executor.clone(), work(executor.clone()));
+    executor.spawn(async move {
+        handle.set_deadline(deadline_ns);
+        let outcome = work.await;
+        *slot.borrow_mut() = outcome;
+    });
+    executor.run(|| false).map_err(|_| Fault::OtherIo)?;
+    result.replace(Err(Fault::ResponseTimeout.into()))
+}
+
+fn no_session(where_: &str, failure: &Failure) -> TargetError {
+    match advice(failure) {
+        Some(advice) => TargetError::Session {
+            why: format!("{where_}: {failure}"),
+            advice,
+        },
+        None => TargetError::Io(io::Error::other(failure.to_string())),
+    }
+}
+
+fn choose_exports(url: &str, path: &str, exports: Vec<String>) -> Result<Vec<String>, TargetError> {
+    if exports.is_empty() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let is_export = |export: &String| export.starts_with('/') && !export.contains('\0');
+    match exports.iter().all(is_export) {
+        true => Ok(exports),
+        false => Err(TargetError::Url(format!(
+            "{url:?}: the path of an export begins with /"
+        ))),
+    }
+}
+
+/// Takes a URL apart. What could mean something else to somebody else is refused.
+fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
+    let refuse = |why: &str| TargetError::Url(format!("{url:?}: {why}"));
+    let rest = url
+        .strip_prefix("nfs://")
+        .ok_or_else(|| refuse("the URL of an NFS server begins with nfs://"))?;
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    let is_plain = host.is_ascii()
+        && !host.contains(['@', '#', '\\', '%', ' '])
+        && !host.bytes().any(|byte| byte < b' ')
+        && name_and_port(host, NFS_PORT).is_some();
+    if !is_plain {
+        return Err(refuse("there is no plain host[:port] after nfs://"));
+    }
+    if path.contains(['#', '%']) || path.chars().any(char::is_control) {
+        return Err(refuse(
+            "the path has characters that mean something else, or an escape, which is not decoded",
+        ));
+    }
+    let path = match path.strip_suffix('/') {
+        Some("") | None if path.len() <= 1 => "/",
+        Some(path) => path,
+        None => path,
+    };
+    if path[1..].split('/').any(|part| matches!(part, "." | ".."))
+        || (path.len() > 1 && path[1..].split('/').any(str::is_empty))
+    {
+        return Err(refuse("the path has empty parts or dots"));
+    }
+    let mut parts = Url {
+        host,
+        path,
+        ..Url::default()
+    };
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let taken = match name {
+            "nfsport" => port(value).map(|port| parts.nfs_port = Some(port)),
+            "mountport" => port(value).map(|port| parts.mount_port = Some(port)),
+            "uid" => value.parse().ok().map(|uid| parts.uid = Some(uid)),
+            "gid" => value.parse().ok().map(|gid| parts.gid = Some(gid)),
+            "version" => (value == "3").then_some(()),
+            _ => None,
+        };
+        if taken.is_none() {
+            let known = "nfsport, mountport, uid, gid and version=3";
+            return Err(refuse(&format!(
+                "{parameter:?} is no parameter; known are {known}"
+            )));
+        }
+    }
+    Ok(parts)
+}
+
+fn port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port| *port > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_split_into_host_export_and_parameters() {
+        let check = |url: &str, host: &str, path: &str| {
+            let parts = split_url(url).expect(url);
+            assert_eq!((parts.host, parts.path), (host, path), "{url}");
+        };
+        check("nfs://nas", "nas", "/");
+        check("nfs://nas/", "nas", "/");
+        check("nfs://nas:2050/a/b c/", "nas:2050", "/a/b c");
+        check("nfs://[::1]:2049/a", "[::1]:2049", "/a");
+        let parts = split_url("nfs://nas/a?nfsport=1&mountport=2&uid=3&gid=4&version=3").expect("plain");
+        let ports = (parts.nfs_port, parts.mount_port);
+        assert_eq!(
+            (ports, parts.uid, parts.gid),
+            ((Some(1), Some(2)), Some(3), Some(4))
+        );
+    }
+
+    #[test]
+    fn a_url_that_could_mean_something_else_is_refused() {
+        for url in [
+            "",
+            "nfs://",
+            "nfs:///data",
+            "smb://nas/data",
+            "nas:/data",
+            "nfs://user@nas/data",
+            "nfs://nas:0/data",
+            "nfs://nas/data/../other",
+            "nfs://nas//data",
+            "nfs://nas/da%74a",
+            "nfs://nas/data#a",
+            "nfs://nas/data?mountport=0",
+            "nfs://nas/data?version=4",
+            "nfs://nas/data?debug=9",
+            "nfs://nas/data\0",
+        ] {
+            assert!(matches!(split_url(url), Err(TargetError::Url(_))), "{url}");
+        }
+    }
+}

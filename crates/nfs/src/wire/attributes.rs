@@ -1,0 +1,188 @@
+//! File handles and attributes (RFC 1813, 2.5 and 2.6).
+
+use super::{Malformed, Reader, Writer};
+use dyno_files::{Attributes, Info};
+
+/// `NFS3_FHSIZE`.
+pub const MAX_HANDLE_BYTES: usize = 64;
+const DIRECTORY: u32 = 2;
+const WRITABLE: u32 = 0o222;
+
+/// The server's name for a file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileHandle {
+    length: u8,
+    bytes: [u8; MAX_HANDLE_BYTES],
+}
+
+impl std::fmt::Debug for FileHandle {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_tuple("FileHandle")
+            .field(&self.as_bytes())
+            .finish()
+    }
+}
+
+impl FileHandle {
+    /// Takes the bytes of one; None where they are too many.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let mut own = [0; MAX_HANDLE_BYTES];
+        own.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self {
+            length: u8::try_from(bytes.len()).ok()?,
+            bytes: own,
+        })
+    }
+
+    /// Returns its bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Self::of(reader.opaque(MAX_HANDLE_BYTES)?).ok_or(Malformed)
+    }
+
+    pub(super) fn parse_optional(reader: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
+        reader.bool()?.then(|| Self::parse(reader)).transpose()
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer<'_>) {
+        writer.opaque(self.as_bytes());
+    }
+}
+
+/// A moment as a server tells it.
+type Time = (u32, u32);
+
+/// Attributes of a file (`fattr3`), as far as they are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes3 {
+    /// `ftype3`.
+    pub kind: u32,
+    /// Permissions.
+    pub mode: u32,
+    /// Names that lead to it.
+    pub links: u32,
+    /// Its end.
+    pub bytes: u64,
+    /// Room that it takes.
+    pub used_bytes: u64,
+    /// Its number.
+    pub file_id: u64,
+    /// When its data last changed.
+    pub modified: Time,
+    /// When anything of it last changed.
+    pub changed: Time,
+}
+
+impl Attributes3 {
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (kind, mode, links) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        reader.u64()?; // user and group
+        let (bytes, used_bytes) = (reader.u64()?, reader.u64()?);
+        reader.u64()?; // device
+        reader.u64()?; // file system
+        let file_id = reader.u64()?;
+        time(reader)?; // of the last access
+        Ok(Self {
+            kind,
+            mode,
+            links,
+            bytes,
+            used_bytes,
+            file_id,
+            modified: time(reader)?,
+            changed: time(reader)?,
+        })
+    }
+
+    /// Reads `post_op_attr`.
+    pub(super) fn parse_optional(reader: &mut Reader<'_>) -> Result<Option<Self>, Malformed> {
+        reader.bool()?.then(|| Self::parse(reader)).transpose()
+    }
+
+    /// Whether it is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.kind == DIRECTORY
+    }
+
+    /// Returns what the contract of file clients knows of it.
+    #[must_use]
+    pub fn info(&self) -> Info {
+        Info {
+            file_id: self.file_id,
+            change: change(self.bytes, self.modified, self.changed),
+            bytes: self.bytes,
+            allocated_bytes: self.used_bytes,
+            directory: self.is_directory(),
+            read_only: self.mode & WRITABLE == 0,
+        }
+    }
+}
+
+/// What a reply says of a file just before the call (`wcc_attr`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WccBefore {
+    bytes: u64,
+    modified: Time,
+    changed: Time,
+}
+
+/// Attributes before and after a call (`wcc_data`), each where the server tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wcc {
+    /// Just before.
+    pub before: Option<WccBefore>,
+    /// Just after.
+    pub after: Option<Attributes3>,
+}
+
+impl Wcc {
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let before = match reader.bool()? {
+            true => Some(WccBefore {
+                bytes: reader.u64()?,
+                modified: time(reader)?,
+                changed: time(reader)?,
+            }),
+            false => None,
+        };
+        let after = Attributes3::parse_optional(reader)?;
+        Ok(Self { before, after })
+    }
+
+    /// Returns it as what came along with a reply.
+    #[must_use]
+    pub fn attributes(&self) -> Option<Attributes> {
+        Some(Attributes {
+            info: self.after?.info(),
+            change_before: self
+                .before
+                .map(|before| change(before.bytes, before.modified, before.changed)),
+        })
+    }
+}
+
+fn time(reader: &mut Reader<'_>) -> Result<Time, Malformed> {
+    Ok((reader.u32()?, reader.u32()?))
+}
+
+/// NFSv3 has no change attribute: size and times stand for it, as in Linux's client. Never 0, which would say that
+/// nothing is known. A server whose clock stands still between two writes of one size hides the second.
+fn change(bytes: u64, modified: Time, changed: Time) -> u64 {
+    let both = |(seconds, nanoseconds): Time| u64::from(seconds) << 32 | u64::from(nanoseconds);
+    let mut mixed = 0_u64;
+    for part in [bytes, both(modified), both(changed)] {
+        // The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of a part moves all others.
+        mixed = mixed.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+    }
+    mixed.max(1)
+}

@@ -1,0 +1,77 @@
+//! Listings: the entries of READDIR and READDIRPLUS (RFC 1813, 3.3.16 and 3.3.17).
+
+use super::{Attributes3, FileHandle, Malformed, Reader};
+
+/// Longer than any name that a file system has.
+const MAX_NAME_BYTES: usize = 4096;
+
+/// One entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The file's number.
+    pub file_id: u64,
+    /// Its name.
+    pub name: &'a [u8],
+    /// From where a listing goes on behind it.
+    pub cookie: u64,
+    /// Its attributes, of READDIRPLUS where the server tells them.
+    pub attributes: Option<Attributes3>,
+}
+
+/// A part of a listing.
+#[derive(Debug, Clone, Copy)]
+pub struct Entries<'a> {
+    reader: Reader<'a>,
+    plus: bool,
+    /// To be sent along when the listing goes on.
+    pub verifier: u64,
+}
+
+impl<'a> Entries<'a> {
+    /// Reads the results of a listing up to its first entry. `plus`: of READDIRPLUS.
+    ///
+    /// # Errors
+    /// Where they break the format.
+    pub fn parse(results: &'a [u8], plus: bool) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(results);
+        Attributes3::parse_optional(&mut reader)?;
+        let verifier = reader.u64()?;
+        Ok(Self {
+            reader,
+            plus,
+            verifier,
+        })
+    }
+
+    /// Reads the next entry; None behind the last.
+    ///
+    /// # Errors
+    /// Where it breaks the format.
+    pub fn next_entry(&mut self) -> Result<Option<Entry<'a>>, Malformed> {
+        if !self.reader.bool()? {
+            return Ok(None);
+        }
+        let file_id = self.reader.u64()?;
+        let name = self.reader.opaque(MAX_NAME_BYTES)?;
+        let cookie = self.reader.u64()?;
+        let mut attributes = None;
+        if self.plus {
+            attributes = Attributes3::parse_optional(&mut self.reader)?;
+            FileHandle::parse_optional(&mut self.reader)?;
+        }
+        Ok(Some(Entry {
+            file_id,
+            name,
+            cookie,
+            attributes,
+        }))
+    }
+
+    /// Reads, behind the last entry, whether the listing ends here.
+    ///
+    /// # Errors
+    /// Where it breaks the format.
+    pub fn is_last_part(&mut self) -> Result<bool, Malformed> {
+        self.reader.bool()
+    }
+}

@@ -1,0 +1,362 @@
+//! RPC messages over TCP (RFC 5531): calls with AUTH_SYS, replies, and the records that they travel in.
+
+use super::{Malformed, Reader, Writer};
+use std::ops::Range;
+
+/// The length in front of each fragment of a record, whose highest bit says that it is the last.
+pub const RECORD_MARK_BYTES: usize = 4;
+const LAST_FRAGMENT: u32 = 1 << 31;
+const CALL: u32 = 0;
+const REPLY: u32 = 1;
+const RPC_VERSION: u32 = 2;
+const AUTH_NONE: u32 = 0;
+const AUTH_SYS: u32 = 1;
+const MAX_AUTH_BYTES: usize = 400;
+/// `xid` of a message, behind the record mark.
+const XID: Range<usize> = RECORD_MARK_BYTES..RECORD_MARK_BYTES + 4;
+/// Enough for what servers send beside data; several replies are taken at once.
+const FIRST_BYTES: usize = 8192;
+/// Kept behind a large record, so that what follows it comes with the same call.
+const SLACK_BYTES: usize = 4096;
+
+/// A program and its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Program(pub u32, pub u32);
+
+/// The portmapper, version 2.
+pub const PORTMAPPER: Program = Program(100_000, 2);
+/// NFS, version 3.
+pub const NFS: Program = Program(100_003, 3);
+/// MOUNT, version 3.
+pub const MOUNT: Program = Program(100_005, 3);
+
+/// Who asks: a user and a group of the client's, which the server believes (AUTH_SYS).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// The client's machine, as it calls itself.
+    pub machine: String,
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// A call as it is sent: kept until it is answered, to be sent again where it has to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message(Vec<u8>);
+
+impl Message {
+    /// Begins a call of a program's procedure; its arguments are appended to what this returns.
+    pub fn begin(
+        &mut self,
+        xid: u32,
+        program: Program,
+        procedure: u32,
+        credential: Option<&Credential>,
+    ) -> Writer<'_> {
+        self.0.clear();
+        let mut writer = Writer(&mut self.0);
+        writer.u32(0).u32(xid).u32(CALL).u32(RPC_VERSION);
+        writer.u32(program.0).u32(program.1).u32(procedure);
+        match credential {
+            Some(credential) => {
+                let machine = credential.machine.as_bytes();
+                let body = 4 + 4 + machine.len().next_multiple_of(4) + 4 + 4 + 4;
+                writer.u32(AUTH_SYS).u32(u32::try_from(body).unwrap_or(0));
+                writer.u32(0).opaque(machine);
+                writer.u32(credential.uid).u32(credential.gid).u32(0);
+            }
+            None => {
+                writer.u32(AUTH_NONE).u32(0);
+            }
+        }
+        writer.u32(AUTH_NONE).u32(0);
+        writer
+    }
+
+    /// Ends it: one record of one fragment.
+    pub fn end(&mut self) {
+        let length = u32::try_from(self.0.len() - RECORD_MARK_BYTES).unwrap_or(u32::MAX);
+        self.0[..RECORD_MARK_BYTES].copy_from_slice(&(LAST_FRAGMENT | length).to_be_bytes());
+    }
+
+    /// Gives it another number, for a server to take it for another call.
+    pub fn renumber(&mut self, xid: u32) {
+        self.0[XID].copy_from_slice(&xid.to_be_bytes());
+    }
+
+    /// Returns it as it goes over the wire.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns what it takes of memory.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
+/// What a reply says, before the results of its procedure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// The call was carried out; its results begin there in the record.
+    Accepted(usize),
+    /// It was not, with the number that says why (RFC 5531, `accept_stat`).
+    Unaccepted(u32),
+    /// The server does not believe who asks, with its reason (`auth_stat`); none for another version of RPC.
+    Denied(Option<u32>),
+}
+
+impl Body {
+    /// Reads a reply: the number of its call, and what it says.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn parse(record: &[u8]) -> Result<(u32, Self), Malformed> {
+        let mut reader = Reader::new(record);
+        let xid = reader.u32()?;
+        if reader.u32()? != REPLY {
+            return Err(Malformed);
+        }
+        let body = match reader.u32()? {
+            0 => {
+                reader.u32()?;
+                reader.opaque(MAX_AUTH_BYTES)?;
+                match reader.u32()? {
+                    0 => Self::Accepted(reader.position()),
+                    other => Self::Unaccepted(other),
+                }
+            }
+            1 => match reader.u32()? {
+                1 => Self::Denied(Some(reader.u32()?)),
+                _ => Self::Denied(None),
+            },
+            _ => return Err(Malformed),
+        };
+        Ok((xid, body))
+    }
+}
+
+/// The receive buffer of a connection: bytes as they come are cut into records. What has been taken stays readable until
+/// more room is asked for.
+#[derive(Debug)]
+pub struct Records {
+    buffer: Vec<u8>,
+    /// What came and was not taken: `buffer[start..end]`.
+    start: usize,
+    end: usize,
+    max_record_bytes: usize,
+}
+
+impl Records {
+    /// An empty one that takes records of up to `max_record_bytes`.
+    #[must_use]
+    pub fn new(max_record_bytes: usize) -> Self {
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            max_record_bytes,
+        }
+    }
+
+    /// Takes records of up to `max_record_bytes` from here on.
+    pub fn set_max_record_bytes(&mut self, max_record_bytes: usize) {
+        self.max_record_bytes = max_record_bytes;
+    }
+
+    /// Forgets what came, and keeps the buffer.
+    pub fn clear(&mut self) {
+        (self.start, self.end) = (0, 0);
+    }
+
+    /// Returns what the buffer takes of memory.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Gives the buffer's memory back, where nothing in it waits to be taken.
+    pub fn release(&mut self) {
+        if self.start == self.end {
+            self.clear();
+            self.buffer = Vec::new();
+        }
+    }
+
+    /// Returns everything; ranges that were given out count in it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Returns how many bytes came and were not taken.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Returns room for what comes next: as much as the fragment under way needs, at least. Ranges that were given out
+    /// before are void afterwards.
+    pub fn room(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        let first = self.mark(self.start).map_or(0, |(_, length)| length);
+        let under_way = RECORD_MARK_BYTES + first.min(self.max_record_bytes);
+        let wanted = under_way.max(self.end - self.start + 1);
+        if self.start > 0 && self.start + wanted > self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.start + wanted > self.buffer.len() {
+            let length = (self.start + wanted + SLACK_BYTES).next_multiple_of(4096);
+            self.buffer.resize(length.max(FIRST_BYTES), 0);
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    /// So many bytes came into `room`.
+    pub fn filled(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.buffer.len());
+    }
+
+    /// Whether the next record is there as a whole, as far as can be told without taking it.
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        self.mark(self.start)
+            .is_some_and(|(_, length)| self.end - self.start >= RECORD_MARK_BYTES + length)
+    }
+
+    /// Takes the next record, where it is there as a whole: where it lies in `bytes`.
+    ///
+    /// # Errors
+    /// Where it is longer than the bound, or has a fragment without bytes, of which there could be no end.
+    pub fn next_record(&mut self) -> Result<Option<Range<usize>>, Malformed> {
+        let (mut at, mut whole) = (self.start, 0);
+        loop {
+            let Some((last, length)) = self.mark(at) else {
+                return Ok(None);
+            };
+            whole += length;
+            if whole > self.max_record_bytes || length == 0 {
+                return Err(Malformed);
+            }
+            let next = at + RECORD_MARK_BYTES + length;
+            if next > self.end {
+                return Ok(None);
+            }
+            if last {
+                let begin = self.start;
+                self.start = next;
+                return Ok(Some(self.joined(begin, whole)));
+            }
+            at = next;
+        }
+    }
+
+    /// Moves the fragments of a record together, in front of what follows it.
+    fn joined(&mut self, begin: usize, whole: usize) -> Range<usize> {
+        let first = begin + RECORD_MARK_BYTES;
+        let mut at = begin;
+        let mut to = first;
+        while to < first + whole {
+            let Some((_, length)) = self.mark(at) else { break };
+            let from = at + RECORD_MARK_BYTES;
+            if from != to {
+                self.buffer.copy_within(from..from + length, to);
+            }
+            (at, to) = (from + length, to + length);
+        }
+        first..first + whole
+    }
+
+    fn mark(&self, at: usize) -> Option<(bool, usize)> {
+        let mark = self
+            .buffer
+            .get(at..self.end)?
+            .first_chunk::<RECORD_MARK_BYTES>()?;
+        let mark = u32::from_be_bytes(*mark);
+        Some((mark & LAST_FRAGMENT != 0, (mark & !LAST_FRAGMENT) as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn come(records: &mut Records, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = records.room();
+            let count = room.len().min(bytes.len());
+            room[..count].copy_from_slice(&bytes[..count]);
+            records.filled(count);
+            bytes = &bytes[count..];
+        }
+    }
+
+    fn take(records: &mut Records) -> Option<Vec<u8>> {
+        let range = records.next_record().expect("well formed")?;
+        Some(records.bytes()[range].to_vec())
+    }
+
+    #[test]
+    fn fragments_are_joined_wherever_the_stream_is_cut() {
+        let mut stream = Vec::new();
+        Writer(&mut stream).u32(3);
+        stream.extend_from_slice(b"abc\0\0\0\x02de\x80\0\0\x01f\x80\0\0\x02gh\x80\0\0\x04ijkl");
+        for cut in 0..stream.len() {
+            let mut records = Records::new(6);
+            let mut taken = Vec::new();
+            for part in [&stream[..cut], &stream[cut..]] {
+                come(&mut records, part);
+                while let Some(record) = take(&mut records) {
+                    taken.push(record);
+                }
+            }
+            assert_eq!(taken, [&b"abcdef"[..], b"gh", b"ijkl"], "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_passes_its_bound_is_refused_and_takes_no_memory() {
+        for stream in [
+            &b"\xff\xff\xff\xff"[..],
+            b"\x80\0\0\x07abc",
+            b"\0\0\0\0",
+            b"\0\0\0\x06abcdef\x80\0\0\x01g",
+        ] {
+            let mut records = Records::new(6);
+            come(&mut records, stream);
+            assert_eq!(records.next_record(), Err(Malformed));
+            assert!(records.room().len() < 1 << 20);
+        }
+    }
+
+    #[test]
+    fn a_reply_is_read_up_to_its_results() {
+        let reply = |numbers: &[u32]| -> Vec<u8> { numbers.iter().flat_map(|n| n.to_be_bytes()).collect() };
+        assert_eq!(
+            Body::parse(&reply(&[9, 1, 0, 0, 0, 0, 5])),
+            Ok((9, Body::Accepted(24)))
+        );
+        assert_eq!(
+            Body::parse(&reply(&[9, 1, 0, 0, 0, 2])),
+            Ok((9, Body::Unaccepted(2)))
+        );
+        assert_eq!(
+            Body::parse(&reply(&[9, 1, 1, 1, 5])),
+            Ok((9, Body::Denied(Some(5))))
+        );
+        assert_eq!(
+            Body::parse(&reply(&[9, 1, 1, 0, 2, 2])),
+            Ok((9, Body::Denied(None)))
+        );
+        for wrong in [&[9, 0, 0][..], &[9, 1, 2], &[9, 1, 0, 0, 401], &[9, 1], &[]] {
+            assert_eq!(Body::parse(&reply(wrong)), Err(Malformed), "{wrong:?}");
+        }
+    }
+}

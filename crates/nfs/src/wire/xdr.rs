@@ -1,0 +1,145 @@
+//! XDR (RFC 4506): numbers of four or eight bytes, and bytes behind their length, filled up to a multiple of four.
+
+use super::Malformed;
+
+/// Reads what came, from its beginning on.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Begins at the beginning of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// Returns the place of the next byte.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Reads `count` bytes and their filling.
+    ///
+    /// # Errors
+    /// Where fewer are there.
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let filled = count.checked_next_multiple_of(4).ok_or(Malformed)?;
+        let end = self.at.checked_add(filled).ok_or(Malformed)?;
+        let all = self.bytes.get(self.at..end).ok_or(Malformed)?;
+        self.at = end;
+        Ok(&all[..count])
+    }
+
+    /// Reads a number.
+    ///
+    /// # Errors
+    /// Where the bytes end.
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
+        let bytes = self.bytes(4)?;
+        Ok(u32::from_be_bytes(bytes.try_into().map_err(|_| Malformed)?))
+    }
+
+    /// Reads a number of eight bytes.
+    ///
+    /// # Errors
+    /// As `u32`.
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
+        let bytes = self.bytes(8)?;
+        Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| Malformed)?))
+    }
+
+    /// Reads a truth value, which is 0 or 1.
+    ///
+    /// # Errors
+    /// As `u32`, and for any other number.
+    pub fn bool(&mut self) -> Result<bool, Malformed> {
+        match self.u32()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Reads bytes behind their length, `most` at most.
+    ///
+    /// # Errors
+    /// As `bytes`, and where there are more.
+    pub fn opaque(&mut self, most: usize) -> Result<&'a [u8], Malformed> {
+        let count = self.u32()? as usize;
+        if count > most {
+            return Err(Malformed);
+        }
+        self.bytes(count)
+    }
+}
+
+/// Appends to a message.
+#[derive(Debug)]
+pub struct Writer<'a>(pub &'a mut Vec<u8>);
+
+impl Writer<'_> {
+    /// Appends a number.
+    pub fn u32(&mut self, value: u32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    /// Appends a number of eight bytes.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    /// Appends bytes of a length that both sides know.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self.0
+            .extend_from_slice(&[0; 3][..bytes.len().wrapping_neg() % 4]);
+        self
+    }
+
+    /// Appends bytes behind their length.
+    ///
+    /// # Panics
+    /// Beyond 4 GiB, which no caller has.
+    pub fn opaque(&mut self, bytes: &[u8]) -> &mut Self {
+        let count = u32::try_from(bytes.len()).expect("messages are bounded");
+        self.u32(count).bytes(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let mut bytes = Vec::new();
+        Writer(&mut bytes)
+            .u32(7)
+            .u64(u64::MAX)
+            .opaque(b"abcde")
+            .bytes(b"xy");
+        assert_eq!(bytes.len(), 4 + 8 + 12 + 4);
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(reader.u32(), Ok(7));
+        assert_eq!(reader.u64(), Ok(u64::MAX));
+        assert_eq!(reader.opaque(5), Ok(&b"abcde"[..]));
+        assert_eq!(reader.bytes(2), Ok(&b"xy"[..]));
+        assert_eq!(reader.u32(), Err(Malformed));
+    }
+
+    #[test]
+    fn what_passes_a_bound_is_malformed() {
+        let mut bytes = Vec::new();
+        Writer(&mut bytes).opaque(b"abcde");
+        assert_eq!(Reader::new(&bytes).opaque(4), Err(Malformed));
+        assert_eq!(Reader::new(&[0xff; 4]).opaque(usize::MAX), Err(Malformed));
+        assert_eq!(Reader::new(&[0, 0, 0, 2]).bool(), Err(Malformed));
+        assert_eq!(Reader::new(&[]).bytes(usize::MAX), Err(Malformed));
+    }
+}

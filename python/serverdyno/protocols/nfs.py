@@ -1,0 +1,55 @@
+"""NFSv3: how its clients speak, what is said of it, and how what clients left is removed."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+from urllib.parse import urlsplit
+
+from serverdyno.protocols.access import Access
+from serverdyno.protocols.base import Protocol
+from serverdyno.protocols.files import FILES
+from serverdyno.protocols.model import NoSettings
+
+
+class Nfs(Protocol[NoSettings]):
+    """NFSv3 over TCP."""
+
+    name = "nfs"
+    title = "NFS"
+    schemes = ("nfs",)
+    example_url = "nfs://127.0.0.1/export"
+    work = FILES
+    settings_type = NoSettings
+    has_sessions = True
+    clients_directory = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
+    session_note = (
+        "locks are kept by each client (as a mount with nolock), writes are UNSTABLE with a COMMIT at close and flush "
+        "(without a client cache FILE_SYNC)"
+    )
+
+    def target_section(self, access: Access, settings: NoSettings) -> dict[str, Any]:
+        """Return the exports, which the shares are here."""
+        del settings
+        return {
+            "url": access.url,
+            "shares": list(access.shares),
+            "network_namespace": access.network_namespace,
+        }
+
+    def described(self, settings: NoSettings, timeout: str) -> str:
+        """Say version, transport and authentication."""
+        del settings
+        return (
+            "NFSv3 over TCP with AUTH_SYS, from ports above 1023; transfers of the size that the server prefers, 1 MiB "
+            f"at most; one mount and one connection a client; timeout {timeout}."
+        )
+
+    def remove_command(self, url: str, user: str | None, share: str, directory: str) -> str:
+        """Return commands that mount the export and remove the directory."""
+        del user
+        source = shlex.quote(f"{urlsplit(url).hostname}:{share}")
+        return f"mount -t nfs -o vers=3,nolock {source} /mnt && rm -r /mnt/{directory} && umount /mnt"
+
+
+NFS = Nfs()

@@ -1,0 +1,113 @@
+"""What can be varied of the disk below a private file server: its volumes, their file system, write-back, a slow disk.
+
+`volume_server.py` carries it out. Not for: what one server's program can do.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from serverdyno.servers.base import Settings
+
+MAX_VOLUMES = 16
+XFS_LEAST_MIB = 300  # mkfs.xfs makes no smaller one
+# They are given to mount(8) as they are.
+MOUNT_OPTIONS = re.compile(r"([a-z0-9_]+(=[a-z0-9_]+)?(,[a-z0-9_]+(=[a-z0-9_]+)?)*)?")
+
+
+class DiskSettings(Settings):
+    """The disk of a file server."""
+
+    volumes: int = Field(
+        default=1,
+        ge=1,
+        le=MAX_VOLUMES,
+        description="Shares volume1, volume2 ..., each with a directory of its own.",
+    )
+    data_directory: str | None = Field(
+        default=None,
+        description="Directory, on the disk to be measured, in which the volumes are made; they are removed at the "
+        "end. Left out: TMPDIR, which may be memory.",
+    )
+    file_system: Literal["none", "ext4", "xfs"] = Field(
+        default="none",
+        description="A new file system for the volumes, in an image on a loop device (root). none: the one that the "
+        "directory is on.",
+    )
+    mount_options: str = Field(
+        default="", description='Of that file system, such as "noatime,data=writeback". Empty: its defaults.'
+    )
+    image_mib: int = Field(
+        default=4096,
+        ge=64,
+        le=2**20,
+        description="Size of the image, MiB; it is taken from the disk at once.",
+    )
+    vm_dirty_ratio: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="vm.dirty_ratio of the machine, %; put back at the end (root).",
+    )
+    vm_dirty_background_ratio: int | None = Field(
+        default=None, ge=0, le=100, description="vm.dirty_background_ratio, %; as above."
+    )
+    vm_dirty_expire_centisecs: int | None = Field(
+        default=None, ge=0, le=10_000_000, description="vm.dirty_expire_centisecs, 10 ms; as above."
+    )
+    vm_dirty_writeback_centisecs: int | None = Field(
+        default=None, ge=0, le=10_000_000, description="vm.dirty_writeback_centisecs, 10 ms; as above."
+    )
+    fsync_delay_ms: float = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="Added to each fsync and fdatasync of the server, at least: a slow disk (seccomp notification, "
+        "Linux 5.5; a few instructions more for every system call). 0: none.",
+    )
+    network: Literal["auto", "namespace", "loopback"] = Field(
+        default="auto",
+        description="namespace: a network of its own, with nobody else on its ports (root). loopback: a free port of "
+        "127.0.0.1. auto: namespace where allowed.",
+    )
+
+    @field_validator("mount_options")
+    @classmethod
+    def plain_mount_options(cls, value: str) -> str:
+        """Names and values, separated by commas."""
+        if not MOUNT_OPTIONS.fullmatch(value):
+            raise ValueError('must be options separated by commas, such as "noatime,data=writeback"')
+        return value
+
+    def wrong_disk(self) -> dict[str, bool]:
+        """Return what can be wrong with the disk, and whether it is."""
+        background, dirty = self.vm_dirty_background_ratio, self.vm_dirty_ratio
+        return {
+            "mount_options need a file_system": bool(self.mount_options) and self.file_system == "none",
+            f"xfs needs an image_mib of {XFS_LEAST_MIB} or more": (
+                self.file_system == "xfs" and self.image_mib < XFS_LEAST_MIB
+            ),
+            "vm_dirty_background_ratio must be below vm_dirty_ratio": (
+                background is not None and dirty is not None and background >= dirty
+            ),
+        }
+
+    def free_bytes(self) -> int | None:
+        """Return the size of the image, or what is free where the directories of the volumes will lie."""
+        if self.file_system != "none":
+            return self.image_mib * 2**20
+        try:
+            return shutil.disk_usage(self.data_directory or tempfile.gettempdir()).free
+        except OSError:
+            return None  # the server's start says why
+
+    def write_back(self) -> dict[str, int]:
+        """The kernel's write-back limits that are to change, by their names below /proc/sys/vm."""
+        names = [name for name in type(self).model_fields if name.startswith("vm_")]
+        values = {name.removeprefix("vm_"): getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}

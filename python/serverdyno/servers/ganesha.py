@@ -1,0 +1,243 @@
+"""NFS-Ganesha with its VFS back end, from its own complete configuration: nothing of /etc/ganesha is read.
+
+It runs in a network namespace with a /run of its own, beside an rpcbind that nobody else sees: Ganesha 4.3 refuses
+NFSv3 where it can't register with one. What lies below is in `volume_server.py`, as for Samba. Only NFSv3 is served.
+"""
+
+from __future__ import annotations
+
+import json
+import pwd
+import re
+from pathlib import Path
+from typing import ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from serverdyno import _native
+from serverdyno.errors import ServerError
+from serverdyno.protocols.nfs import NFS
+from serverdyno.servers.base import Access, Installed, Settings
+from serverdyno.servers.disk_settings import DiskSettings
+from serverdyno.servers.local import find_program, version_line
+from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.host_changes import HostChanges
+from serverdyno.servers.volume_server import VolumeServer
+
+CONFIGURATION = "ganesha.conf"
+SCRIPT = "run.sh"
+READY_VOLUMES = "volumes-are-there"
+RUN = Path("/run")
+NFS_PORT = 2049
+MOUNT_PORT = 20048
+
+
+class GaneshaSettings(DiskSettings):
+    """What can be varied."""
+
+    protocol: ClassVar[str | None] = NFS.name
+
+    threads: int = Field(
+        default=200,
+        ge=2,
+        le=10_000,
+        description="RPC_Ioq_ThrdMax: threads that carry requests out. Ganesha's default.",
+    )
+    max_transfer_bytes: int = Field(
+        default=1048576,
+        ge=4096,
+        le=67108864,
+        description="MaxRead, MaxWrite, PrefRead and PrefWrite: bytes of one READ or WRITE. Ganesha's default is "
+        "67108864; no client of ours asks for more than 1048576.",
+    )
+    commit_always: bool = Field(
+        default=False,
+        description="NFS_Commit: every WRITE is answered after fsync of its file, whatever the client asked for. "
+        "Ganesha's default is off. It has no setting that ignores COMMIT.",
+    )
+
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """All that contradicts itself, at once."""
+        wrong = {
+            **self.wrong_disk(),
+            'network "loopback" is not possible: Ganesha needs an rpcbind of its own': self.network
+            == "loopback",
+        }
+        if problems := [problem for problem, found in wrong.items() if found]:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+class Ganesha(VolumeServer[GaneshaSettings]):
+    """The NFS-Ganesha driver."""
+
+    name: ClassVar[str] = "ganesha"
+    summary: ClassVar[str] = "NFS-Ganesha: NFSv3 file server in user space"
+    debian_package: ClassVar[str | None] = "nfs-ganesha-vfs"
+    settings_type: ClassVar[type[Settings]] = GaneshaSettings
+    crash_words: ClassVar[re.Pattern[str] | None] = re.compile("Segmentation fault|Aborting")
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """`NFS-Ganesha 4.3`."""
+        program = find_program("ganesha.nfsd")
+        if program is None:
+            return None
+        release = re.search(r"V?(\d+(\.\d+)+)", version_line(program, "-v"))
+        return Installed(f"NFS-Ganesha {release[1] if release else 'unknown'}", program)
+
+    @property
+    def exports(self) -> tuple[str, ...]:
+        """What clients mount: `/volume1` ..."""
+        return tuple(f"/{name}" for name in self.volumes.names)
+
+    @property
+    def url(self) -> str:
+        """After `prepare`. Its ports are the usual ones, in a network of its own."""
+        return f"nfs://{LOOPBACK}:{self.port}/?mountport={MOUNT_PORT}"
+
+    def access(self) -> Access:
+        """The exports, and how to get to them. After `start`."""
+        namespace = self.process.network_namespace if self.process else None
+        return Access(self.url, None, None, self.exports, namespace)
+
+    def choose_port(self) -> int:
+        """NFS's own, since nobody else can have it."""
+        return NFS_PORT
+
+    def command(self) -> list[str]:
+        """A script: rpcbind, which goes to the background once it answers, and then Ganesha in its place."""
+        return ["/bin/sh", str(self.directory / SCRIPT)]
+
+    def process_count(self) -> int:
+        """rpcbind and Ganesha."""
+        return 2
+
+    def host_changes(self) -> HostChanges | None:
+        """Those of any file server, and a /run of its own."""
+        found = super().host_changes()
+        return None if found is None else {**found, "own_run": True}
+
+    def check_paths(self) -> None:
+        """That rpcbind is there, we may make namespaces, and nothing of ours lies where /run is hidden."""
+        super().check_paths()
+        if find_program("rpcbind") is None:
+            raise ServerError("rpcbind is not installed", hint="apt-get install rpcbind")
+        if not self.own_network:
+            raise ServerError(
+                "Ganesha needs a network namespace and an rpcbind of its own, which take root",
+                hint="Run as root.",
+            )
+        for place in (self.directory, self.volumes.root):
+            if place.is_relative_to(RUN):
+                raise ServerError(f"{place}: Ganesha gets a {RUN} of its own", hint="Set TMPDIR elsewhere.")
+        self.check_place("Ganesha")
+
+    def start(self) -> None:
+        """Starts it; it reads its exports once the volumes are there."""
+        super().start()
+        (self.directory / READY_VOLUMES).touch()
+
+    def answers_as_ours(self) -> bool:
+        """Whether each export can be mounted; `LocalServer` has seen that only our processes listen."""
+        access = self.access()
+        section = {"url": access.url, "shares": access.shares, "network_namespace": access.network_namespace}
+        try:
+            looks = _native.Target.open(NFS.name, json.dumps(section)).look(0)
+        except (_native.SessionError, OSError):
+            return False
+        return all(look["why"] is None for look in looks)
+
+    def configuration(self) -> dict[str, str]:
+        """`ganesha.conf`, and the script that starts it."""
+        return {CONFIGURATION: self._configuration(), SCRIPT: self._script()}
+
+    def _script(self) -> str:
+        options = f'-F -f "{self.directory / CONFIGURATION}" -p "{self.directory}/ganesha.pid" -L STDERR'
+        return "\n".join(
+            [
+                "set -eu",
+                f'"{find_program("rpcbind")}"',
+                f'while [ ! -e "{self.directory / READY_VOLUMES}" ]; do sleep 0.02; done',
+                f'exec "{self.program}" {options}',
+                "",
+            ]
+        )
+
+    def _configuration(self) -> str:
+        account = pwd.getpwnam(self.user)
+        size = self.settings.max_transfer_bytes
+        blocks = [
+            _block(
+                "NFS_CORE_PARAM",
+                NFS_Protocols=3,
+                NFS_Port=self.port,
+                MNT_Port=MOUNT_PORT,
+                Enable_NLM=False,
+                Enable_RQUOTA=False,
+                Enable_UDP=False,
+                mount_path_pseudo=True,
+                RPC_Ioq_ThrdMax=self.settings.threads,
+            ),
+            _block("NFSv4", RecoveryRoot=f'"{self.directory}"', Graceless=True),
+            _block("LOG", Default_Log_Level="EVENT"),
+        ]
+        for number, name in enumerate(self.volumes.names, start=1):
+            blocks.append(
+                _block(
+                    "EXPORT",
+                    Export_Id=number,
+                    Path=f'"{self.volumes.top / name}"',
+                    Pseudo=f"/{name}",
+                    Protocols=3,
+                    Transports="TCP",
+                    Access_Type="RW",
+                    SecType="sys",
+                    Squash="All_Squash",
+                    Anonymous_Uid=account.pw_uid,
+                    Anonymous_Gid=account.pw_gid,
+                    MaxRead=size,
+                    MaxWrite=size,
+                    PrefRead=size,
+                    PrefWrite=size,
+                    NFS_Commit=self.settings.commit_always,
+                    inner="FSAL { Name = VFS; }",
+                )
+            )
+        return "\n".join(blocks)
+
+    def notes(self) -> list[str]:
+        """What COMMIT does, where the files lie, and what surrounds it."""
+        flush = (
+            "Every WRITE is answered after fsync of its file (NFS_Commit = true)."
+            if self.settings.commit_always
+            else "COMMIT, and a WRITE that asks for stable storage, is answered after fsync of its file."
+        )
+        delay = self.settings.fsync_delay_ms
+        return [
+            flush,
+            self.volumes.description(),
+            f"Files are made as the user {self.user}, whoever the client says it is (All_Squash).",
+            "Network: a namespace of its own, with its own rpcbind, which is in the CPU time and memory.",
+            "Locks (NLM) are not offered.",
+            *(
+                [f"Each fsync and fdatasync takes {delay:g} ms longer, at least: the keeper does that."]
+                if delay
+                else []
+            ),
+        ]
+
+    def requests_served(self) -> int | None:
+        """It tells its counters over D-Bus alone, which it has none of here."""
+        return None
+
+
+def _block(name: str, inner: str = "", **values: object) -> str:
+    """One block of `ganesha.conf`."""
+
+    def text(value: object) -> str:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    lines = [f"    {key} = {text(value)};" for key, value in values.items()]
+    return "\n".join([f"{name} {{", *lines, *([f"    {inner}"] if inner else []), "}"])

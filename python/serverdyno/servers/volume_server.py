@@ -1,0 +1,112 @@
+"""What the drivers of private file servers have in common: volumes on a disk of their own, one user, a private network.
+
+A subclass says what to write and what to run, as of any `LocalServer`. Not for the volumes themselves: `volumes.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from serverdyno.errors import ServerError
+from serverdyno.servers.disk_settings import DiskSettings
+from serverdyno.servers.local import LocalServer, check_path, worker_user
+from serverdyno.servers.host_changes import HostChanges
+from serverdyno.servers.volumes import Volumes
+
+DiskSettingsT = TypeVar("DiskSettingsT", bound=DiskSettings)
+
+CAP_SYS_ADMIN = 21  # capabilities(7)
+
+
+class VolumeServer(LocalServer[DiskSettingsT]):
+    """A file server with volumes of its own. See `base.ServerDriver` for the contract."""
+
+    def __init__(
+        self,
+        settings: DiskSettingsT,
+        directory: Path,
+        documents: Path,
+        cpus: Sequence[int] = (),
+        url: str | None = None,
+    ) -> None:
+        """`documents` mean nothing here. Raises UserError for a `url`."""
+        super().__init__(settings, directory, documents, cpus, url)
+        place = (
+            Path(settings.data_directory) / directory.name if settings.data_directory else directory / "data"
+        )
+        self.volumes = Volumes(
+            place, settings.volumes, settings.file_system, settings.mount_options, settings.image_mib
+        )
+
+    @property
+    def user(self) -> str:
+        """The account as which files are made: without rights of its own where we are root."""
+        return worker_user() or pwd.getpwuid(os.geteuid()).pw_name
+
+    @property
+    def own_network(self) -> bool:
+        """Whether it gets a network namespace."""
+        return self.settings.network == "namespace" or (self.settings.network == "auto" and may_unshare())
+
+    def data_directories(self) -> list[Path]:
+        """Where we find what clients have written, share by share; while it runs."""
+        top = self.process.seen_from_here(self.volumes.top) if self.process else self.volumes.top
+        return [top / name for name in self.volumes.names]
+
+    def host_changes(self) -> HostChanges | None:
+        """What was set, changed for its time by the keeper."""
+        return HostChanges(
+            own_network=self.own_network,
+            mount=self.volumes.mount,
+            write_back=self.settings.write_back(),
+            sync_delay_s=self.settings.fsync_delay_ms / 1000,
+            remove=[str(self.volumes.root)] if self.settings.data_directory else [],
+        )
+
+    def check_place(self, program: str) -> None:
+        """That the volumes can lie where they are to, and be entered by who serves them. Raises ServerError."""
+        place = self.volumes.root.parent if self.settings.data_directory else self.directory.parent
+        check_path(place)
+        if not place.is_dir():
+            raise ServerError(f"there is no directory {place}", hint="data_directory must exist.")
+        for path in (place, *place.parents) if worker_user() else ():
+            if not path.stat().st_mode & 0o001:
+                raise ServerError(
+                    f"{path} can't be entered by {self.user}, as whom {program} serves files",
+                    hint=f"chmod o+x {path}, or choose a directory that everybody can enter.",
+                )
+
+    def furnish(self) -> None:
+        """Makes the volumes as far as they can be made before it runs."""
+        self.volumes.check()
+        self.volumes.make_root()
+
+    def start(self) -> None:
+        """Starts it and makes the volumes, which may only now have their file system."""
+        super().start()
+        account = pwd.getpwnam(self.user)
+        assert self.process is not None
+        try:
+            self.volumes.make(self.process.seen_from_here(self.volumes.top), (account.pw_uid, account.pw_gid))
+        except OSError as error:
+            raise ServerError(f"the volumes can't be made: {error}\n{self.process.failure()}") from error
+
+    def stop(self) -> None:
+        """Leaves no process, no directory, and nothing changed around it."""
+        try:
+            super().stop()
+        finally:
+            if self._prepared:
+                shutil.rmtree(self.volumes.root, ignore_errors=True)
+
+
+def may_unshare() -> bool:
+    """Whether we may make namespaces: CAP_SYS_ADMIN (unshare(2)), by /proc/self/status."""
+    match = re.search(r"^CapEff:\s+([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return match is not None and bool(int(match[1], 16) >> CAP_SYS_ADMIN & 1)

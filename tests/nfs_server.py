@@ -1,0 +1,107 @@
+"""A private Ganesha for tests, and the independent clients that look at it: libnfs's tools and tshark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benches.mixes import files_mix
+
+from file_server import PATIENCE_S, skip_unless_installed
+from serverdyno import _native
+from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha
+from serverdyno.servers.registry import create
+
+
+@contextmanager
+def ganesha(settings: Mapping[str, Any] | None = None) -> Iterator[Ganesha]:
+    """One that is ready."""
+    skip_unless_installed("ganesha.nfsd", "rpcbind")
+    server = create("ganesha", settings or {}, documents=Path(os.devnull))
+    assert isinstance(server, Ganesha)
+    try:
+        server.prepare()
+        server.start()
+        server.ready()
+        yield server
+    finally:
+        server.stop()
+
+
+def target(server: Ganesha, **section: Any) -> _native.Target:
+    """The server's exports."""
+    access = server.access()
+    place = {
+        "url": access.url,
+        "shares": list(access.shares),
+        "network_namespace": access.network_namespace,
+    }
+    return _native.Target.open("nfs", json.dumps(place | section))
+
+
+def mixed(
+    to: _native.Target, *, workspaces: _native.Workspaces | None = None, **files: Any
+) -> _native.MixResult:
+    """One mix from its start to its end: two clients for a second."""
+    shape = {"clients": 2, "threads": 1, "length_s": 1.0, "timeout_s": 20.0}
+    load = files_mix(to, {"workload": "diskmix"} | files, workspaces, **shape).start()
+    assert load.wait(PATIENCE_S), "the mix does not end"
+    return load.result()
+
+
+def inside(server: Ganesha, *command: str) -> list[str]:
+    """A command in the server's network."""
+    skip_unless_installed(command[0])
+    return ["nsenter", f"--net={server.access().network_namespace}", *command]
+
+
+def libnfs(server: Ganesha, program: str, path: str, *arguments: str) -> bytes:
+    """What a tool of libnfs says of a path below an export."""
+    url = f"nfs://127.0.0.1{path}?nfsport={NFS_PORT}&mountport={MOUNT_PORT}"
+    done = subprocess.run(
+        inside(server, program, *arguments, url), capture_output=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def captured(server: Ganesha, file: Path) -> Iterator[None]:
+    """Every packet of the server's network, into `file`."""
+    command = inside(server, "tshark", "-q", "-i", "lo", "-s", "512", "-w", str(file))
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as capture:
+        try:
+            assert capture.stderr is not None
+            for line in capture.stderr:  # until it has begun, or has ended
+                if "Capturing on" in line:
+                    break
+            yield
+        finally:
+            capture.send_signal(signal.SIGINT)
+            capture.wait(PATIENCE_S)
+
+
+def dissected(file: Path, chosen: str) -> list[str]:
+    """A line for each packet of a capture that tshark chooses."""
+    skip_unless_installed("tshark")
+    command = [
+        "tshark",
+        "-r",
+        str(file),
+        "-Y",
+        chosen,
+        "-T",
+        "fields",
+        "-e",
+        "frame.number",
+        "-e",
+        "_ws.expert.message",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    return done.stdout.splitlines()

@@ -1,0 +1,99 @@
+"""NFSv3 from the mix to a real NFS-Ganesha: contents, requests and syncs held against server, libnfs and tshark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from disk_mix import clients_directory, passed, whole
+from file_server import needs_root
+from nfs_server import captured, dissected, ganesha, libnfs, mixed, target
+from serverdyno import _native
+from serverdyno.errors import UserError
+from serverdyno.plan.load import parse_plan
+from serverdyno.probes.durability import FsyncCounter
+from serverdyno.servers.registry import create, settings_types
+
+pytestmark = needs_root
+
+
+@pytest.mark.parametrize("cache", ["none", "leases"])
+def test_each_flush_and_stable_write_of_the_disk_mix_is_synced_by_ganesha(cache: str) -> None:
+    with ganesha() as server, FsyncCounter(server.pids()) as counter:
+        result = mixed(target(server), cache=cache, keep_workspace=False)
+        assert whole(result)
+        requests = {row["request"]: row["count"] for row in result["requests"]}
+        syncs = counter.counts()
+        [volume] = server.data_directories()
+        assert not any(path.is_file() for path in volume.rglob("*"))
+    assert result["sessions"] == [
+        {
+            "protocol": "nfs",
+            "dialect": "3",
+            "max_read_bytes": 1048576,
+            "max_write_bytes": 1048576,
+            "clients": 2,
+        }
+    ]
+    durable = requests["COMMIT"] + (requests["WRITE"] if cache == "none" else 0)
+    assert passed(result)["flush"] <= durable
+    if syncs is None:
+        pytest.skip(f"syncs can't be counted here: {counter.reason}")
+    # Workspaces are made before the window, with syncs of their own.
+    assert sum(syncs.values()) >= durable > 0
+
+
+def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_malformed(
+    tmp_path: Path,
+) -> None:
+    capture = tmp_path / "capture.pcapng"
+    with ganesha() as server:
+        with captured(server, capture):
+            assert whole(mixed(target(server), workspaces=_native.Workspaces(), cache="leases"))
+        [volume] = server.data_directories()
+        top = clients_directory(volume)
+        files = [path for path in top.rglob("*") if path.is_file()]
+        assert len(files) > 100
+        for path in sorted(files)[::10]:
+            assert libnfs(server, "nfs-cat", f"/volume1/{path.relative_to(volume)}") == path.read_bytes()
+        listed = libnfs(server, "nfs-ls", f"/volume1/{top.name}", "-R").decode().splitlines()
+    assert sum(line.startswith("-") for line in listed) == len(files)
+    # Packets are cut to their beginnings, so only what contradicts itself there can be told.
+    assert len(dissected(capture, "nfs")) > 1000
+    assert dissected(capture, "rpc.state_accept != 0 || rpc.replystat != 0") == []
+    assert dissected(capture, "_ws.malformed && !(frame.len > 512)") == []
+
+
+def test_ganesha_refuses_an_export_that_is_not_there_with_words_on_what_to_try() -> None:
+    with ganesha() as server:
+        [look] = target(server, shares=["/elsewhere"]).look(0)
+    assert "the export was refused: MNT3ERR_" in (look["why"] or "")
+    assert look["advice"] is not None
+
+
+def test_where_no_port_is_named_the_portmapper_is_asked() -> None:
+    with ganesha() as server:
+        found = target(server, url="nfs://127.0.0.1/volume1", shares=[])
+        assert (found.address, found.facts) == ("127.0.0.1:2049", {"shares": ["/volume1"]})
+        [look] = found.look(0)
+        assert (look["why"], look["is_used"]) == (None, False)
+
+
+def test_without_a_portmapper_an_error_says_how_to_name_the_ports() -> None:
+    with pytest.raises((_native.SessionError, OSError)) as caught:
+        _native.Target.open("nfs", json.dumps({"url": "nfs://127.0.0.1/nowhere"}))
+    assert "nfsport" in str(caught.value) or "export" in str(caught.value)
+
+
+def test_ganesha_takes_no_loopback_network_and_says_so() -> None:
+    with pytest.raises(UserError, match="rpcbind of its own"):
+        create("ganesha", {"network": "loopback"}, documents=Path("/dev/null"))
+
+
+def test_samba_and_ganesha_stand_in_one_plan() -> None:
+    head = 'name = "p"\ntitle = "t"\nsuite = "quick-files"\n'
+    text = head + '[[servers]]\nserver = "samba"\n[[servers]]\nserver = "ganesha"\n'
+    plan = parse_plan(text, "p.toml", settings_types())
+    assert [each.server for each in plan.servers] == ["samba", "ganesha"]
