@@ -27,9 +27,9 @@ def external(url: str | None, **settings: object) -> Any:
     ("url", "settings", "message"),
     [
         ("smb://127.0.0.1/", {}, "needs shares"),
-        ("http://127.0.0.1/", {"shares": ["a"]}, "are for file servers"),
-        ("http://127.0.0.1/", {"user": "a"}, "are for file servers"),
-        ("nfs://127.0.0.1/", {}, "not a URL"),
+        ("http://127.0.0.1/", {"shares": ["a"]}, "are for SMB"),
+        ("http://127.0.0.1/", {"user": "a"}, "are for SMB"),
+        ("ftp://127.0.0.1/", {}, "not a URL"),
     ],
 )
 def test_a_server_of_the_users_is_what_the_scheme_of_its_url_says(

@@ -1,8 +1,9 @@
 //! What an answer means to the call that waits for it: its end, or its next request.
 
-use super::calls::{Opening, Running, Stage, Work, FILE_MODE};
+use super::calls::FILE_MODE;
 use super::conversation::{Conversation, Data, Ended};
 use super::names;
+use super::running::{Opening, Running, Stage, Work};
 use crate::status::{self, Status};
 use crate::wire::{self, Entries, Message, Request, SetAttributes, SetTime};
 use dyno_files::{Attributes, Disposition, Piggyback, Reply, Stability, Stored};

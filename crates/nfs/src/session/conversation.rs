@@ -5,9 +5,9 @@
 //! one, with the same number, so that a server that remembers has carried it out only once (RFC 1813, 4.3). What it says
 //! then of a request that is no repetition to it (a file that is made is there already) is understood in `answers.rs`.
 
-use super::calls::Running;
 use super::names::Names;
 use super::options::{Agreed, Options};
+use super::running::Running;
 use crate::status::{self, Status};
 use crate::wire::{Body, FileHandle, Message, Procedure, Reader, Records, Request};
 use dyno_files::{CallId, Handle, Piggyback, Reply};

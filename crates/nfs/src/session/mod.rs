@@ -12,6 +12,7 @@ mod calls;
 mod conversation;
 mod names;
 mod options;
+mod running;
 mod setup;
 
 pub use conversation::{Conversation, Counts, Data, Ended};

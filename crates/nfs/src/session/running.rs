@@ -1,0 +1,126 @@
+//! A call without its end: what it has to do, which answer it waits for, and what has come of it so far. Data alone.
+
+use crate::wire::{FileHandle, SetAttributes};
+use dyno_files::{CallId, Disposition, Piggyback, Stability, Stored};
+use std::rc::Rc;
+
+/// What an open is for.
+#[derive(Debug, Clone)]
+pub(super) struct Opening {
+    pub path: Rc<str>,
+    pub attributes_only: bool,
+    pub disposition: Disposition,
+    pub directory: bool,
+    pub delete_on_close: bool,
+}
+
+/// What a call has to do.
+#[derive(Debug, Clone)]
+pub(super) enum Work {
+    Open(Opening),
+    Read {
+        file: FileHandle,
+        offset: u64,
+        bytes: u32,
+    },
+    Write {
+        file: FileHandle,
+        offset: u64,
+        bytes: u32,
+        stability: Stability,
+    },
+    Flush {
+        file: FileHandle,
+    },
+    Query {
+        file: FileHandle,
+    },
+    Set {
+        file: FileHandle,
+        set: SetAttributes,
+    },
+    QueryPath {
+        path: Rc<str>,
+    },
+    Space {
+        directory: Rc<str>,
+    },
+    Find {
+        directory: Rc<str>,
+        pattern: Rc<str>,
+    },
+    /// `clear`: the new name is not there.
+    Rename {
+        from: Rc<str>,
+        to: Rc<str>,
+        clear: bool,
+    },
+    Remove {
+        path: Rc<str>,
+        directory: bool,
+    },
+    MakeDirectory {
+        path: Rc<str>,
+    },
+}
+
+/// Which answer a call waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// To the LOOKUP of this directory on the way.
+    Walk(Rc<str>),
+    /// To the LOOKUP of the name itself.
+    Look,
+    /// To CREATE, or the MKDIR of an open; whether it was exclusive.
+    Create { exclusive: bool },
+    /// To SETATTR of what was made or is emptied.
+    Furnish,
+    /// To GETATTR, of what came without attributes.
+    Ask,
+    /// To the request that the call is for.
+    Main,
+}
+
+/// A call without its end.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub id: CallId,
+    pub work: Work,
+    pub stage: Stage,
+    pub piggyback: Piggyback,
+    /// What an open has found or made.
+    pub file: Option<FileHandle>,
+    pub created: bool,
+    /// Of a read or write that takes several requests: what was read, or how much was written, and how durably.
+    pub joined: Vec<u8>,
+    pub written: u32,
+    pub stored: Option<Stored>,
+    /// Of a listing.
+    pub cookie: u64,
+    pub verifier: u64,
+    pub entries: u32,
+    pub plus: bool,
+    /// How often it has begun anew: a directory on the way had gone, or somebody else was quicker.
+    pub restarts: u32,
+}
+
+impl Running {
+    pub(super) fn new(id: CallId, work: Work) -> Self {
+        Self {
+            id,
+            work,
+            stage: Stage::Main,
+            piggyback: Piggyback::default(),
+            file: None,
+            created: false,
+            joined: Vec::new(),
+            written: 0,
+            stored: None,
+            cookie: 0,
+            verifier: 0,
+            entries: 0,
+            plus: false,
+            restarts: 0,
+        }
+    }
+}
