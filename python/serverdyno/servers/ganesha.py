@@ -19,9 +19,9 @@ from serverdyno.errors import ServerError
 from serverdyno.protocols.nfs import NFS
 from serverdyno.servers.base import Access, Installed, Settings
 from serverdyno.servers.disk_settings import DiskSettings
+from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.local import find_program, version_line
 from serverdyno.servers.proof import LOOPBACK
-from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.volume_server import VolumeServer
 
 CONFIGURATION = "ganesha.conf"

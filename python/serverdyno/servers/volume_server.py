@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from serverdyno.errors import ServerError
 from serverdyno.servers.disk_settings import DiskSettings
-from serverdyno.servers.local import LocalServer, check_path, worker_user
 from serverdyno.servers.host_changes import HostChanges
+from serverdyno.servers.local import LocalServer, check_path, worker_user
 from serverdyno.servers.volumes import Volumes
 
 DiskSettingsT = TypeVar("DiskSettingsT", bound=DiskSettings)
