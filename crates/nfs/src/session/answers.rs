@@ -3,7 +3,7 @@
 use super::calls::FILE_MODE;
 use super::conversation::{Conversation, Data, Ended};
 use super::names;
-use super::running::{Opening, Running, Stage, Work};
+use super::running::{NewName, Opening, Running, Stage, Work};
 use crate::status::{self, Status};
 use crate::wire::{self, Entries, Message, Request, SetAttributes, SetTime};
 use dyno_files::{Attributes, Disposition, Piggyback, Reply, Stability, Stored};
@@ -155,15 +155,14 @@ impl Conversation {
     fn looked(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Result<Step, Failure> {
         let is_there = answer.is(Status::Ok);
         match call.work.clone() {
-            Work::Rename { from, to, .. } => {
-                if is_there {
-                    return Ok(Ends(Err(status::failure(Status::Exist as u32))));
-                }
-                if !answer.is(Status::NoEnt) {
-                    return Ok(Ends(Err(answer.failure())));
-                }
-                let clear = true;
-                call.work = Work::Rename { from, to, clear };
+            Work::Rename { from, to, new_name } => {
+                let new_name = match (new_name, is_there) {
+                    (NewName::Unknown, true) => NewName::Taken,
+                    (NewName::Unknown, false) if answer.is(Status::NoEnt) => NewName::Free,
+                    (_, true) => return Ok(Ends(Err(status::failure(Status::Exist as u32)))),
+                    (_, false) => return Ok(Ends(Err(answer.failure()))),
+                };
+                call.work = Work::Rename { from, to, new_name };
                 Ok(self.start(call, place, &[]).map_or(Goes, Ends))
             }
             Work::Open(opening) if answer.is(Status::NoEnt) && makes(opening.disposition) => {

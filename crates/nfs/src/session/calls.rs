@@ -25,7 +25,7 @@
 
 use super::conversation::{Conversation, Data, Ended, OpenFile};
 use super::names;
-use super::running::{Opening, Running, Stage, Work};
+use super::running::{NewName, Opening, Running, Stage, Work};
 use crate::wire::{create_verifier, Attributes3, FileHandle, Request, SetAttributes, SetTime};
 use dyno_files::{Access, Call, CallId, Disposition, Handle, Open, Piggyback, Reply};
 use dyno_measure::{Failure, Fault};
@@ -202,7 +202,7 @@ impl Conversation {
                 }
             }
             Work::Find { directory, pattern } => self.start_find(call, place, &directory, &pattern),
-            Work::Rename { from, to, clear } => self.start_rename(call, place, &from, &to, clear),
+            Work::Rename { from, to, new_name } => self.start_rename(call, place, &from, &to, new_name),
             Work::Remove { path, directory } => {
                 let (above, name) = names::split(&path);
                 if let Some(at) = self.directory(call, place, above) {
@@ -317,9 +317,11 @@ impl Conversation {
         self.ask(place, &request);
     }
 
-    fn start_rename(&mut self, call: &mut Running, place: usize, from: &str, to: &str, clear: bool) {
-        if !clear {
-            return self.look(call, place, to);
+    fn start_rename(&mut self, call: &mut Running, place: usize, from: &str, to: &str, new_name: NewName) {
+        match new_name {
+            NewName::Unknown => return self.look(call, place, to),
+            NewName::Taken => return self.look(call, place, from),
+            NewName::Free => {}
         }
         let ((from_above, from), (to_above, to)) = (names::split(from), names::split(to));
         let Some(to_at) = self.directory(call, place, to_above) else {
@@ -387,7 +389,7 @@ fn work_by_path(call: &Call<'_>) -> Result<Work, Failure> {
         Call::Rename { from, to } => Work::Rename {
             from: checked(from)?,
             to: checked(to)?,
-            clear: false,
+            new_name: NewName::Unknown,
         },
         Call::Delete { path } => Work::Remove {
             path: checked(path)?,

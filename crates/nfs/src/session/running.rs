@@ -14,6 +14,15 @@ pub(super) struct Opening {
     pub delete_on_close: bool,
 }
 
+/// What is known of the new name of a rename.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NewName {
+    Unknown,
+    Free,
+    /// It is there: whether the old one is, too, decides what the rename is refused with.
+    Taken,
+}
+
 /// What a call has to do.
 #[derive(Debug, Clone)]
 pub(super) enum Work {
@@ -49,11 +58,10 @@ pub(super) enum Work {
         directory: Rc<str>,
         pattern: Rc<str>,
     },
-    /// `clear`: the new name is not there.
     Rename {
         from: Rc<str>,
         to: Rc<str>,
-        clear: bool,
+        new_name: NewName,
     },
     Remove {
         path: Rc<str>,
