@@ -11,7 +11,7 @@ PYTHON ?= python3
 DEMO_PLAN := plans/demo-three-web-servers.toml
 DEMO_FILES_PLAN := plans/demo-samba-strict-sync.toml
 
-.PHONY: help demo test test-rust test-python lint format bench docs fuzz setup servers lock clean
+.PHONY: help demo test test-rust test-python lint format bench docs fuzz wheel setup servers lock clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -34,20 +34,28 @@ setup: $(VENV)/.built ## Make the virtual environment and build the native modul
 servers: ## Install Apache, nginx, lighttpd and Samba from Debian's packages, where root and missing.
 	@tools/install-servers.sh
 
-demo: setup servers ## Measure three web servers, then Samba (3 minutes more, as root); a report each.
-	@plan=$(DEMO_PLAN)
+demo: ## Measure three web servers, then Samba (as root); a report each, in about seven minutes with the build.
+	@echo "1/3 building, and installing Apache, nginx, lighttpd and Samba where they are missing (2 to 3 minutes)"
+	$(MAKE) --no-print-directory --jobs=2 setup servers
+	plan=$(DEMO_PLAN)
 	if $(BIN)/dyno plan check $$plan | grep "is not installed"; then
 		echo "The reference server is measured instead."
-		plan=plans/quick-static.toml
+		plan=plans/quick-web.toml
 	fi
-	$(BIN)/dyno run $$plan
+	echo "2/3 web servers: $$plan"
+	web=experiments/demo-web-$$(date -u +%Y%m%d-%H%M%S)
+	$(BIN)/dyno run $$plan --into $$web
+	files=
 	if ! PATH=$$PATH:/usr/sbin command -v smbd >/dev/null; then
-		echo "The file server's half is skipped: smbd is not installed (Debian package samba)."
+		echo "3/3 skipped, the file server: smbd is not installed (Debian package samba)."
 	elif [ "$$(id -u)" != 0 ]; then
-		echo "The file server's half is skipped: it counts the server's syncs in the kernel, which takes root."
+		echo "3/3 skipped, the file server: its syncs are counted in the kernel, which takes root."
 	else
-		$(BIN)/dyno run $(DEMO_FILES_PLAN)
+		echo "3/3 file server: $(DEMO_FILES_PLAN)"
+		files=experiments/demo-files-$$(date -u +%Y%m%d-%H%M%S)
+		$(BIN)/dyno run $(DEMO_FILES_PLAN) --into $$files
 	fi
+	$(BIN)/python tools/demo_end.py $$web $$files
 
 test: setup servers test-rust test-python ## Run every test.
 
@@ -89,11 +97,17 @@ fuzz: ## Fuzz each parser of what servers send for a minute (needs cargo-fuzz: c
 			-max_total_time=60 -max_len=4096 || exit 1; \
 	done
 
-docs: setup servers ## Measure the demo's plans anew (7 minutes) and write the example reports that the README links.
+docs: setup servers ## Measure the demo's plans anew (5 minutes) and write the example reports that the README links.
 	$(BIN)/python tools/example_report.py
 	for report in $$($(BIN)/python -c "from serverdyno import published; print(*published.names())"); do
 		$(BIN)/dyno published show "$$report" --html "docs/gallery/$$report.html"
 	done
+
+wheel: $(VENV)/.installed ## Build a wheel (abi3, manylinux) and try it in an empty environment without Rust and gcc.
+	. $(BIN)/activate
+	rm -rf target/wheels
+	maturin build --release --locked --quiet --auditwheel check --out target/wheels
+	$(BIN)/python tools/try_wheel.py target/wheels/*.whl
 
 lock: ## Write requirements.lock anew from pyproject.toml (needs uv).
 	uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \

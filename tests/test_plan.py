@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -394,3 +396,16 @@ def test_more_workers_than_cpus_are_remarked_on() -> None:
     assert remark.startswith("nginx-workers-2: 2 workers share 1 CPU (0)")
     threads = read('[[servers]]\nserver = "apache"\ncpus = [0]\nsettings = { workers = 256 }\n')
     assert list(remarks(configurations(threads, SETTINGS_TYPES))) == []
+
+
+def test_every_shipped_plan_and_suite_fits_its_schema() -> None:
+    docs = SHIPPED[0].parent.parent / "docs"
+    schemas = [json.loads((docs / f"{kind}.schema.json").read_text()) for kind in ("plan", "suite")]
+    shipped = sorted((docs.parent / "python" / "serverdyno" / "suites").glob("*.toml"))
+    own = sorted((SHIPPED[0].parent / "suites").glob("*.toml"))
+    for schema, paths in zip(schemas, (SHIPPED, [*shipped, *own]), strict=True):
+        assert paths
+        for path in paths:
+            jsonschema.validate(tomllib.loads(path.read_text()), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "p", "suite": "quick-web", "server": []}, schemas[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator, Set
 from pathlib import Path
@@ -272,3 +273,15 @@ def test_no_file_but_the_protocols_own_asks_which_protocol_it_is() -> None:
     }
     assert found <= NAMES_A_PROTOCOL, "ask the protocol's module: python/serverdyno/protocols"
     assert found == NAMES_A_PROTOCOL, "tighten the ratchet: remove what names none now"
+
+
+def test_the_reference_of_plans_is_what_its_tool_makes() -> None:
+    made = subprocess.run(
+        [sys.executable, "tools/plan_reference.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert made.returncode == 0, f"run: python tools/plan_reference.py\n{made.stderr}"

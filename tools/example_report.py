@@ -2,7 +2,8 @@
 
 `python tools/example_report.py [EXPERIMENT ...]`: finished experiments of the plans of `make demo`; without any, both
 plans are carried out first, each in a folder of its own. What is copied is the report as `dyno report` writes it:
-nothing is edited or chosen, so that an example is as good or bad as a reader's own.
+nothing is edited or chosen, so that an example is as good or bad as a reader's own. Files of more than `MOST_BYTES`
+are left out, since they can be made again from an experiment.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+MOST_BYTES = 1_000_000
+"""Of one file of an example: what a repository may carry."""
 # By the name of the plan.
 EXAMPLES = {
     "demo-three-web-servers": ROOT / "docs" / "example",
@@ -44,8 +47,17 @@ def publish(experiment: Path) -> None:
     plan = tomllib.loads((experiment / "plan.toml").read_text())
     example = EXAMPLES[plan["name"]]
     shutil.rmtree(example, ignore_errors=True)
-    shutil.copytree(experiment / "report", example)
+    report = experiment / "report"
+    shutil.copytree(report, example, ignore=_too_big)
+    if not (example / "report.html").is_file():
+        sys.exit(f"{report / 'report.html'} has more than {MOST_BYTES:,} bytes")
     print(example / "report.html")
+
+
+def _too_big(folder: str, names: list[str]) -> list[str]:
+    return [
+        name for name in names if (path := Path(folder) / name).is_file() and path.stat().st_size > MOST_BYTES
+    ]
 
 
 def dyno(*arguments: str) -> None:

@@ -53,8 +53,14 @@ install_packages() {
     export DEBIAN_FRONTEND=noninteractive
     set -- "$@" -o DPkg::Lock::Timeout=120
     # Package lists may be absent or stale on a fresh machine: fetch them only if the first attempt fails.
-    apt-get install -y -qq --no-install-recommends "$@" ||
-        { apt-get update -qq -o DPkg::Lock::Timeout=120 && apt-get install -y -qq --no-install-recommends "$@"; }
+    log=$(mktemp)
+    {
+        apt-get install -y -qq --no-install-recommends "$@" ||
+            { apt-get update -qq -o DPkg::Lock::Timeout=120 && apt-get install -y -qq --no-install-recommends "$@"; }
+    } >"$log" 2>&1 && rm -f "$log" && return
+    tail -n 40 "$log" >&2 # quiet unless it fails
+    rm -f "$log"
+    return 1
 }
 
 # Only for a package installed just now: its service would otherwise take port 80 at the next boot.

@@ -1,3 +1,23 @@
 """Serverdyno: a dynamometer for servers. `ARCHITECTURE.md` is the map."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from serverdyno.frames import Records
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "open"]
+
+
+def open(folder: str | Path) -> Records:
+    """Open the records of an experiment as Arrow tables: mixes, clients, operations, timeline, errors, histograms.
+
+    Raises UserError where the folder is no experiment, DynoError where a record is damaged.
+    """
+    from serverdyno.frames import open_experiment  # noqa: PLC0415 (a run needs none of it)
+
+    return open_experiment(folder)

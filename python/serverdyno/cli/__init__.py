@@ -13,6 +13,7 @@ from serverdyno import __version__
 from serverdyno.cli import (
     audit,
     calibrate,
+    catalogue,
     compare,
     extras,
     load,
@@ -47,6 +48,7 @@ for verb in (
     run,
     resume,
     report,
+    catalogue,
     compare,
     audit,
     published,

@@ -60,8 +60,8 @@ def titled(data: dict[str, Any]) -> dict[str, Any]:
 class ThreadStep(Model):
     """From this number of clients on, this many threads a client (VeriTest 2003, figure 12)."""
 
-    clients: int = Field(ge=1)
-    threads: int = Field(ge=1, le=1000)
+    clients: int = Field(ge=1, description="From this number of clients on.")
+    threads: int = Field(ge=1, le=1000, description="Threads of each client from there on.")
 
 
 class Suite(Model):
@@ -73,24 +73,38 @@ class Suite(Model):
     from mix to mix. `sections`: the settings of protocols and of the kind of work, tables of their own in a file.
     """
 
-    name: Name
-    title: str = ""
-    source: str
-    description: str = ""
-    workload: str
-    axis: AxisName = "clients"
-    clients: list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]] = Field(min_length=1)
-    threads: int = Field(default=1, ge=1, le=1000)
-    threads_from: list[ThreadStep] = Field(default=[])
-    length_s: float = Field(gt=0, le=MAX_LENGTH_S)
-    ramp_up_s: float = Field(default=0, ge=0)
-    ramp_down_s: float = Field(default=0, ge=0)
-    delay_s: float = Field(default=0, ge=0)
-    think_time_s: float = Field(default=0, ge=0)
-    timeout_s: float = Field(default=30, gt=0, le=600)
-    leave_after_errors: int | None = Field(default=1, ge=1)
+    name: Name = Field(description="The suite's name, which every report states.")
+    title: str = Field(default="", description="One line for people; the name where it is left out.")
+    source: str = Field(description="Where the parameters were published, or who chose them.")
+    description: str = Field(default="", description="What the suite is, and what it is not.")
+    workload: str = Field(description="What clients do.")
+    axis: AxisName = Field(default="clients", description="What grows from level to level.")
+    clients: list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]] = Field(
+        min_length=1, description="The load levels: how many clients, growing."
+    )
+    threads: int = Field(default=1, ge=1, le=1000, description="Requests under way at once from each client.")
+    threads_from: list[ThreadStep] = Field(
+        default=[], description="More threads from a number of clients on."
+    )
+    length_s: float = Field(gt=0, le=MAX_LENGTH_S, description="Length of a load level, with its ramps.")
+    ramp_up_s: float = Field(default=0, ge=0, description="Beginning of a level that is not measured.")
+    ramp_down_s: float = Field(default=0, ge=0, description="End of a level that is not measured.")
+    delay_s: float = Field(default=0, ge=0, description="Clients start at random times within this one.")
+    think_time_s: float = Field(
+        default=0, ge=0, description="A client waits this long between two operations."
+    )
+    timeout_s: float = Field(
+        default=30, gt=0, le=600, description="After this time without an answer an operation has failed."
+    )
+    leave_after_errors: int | None = Field(
+        default=1,
+        ge=1,
+        description="A client stops after this many errors.",
+    )
     sections: dict[str, SectionModel] = Field(default={}, exclude=True)
-    certainty: dict[str, Certainty] = Field(default={})
+    certainty: dict[str, Certainty] = Field(
+        default={}, description="How each parameter is known: seen, derived, memory or choice, and why."
+    )
 
     @field_validator("workload")
     @classmethod
@@ -197,10 +211,14 @@ class GeneratorPlan(Model):
     the `processes`, among which the clients are dealt out.
     """
 
-    processes: int = Field(default=1, ge=1, le=64)
-    threads: int = Field(default=1, ge=1, le=256)
-    cpus: list[int] = Field(default=[])
-    verify_share: float = Field(default=1.0, ge=0, le=1)
+    processes: int = Field(default=1, ge=1, le=64, description="Processes that make the load.")
+    threads: int = Field(default=1, ge=1, le=256, description="Threads of each process; one CPU each.")
+    cpus: list[int] = Field(
+        default=[], description="CPUs of these threads; empty: the first ones that no server names."
+    )
+    verify_share: float = Field(
+        default=1.0, ge=0, le=1, description="Share of the answers whose whole content is checked."
+    )
 
 
 class Bounds(Model):
@@ -209,9 +227,9 @@ class Bounds(Model):
     Clients and length are those of one mix; the rate is of all clients together, in requests a second.
     """
 
-    max_clients: int = Field(ge=1)
-    max_rate_per_s: float = Field(gt=0)
-    max_length_s: float = Field(gt=0)
+    max_clients: int = Field(ge=1, description="Clients at once.")
+    max_rate_per_s: float = Field(gt=0, description="Requests a second, of all clients together.")
+    max_length_s: float = Field(gt=0, description="Length of a load level.")
 
 
 class ServerPlan(Model):
@@ -220,14 +238,24 @@ class ServerPlan(Model):
     Every combination of levels is a configuration. `cpus` empty: chosen by the tool.
     """
 
-    server: str
-    name: Name | None = None
-    settings: dict[str, Any] = Field(default={})
-    factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default={})
-    cpus: list[int] = Field(default=[])
+    server: str = Field(description="A name that `dyno servers` lists.")
+    name: Name | None = Field(
+        default=None,
+        description="What its configurations are called; the server's name where it is left out.",
+    )
+    settings: dict[str, Any] = Field(
+        default={}, description="Settings that are the same in each configuration."
+    )
+    factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
+        default={},
+        description="Settings that vary, each with a list of levels; every combination is a configuration.",
+    )
+    cpus: list[int] = Field(
+        default=[], description="CPUs of the server; empty: those that the generator does not have."
+    )
     url: str | None = Field(
         default=None,
-        description="Of a server that you run: where it is, http://... or smb://.... Needed there.",
+        description="Of a server that you run: where it is; its scheme says what it speaks. Needed there.",
     )
     bounds: Bounds | None = Field(
         default=None,
@@ -243,16 +271,34 @@ class Plan(Model):
     than the slower. Verdicts are about it; 0: any difference.
     """
 
-    name: Name
-    title: str = ""
-    suite: Name
-    scale: float = Field(default=1.0, gt=0, le=1)
-    repetitions: int = Field(default=3, ge=1, le=1000)
-    order: Order = "interleaved"
-    seed: int = Field(default=1, ge=0, lt=2**63)
-    minimum_effect_percent: float = Field(default=0.0, ge=0, le=1000)
-    generator: GeneratorPlan = GeneratorPlan()
-    servers: list[ServerPlan] = Field(min_length=1)
+    name: Name = Field(description="Names the folder of the experiment.")
+    title: str = Field(default="", description="Title of the report; the name where it is left out.")
+    suite: Name = Field(
+        description="A name that `dyno suites` lists, or the path of a suite's file from the plan's folder, ending "
+        "with `.toml`."
+    )
+    scale: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Shortens each load level to this share of its length; all figures then say so.",
+    )
+    repetitions: int = Field(
+        default=3, ge=1, le=1000, description="How often each configuration is measured."
+    )
+    order: Order = Field(
+        default="interleaved",
+        description="interleaved: A B, B A, ...; sequential: A A, B B; random: each round shuffled.",
+    )
+    seed: int = Field(default=1, ge=0, lt=2**63, description="Of everything that is random.")
+    minimum_effect_percent: float = Field(
+        default=0.0,
+        ge=0,
+        le=1000,
+        description="The least difference that would matter; verdicts are about it.",
+    )
+    generator: GeneratorPlan = Field(default=GeneratorPlan(), description="Where the load is made.")
+    servers: list[ServerPlan] = Field(min_length=1, description="What is measured.")
 
     @model_validator(mode="before")
     @classmethod

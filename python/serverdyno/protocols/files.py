@@ -29,17 +29,34 @@ class FilesSettings(SectionModel):
     `save_workspace`: the files stay from mix to mix; after the last they are removed in any case.
     """
 
-    cache: Literal["none", "oplocks", "leases"] = "leases"
-    redirector: Literal["xp", "plain"] = "plain"
-    dormant_files: int = Field(default=45, ge=0, le=100_000)
-    dormant_s: float = Field(default=10, ge=0, le=3600)
-    workspace_bytes: int = Field(default=20 * 2**20, ge=15 * 2**20, le=2**40)
-    save_workspace: bool = True
-    legacy_seed_reads: bool = False
-    true_offsets: bool = False
-    operations_per_client_s: float | None = Field(default=None, gt=0)
-    load_file: str | None = None
-    load_file_sha256: Annotated[str, Spelled("[0-9a-f]{64}", "64 hexadecimal digits")] | None = None
+    cache: Literal["none", "oplocks", "leases"] = Field(
+        default="leases",
+        description="What a client asks the server for to cache on; none: it writes and reads through.",
+    )
+    redirector: Literal["xp", "plain"] = Field(
+        default="plain", description="xp: asks for paths before deletes and renames, as Windows XP did."
+    )
+    dormant_files: int = Field(
+        default=45, ge=0, le=100_000, description="Closed files that a client keeps open."
+    )
+    dormant_s: float = Field(
+        default=10, ge=0, le=3600, description="How long a client keeps a closed file open."
+    )
+    workspace_bytes: int = Field(
+        default=20 * 2**20, ge=15 * 2**20, le=2**40, description="Size of the files of each client."
+    )
+    save_workspace: bool = Field(default=True, description="Whether the files stay from level to level.")
+    legacy_seed_reads: bool = Field(default=False, description="Reads as the oldest captures show them.")
+    true_offsets: bool = Field(
+        default=False, description="Positions as an application means them, not as the captures show them."
+    )
+    operations_per_client_s: float | None = Field(
+        default=None, gt=0, description="The most operations that a client starts in a second."
+    )
+    load_file: str | None = Field(default=None, description="A dbench load file for the workload loadfile.")
+    load_file_sha256: Annotated[str, Spelled("[0-9a-f]{64}", "64 hexadecimal digits")] | None = Field(
+        default=None, description="Its digest, noted when an experiment begins."
+    )
 
     def parameters(self) -> dict[str, Any]:
         """Return all of them; the digest once an experiment has begun, which notes it."""

@@ -22,11 +22,17 @@ class HttpSettings(SectionModel):
     its defaults, where a server speaks it.
     """
 
-    version: Literal["1.0", "1.1"] = "1.1"
-    keep_alive: bool = True
-    close: Literal["ordinary", "reset"] = "ordinary"
-    receive_buffer_bytes: int = Field(default=65536, ge=256, le=16 * 1024 * 1024)
-    tls: TlsSettings | None = None
+    version: Literal["1.0", "1.1"] = Field(default="1.1", description="Version of HTTP.")
+    keep_alive: bool = Field(default=True, description="Whether a connection is used again.")
+    close: Literal["ordinary", "reset"] = Field(
+        default="ordinary", description="How a client ends a connection: ordinary, or by a reset."
+    )
+    receive_buffer_bytes: int = Field(
+        default=65536, ge=256, le=16 * 1024 * 1024, description="The most that one receive takes."
+    )
+    tls: TlsSettings | None = Field(
+        default=None, description="How a client speaks TLS; every server must then speak it."
+    )
 
     def parameters(self) -> dict[str, Any]:
         """Return what shapes the load; nothing of TLS where the suite says nothing of it."""

@@ -6,7 +6,7 @@ import shlex
 from typing import Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
@@ -30,10 +30,12 @@ def wrong_dialects(least: Dialect, most: Dialect, *, encrypts: bool) -> dict[str
 class SmbSettings(SectionModel):
     """How a client speaks SMB. "off": never, a server that requires it is refused; "auto": where it does."""
 
-    min_dialect: Dialect = "2.0.2"
-    max_dialect: Dialect = "3.1.1"
-    signing: Literal["off", "auto", "required"] = "auto"
-    encryption: Literal["off", "required"] = "off"
+    min_dialect: Dialect = Field(default="2.0.2", description="Oldest dialect that a client offers.")
+    max_dialect: Dialect = Field(default="3.1.1", description="Newest dialect that a client offers.")
+    signing: Literal["off", "auto", "required"] = Field(
+        default="auto", description="off: never; auto: where the server requires it; required: always."
+    )
+    encryption: Literal["off", "required"] = Field(default="off", description="off: never; required: always.")
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:

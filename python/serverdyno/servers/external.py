@@ -20,6 +20,7 @@ from serverdyno.protocols.access import ANYBODY, SYSTEM, authorities
 from serverdyno.protocols.model import Spelled
 from serverdyno.servers import external_look
 from serverdyno.servers.base import Access, Description, Installed, Settings
+from serverdyno.servers.users_process import UsersProcess
 
 EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/ or nfs://files.example/export"
 
@@ -88,6 +89,7 @@ class External:
         self._url = url
         self._look = _look(url, settings)
         self._target: Any = None
+        self._process: UsersProcess | None = None
         if self._look.has_shares and not settings.shares:
             raise UserError(f"server {self.name!r} needs shares", hint='For example: shares = ["volume1"]')
         if not self._look.has_shares and (settings.shares or settings.user is not None):
@@ -121,6 +123,8 @@ class External:
         """One question: something answers there. Raises ServerError."""
         external_look.first(self._look, self._url, target)
         self._target = target
+        if target.loopback:
+            self._process = UsersProcess.listening_at(self._url, self._look.port)
 
     def check(self) -> None:
         """One more question: it is still there. Raises ServerError."""
@@ -137,7 +141,7 @@ class External:
             version=self._look.version() or "unknown",
             command=[],
             settings={"url": self._url, **let_in},
-            notes=[*self._look.notes(), *self._trust_notes()],
+            notes=[*self._look.notes(), *self._trust_notes(), self._known()],
         )
 
     @property
@@ -168,17 +172,25 @@ class External:
             return ["Any certificate was accepted: it is not known who answered."]
         return []
 
+    def _known(self) -> str:
+        if self._process is None:
+            return "Run by the user: its configuration, CPU time and memory are unknown."
+        return (
+            f"Run by the user on this machine: CPU time and memory are those of {self._process.program()} and its "
+            "children; its configuration is unknown."
+        )
+
     def cpu_s(self) -> float | None:
-        """Not known."""
-        return None
+        """Of a server on this machine; else unknown."""
+        return None if self._process is None else self._process.cpu_s()
 
     def rss_bytes(self) -> int | None:
-        """Not known."""
-        return None
+        """Of a server on this machine; else unknown."""
+        return None if self._process is None else self._process.rss_bytes()
 
     def pids(self) -> list[int]:
-        """Not known."""
-        return []
+        """Of a server on this machine; else unknown."""
+        return [] if self._process is None else self._process.pids()
 
     def data_directories(self) -> list[Path]:
         """Not known."""

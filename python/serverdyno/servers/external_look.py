@@ -22,6 +22,8 @@ class Look(Protocol):
 
     title: str
     has_shares: bool
+    port: int
+    """Where the protocol is spoken, if the URL does not say."""
 
     def ask(self, target: Any) -> None:
         """Asks once. Raises AnswerError."""
@@ -38,6 +40,7 @@ class WebLook:
 
     title = HTTP.title
     has_shares = False
+    port = 80
 
     def __init__(self) -> None:
         self._path = ""
@@ -56,13 +59,9 @@ class WebLook:
 
     def notes(self) -> list[str]:
         """The status."""
-        known = ["Run by the user: its configuration, CPU time and memory are not known to us."]
         if self._answer is None:
-            return known
-        return [
-            f"GET {self._path} was answered with status {self._answer['status']} before the load.",
-            *known,
-        ]
+            return []
+        return [f"GET {self._path} was answered with status {self._answer['status']} before the load."]
 
 
 class FileLook:
@@ -70,6 +69,7 @@ class FileLook:
 
     title = SMB.title
     has_shares = True
+    port = 445
 
     def __init__(self) -> None:
         self._offer: _native.Offer | None = None
@@ -85,9 +85,7 @@ class FileLook:
 
     def notes(self) -> list[str]:
         """What was negotiated."""
-        known = [
-            "Run by the user: its configuration, CPU time and memory are not known to us, nor what FLUSH does."
-        ]
+        known = ["What FLUSH does there is unknown."]
         if (said := self._offer) is None:
             return known
         return [

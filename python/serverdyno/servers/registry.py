@@ -1,10 +1,15 @@
-"""The table of drivers: a new server is one new file beside this one and one line here."""
+"""The table of drivers: a new server is one new file next to this one and one line here.
+
+A driver from outside the tree is a class that an installed package names in the entry-point group `serverdyno.servers`.
+"""
 
 from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +27,26 @@ from serverdyno.servers.reference import Reference
 from serverdyno.servers.reference_smb import ReferenceSmb
 from serverdyno.servers.samba import Samba
 
+GROUP = "serverdyno.servers"
 DRIVERS: dict[str, type[ServerDriver]] = {
     driver.name: driver
     for driver in (Apache, Nginx, Lighttpd, Reference, Samba, ReferenceSmb, Ganesha, External, ExternalSmb)
 }
+
+
+def _from_outside() -> Iterator[tuple[str, type[ServerDriver]]]:
+    """Drivers of installed packages. One that can't be loaded, or has a name of ours, is left out with a warning."""
+    for point in entry_points(group=GROUP):
+        if point.name in DRIVERS:
+            warnings.warn(f"{point.value}: a driver called {point.name} is there already", stacklevel=2)
+            continue
+        try:
+            yield point.name, point.load()
+        except Exception as error:  # noqa: BLE001 (a stranger's package)
+            warnings.warn(f"{point.value} can't be loaded as a driver: {error}", stacklevel=2)
+
+
+DRIVERS |= dict(_from_outside())
 
 
 def settings_types() -> dict[str, type[Settings]]:

@@ -1,0 +1,111 @@
+"""`dyno list [FOLDER]` and `dyno show EXPERIMENT`: what has been measured, from the records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from serverdyno.store.experiment import Experiment
+
+DEEPEST = 4
+"""Folders inside one another that are searched."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verbs."""
+    app.command("list", epilog="Example: dyno list experiments")(list_experiments)
+    app.command("show", epilog="Example: dyno show experiments/quick-web-20261122-101500")(show)
+
+
+def list_experiments(
+    folder: Annotated[Path, typer.Argument(help="Where to look, and below.")] = Path("experiments"),
+) -> None:
+    """List the experiments below a folder, the newest first: date, plan, servers, state and peak."""
+    from rich.table import Table  # noqa: PLC0415
+
+    from serverdyno import clean  # noqa: PLC0415
+    from serverdyno.cli.output import standard_output  # noqa: PLC0415
+    from serverdyno.errors import DynoError, UserError  # noqa: PLC0415
+    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
+
+    if not folder.is_dir():
+        raise UserError(
+            f"there is no folder {folder}", hint="`dyno run` and `dyno load` make one: experiments"
+        )
+    rows = []
+    for found in _experiments(folder, DEEPEST):
+        try:
+            opened = Experiment.open(found)
+            row = [f"{opened.head.created:%Y-%m-%d %H:%M}", opened.head.plan.name, *_told(opened)]
+        except DynoError as error:
+            row = ["", "", "", f"can't be read: {error}", ""]
+        rows.append([*row, f"{found}"])
+    table = Table(
+        "date (UTC)", "plan", "servers", "state", "highest", "folder", box=None, header_style="bold"
+    )
+    for row in sorted(rows, reverse=True):
+        table.add_row(*(clean.line(cell) for cell in row))
+    standard_output().print(table if rows else f"no experiment below {folder}", markup=False)
+
+
+def show(
+    experiment: Annotated[Path, typer.Argument(help="Folder of an experiment, finished or not.")],
+) -> None:
+    """Show what an experiment is: plan, suite, configurations, state of each run, and where its report is."""
+    from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
+    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
+
+    opened, out = Experiment.open(experiment), standard_output()
+    head = opened.head
+    say(out, head.plan.title)
+    say(
+        out,
+        f"plan {head.plan.name}, made {head.created:%Y-%m-%d %H:%M %Z} with Serverdyno {head.tool_version}",
+    )
+    say_load(out, head.suite, head.configurations)
+    levels = ", ".join(f"{mix.clients} x {mix.threads}" for mix in head.mixes)
+    say(out, f"load levels (clients x threads): {levels}; {head.mixes[0].length_s:g} s each")
+    _, state, highest = _told(opened)
+    say(out, f"state: {state}; highest: {highest or 'not measured'}")
+    finished, notes = opened.finished(), opened.run_notes()
+    for run in head.order:
+        done = sum((run.number, mix.index) in finished for mix in head.mixes)
+        note = notes.get(run.number)
+        reason = f": {note.reason}" if note is not None and note.reason else ""
+        say(
+            out,
+            f"  {run.folder}  {done} of {len(head.mixes)} levels, {note.state if note else 'not begun'}{reason}",
+        )
+    page = experiment / "report" / "report.html"
+    say(out, f"report: {page}" if page.is_file() else f"no report yet: dyno report {experiment}")
+
+
+def _experiments(folder: Path, deepest: int) -> Iterator[Path]:
+    """Folders that hold an experiment, without following links."""
+    if (folder / "experiment.json").is_file():
+        yield folder
+    elif deepest:
+        for child in sorted(folder.iterdir()):
+            if child.is_dir() and not child.is_symlink():
+                yield from _experiments(child, deepest - 1)
+
+
+def _told(opened: Experiment) -> tuple[str, str, str]:
+    """Servers, state, and the highest single value with its place: no peak of a mean, which a report has."""
+    head = opened.head
+    servers = ", ".join(dict.fromkeys(configuration.name for configuration in head.configurations))
+    records = [record for record in opened.mixes() if not record.stopped]
+    planned = len(head.order) * len(head.mixes)
+    failed = sum(note.state == "failed" for note in opened.run_notes().values())
+    state = "complete" if len(records) == planned else f"{len(records)} of {planned} levels"
+    state += f", {failed} failed" if failed else ""
+    if not records:
+        return servers, state, ""
+    terms = head.suite.work.terms
+    best = max(records, key=terms.throughput)
+    height = terms.written(terms.throughput(best))
+    return servers, state, f"{height} {terms.unit}, {best.configuration}, {best.clients} clients"

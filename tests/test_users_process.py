@@ -1,0 +1,92 @@
+"""A server of the user's on this machine is found by its port; drivers of other packages by their entry point."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dyno_process import INSTALLED, Home, experiment
+from serverdyno import _native
+from serverdyno.plan.model import ServerPlan
+from serverdyno.servers.proof import free_port
+from serverdyno.servers.running import running
+from serverdyno.servers.users_process import UsersProcess
+from serverdyno.store.experiment import Experiment
+
+
+def test_a_server_inside_the_process_that_makes_the_load_is_unknown() -> None:
+    server = _native.ReferenceServer.start(body_bytes=10)
+    try:
+        assert UsersProcess.listening_at(f"http://127.0.0.1:{server.port}/", 80) is None
+    finally:
+        server.stop()
+
+
+def test_where_nobody_listens_nothing_is_known() -> None:
+    assert UsersProcess.listening_at(f"http://127.0.0.1:{free_port()}/", 80) is None
+
+
+@pytest.mark.skipif("nginx" not in INSTALLED, reason="nginx is not installed here")
+def test_the_users_server_is_its_master_and_its_workers() -> None:
+    with running("nginx", {"workers": 2}) as server:
+        found = UsersProcess.listening_at(server.url, 80)
+        assert found is not None
+        assert set(found.pids()) == {pid for pid in server.pids() if psutil.Process(pid).name() == "nginx"}
+        ours, theirs = server.cpu_s(), found.cpu_s()
+        assert ours is not None and theirs is not None and theirs <= server.cpu_s() + 0.1  # type: ignore[operator]
+        assert found.rss_bytes() and "nginx" in found.program()
+    assert (found.cpu_s(), found.rss_bytes(), found.pids()) == (None, None, [])
+
+
+@pytest.mark.skipif("nginx" not in INSTALLED, reason="nginx is not installed here")
+def test_cpu_and_memory_of_the_users_server_are_in_the_records(home: Home, tmp_path: Path) -> None:
+    with running("nginx", {"workers": 1}) as server:
+        mine = ServerPlan(server="external", name="mine", url=server.url)
+        folder = experiment(tmp_path / "e", [mine], clients=[2])
+        done = home.dyno("resume", folder)
+    assert done.returncode == 0, done.stderr
+    [record] = Experiment.open(folder).mixes()
+    assert record.server_cpu_s is not None and record.server_cpu_s > 0
+    assert record.server_rss_bytes and record.others_cpu_s is not None
+    notes = Experiment.open(folder).disclosure()["servers"]["mine"]["notes"]
+    assert any(
+        "Run by the user on this machine: CPU time and memory are those of nginx" in note for note in notes
+    )
+
+
+DRIVER = """
+from serverdyno.servers.reference import Reference
+
+class Elsewhere(Reference):
+    name = "elsewhere"
+    summary = "a driver from outside the tree"
+"""
+
+
+def test_a_driver_of_another_package_is_listed_and_may_be_planned(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.py").write_text(DRIVER)
+    metadata = tmp_path / "elsewhere-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[serverdyno.servers]\nelsewhere = elsewhere:Elsewhere\n")
+    plan = tmp_path / "plan.toml"
+    plan.write_text('name = "p"\nsuite = "quick-web"\n[[servers]]\nserver = "elsewhere"\n')
+    for arguments, words in (
+        (["servers", "elsewhere"], "a driver from outside the tree"),
+        (["plan", "check", plan], "001-elsewhere-r1"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "serverdyno", *map(str, arguments)],
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert words in done.stdout

@@ -1,0 +1,153 @@
+"""Writes docs/plan.md, docs/plan.schema.json and docs/suite.schema.json from the models of plans and suites.
+
+`python tools/plan_reference.py`. A test holds the three files to what this makes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from serverdyno import protocols
+from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, ServerPlan, Suite, ThreadStep
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+HEAD = """\
+# Plans and suites
+
+Made by `python tools/plan_reference.py` from the models that check a plan; a test keeps it true. `dyno plan check PLAN`
+names every mistake at once, with its line. `dyno servers` lists the settings of each server, `dyno suites` the suites
+that come with Serverdyno.
+
+For completion and errors while you type, name the schema in the first line of the file, as editors with a TOML language
+server read it:
+
+```toml
+#:schema https://raw.githubusercontent.com/serverdyno/serverdyno/main/docs/plan.schema.json
+```
+
+"""
+
+
+def main() -> None:
+    """Write the three files; with `--check`, only exit with 1 where one is not what would be written."""
+    made = files()
+    if "--check" in sys.argv:
+        stale = [name for name, text in made.items() if (DOCS / name).read_text(encoding="utf-8") != text]
+        sys.exit(f"not as made: {', '.join(stale)}" if stale else 0)
+    for name, text in made.items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+
+
+def files() -> dict[str, str]:
+    """Return the text of each file by its name."""
+    return {
+        "plan.md": HEAD + "\n".join(_lines()).rstrip() + "\n",
+        "plan.schema.json": _json(plan_schema()),
+        "suite.schema.json": _json(suite_schema()),
+    }
+
+
+def plan_schema() -> dict[str, Any]:
+    """Return the JSON schema of a plan's file; settings and factors are those of the server's driver."""
+    schema = _schema(Plan)
+    schema["properties"]["suite"].pop("pattern", None)  # it may be a path, too
+    return schema
+
+
+def suite_schema() -> dict[str, Any]:
+    """Return the JSON schema of a suite's file, with the tables of protocols and kinds of work."""
+    schema = _schema(Suite)
+    definitions = schema.setdefault("$defs", {})
+    for name, model in Suite.tables().items():
+        table = model.model_json_schema()
+        definitions.update(table.pop("$defs", {}))
+        schema["properties"][name] = table
+    return schema
+
+
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+
+
+def _json(schema: Mapping[str, Any]) -> str:
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "## A plan"
+    yield ""
+    yield from _table(Plan, {"servers": "`[[servers]]`, see below", "generator": "`[generator]`, see below"})
+    yield from _titled("### `[generator]`: where the load is made", GeneratorPlan)
+    yield from _titled("### `[[servers]]`: what is measured", ServerPlan)
+    yield from _titled("### `bounds` of a server that you run on another host", Bounds)
+    yield "## A suite"
+    yield ""
+    yield from _table(Suite, {})
+    yield from _titled("### `threads_from`: more threads from a number of clients on", ThreadStep)
+    for name, having in sorted(protocols.sections().items()):
+        yield from _titled(f"### `[{name}]`", having.settings_type)
+
+
+def _titled(title: str, model: type[BaseModel]) -> Iterator[str]:
+    yield title
+    yield ""
+    yield from _table(model, {})
+
+
+def _table(model: type[BaseModel], instead: Mapping[str, str]) -> Iterator[str]:
+    yield "| key | values | default | what it says |"
+    yield "|---|---|---|---|"
+    schema = model.model_json_schema()
+    for name, field in model.model_fields.items():
+        if field.exclude or name not in schema["properties"]:
+            continue
+        if field.description is None:
+            raise ValueError(f"{model.__name__}.{name} has no description")
+        told = schema["properties"][name]
+        values = instead.get(name) or _values(told, schema.get("$defs", {}))
+        default = "needed" if field.is_required() else f"`{json.dumps(told.get('default'))}`"
+        if instead.get(name) or default == "`null`":
+            default = "" if not field.is_required() else "needed"
+        yield f"| `{name}` | {values} | {default} | {field.description} |"
+    yield ""
+
+
+def _values(told: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """What may stand there, in words."""
+    if "anyOf" in told:
+        parts = [_values(part, definitions) for part in told["anyOf"] if part.get("type") != "null"]
+        return " or ".join(parts)
+    if "$ref" in told:
+        return "a table"
+    if "enum" in told or "const" in told:
+        return ", ".join(f"`{json.dumps(value)}`" for value in told.get("enum", [told.get("const")]))
+    if told.get("type") == "array":
+        return f"list of {_values(told.get('items', {}), definitions)}"
+    kind = {
+        "integer": "whole number",
+        "number": "number",
+        "string": "text",
+        "boolean": "`true` or `false`",
+        "object": "table",
+    }.get(told.get("type", ""), "any value")
+    bounds = [
+        f"{words} {told[key]:,}"
+        for key, words in (
+            ("minimum", "at least"),
+            ("exclusiveMinimum", "above"),
+            ("maximum", "at most"),
+            ("exclusiveMaximum", "below"),
+        )
+        if key in told
+    ]
+    return " ".join([kind, ", ".join(bounds)]).strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Tries a wheel as its user would: in an empty environment, with no compiler on the path, against a real server.
+
+`python tools/try_wheel.py WHEEL`, which `make wheel` does. Fails where the wheel is not for every Python from 3.11 on
+and for manylinux, or where `dyno load` in that environment measures nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+TIME_LIMIT_S = 600
+
+
+def main() -> None:
+    """Exit with 1 and a sentence where something is wrong."""
+    wheel = Path(sys.argv[1]).resolve()
+    tags = wheel.stem.split("-", 2)[2]
+    if "abi3" not in tags or "manylinux" not in tags:
+        sys.exit(f"{wheel.name}: not abi3 for manylinux")
+    with tempfile.TemporaryDirectory(prefix="serverdyno-wheel-") as name:
+        place = Path(name)
+        venv.create(place / "venv", with_pip=True)
+        binaries = place / "venv" / "bin"
+        run(binaries / "pip", "install", "--quiet", f"{wheel}[report]")
+        # Nothing but the new environment and the shell's own tools: no cargo, no rustc, no gcc.
+        environment = {
+            "PATH": f"{binaries}",
+            "HOME": name,
+            "TMPDIR": name,
+            "LANG": os.environ.get("LANG", "C.UTF-8"),
+        }
+        told = run(binaries / "python", "-c", TRIAL, cwd=place, environment=environment)
+    if "Table 1." not in told:
+        sys.exit(f"{wheel.name}: dyno load showed no table")
+    print(f"{wheel}: installed into an empty environment; dyno load works")
+
+
+TRIAL = """
+import subprocess, sys
+from serverdyno import _native
+server = _native.ReferenceServer.start(body_bytes=1024)
+url = f"http://127.0.0.1:{server.port}/"
+sys.exit(subprocess.run(["dyno", "load", url, "--clients", "1,4", "--into", "trial"]).returncode)
+"""
+
+
+def run(*command: object, cwd: Path | None = None, environment: dict[str, str] | None = None) -> str:
+    """What a command printed. Ends with its words where it fails."""
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words, cwd=cwd, env=environment, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
