@@ -101,6 +101,7 @@ class ExportLook:
 
     title = NFS.title
     has_shares = False
+    port = 2049
 
     def ask(self, target: Any) -> None:
         """Asks once; what it says of its exports is judged by `runner/ask.py`."""
@@ -112,9 +113,7 @@ class ExportLook:
 
     def notes(self) -> list[str]:
         """What can't be known."""
-        return [
-            "Run by the user: its configuration, CPU time and memory are not known to us, nor what COMMIT does."
-        ]
+        return ["What COMMIT does there is unknown."]
 
 
 LOOKS: dict[str, type[WebLook] | type[FileLook] | type[ExportLook]] = {
