@@ -16,7 +16,6 @@ from dyno_process import Home, new_home
 # of system calls; those without a server share nothing; all others share what web servers need.
 OF_FILE_SERVERS = (
     "test_abandoned",
-    "test_agreed",
     "test_ask",
     "test_benches_files",
     "test_calibrate",
@@ -24,6 +23,7 @@ OF_FILE_SERVERS = (
     "test_external_smb",
     "test_files",
     "test_generator_processes",
+    "test_negotiated",
     "test_nfs",
     "test_reference_smb",
     "test_room",
