@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,16 @@ class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist 
         if module.startswith(OF_FILE_SERVERS):
             return "file servers"
         return nodeid if module.startswith(WITHOUT_SERVER) else "web servers"
+
+
+def pytest_configure() -> None:
+    """Take back what `nohup` and a shell's `&` make all processes of the tests ignore: they send each other signals.
+
+    A handler is not inherited by programs that are started, an ignored signal is. This process stays as deaf as it was.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.hookimpl(optionalhook=True)  # absent under `-p no:xdist`

@@ -163,7 +163,8 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
     ),
     "floods-body": (floods(OK + b"\r\n", MIB), ANSWERED),
     "floods-chunks": (floods(CHUNKED, b"10000\r\n" + b"a" * 65536 + b"\r\n"), ANSWERED),
-    "gigabyte": (floods(OK + b"Content-Length: 1073741824\r\n\r\n", MIB), ANSWERED),
+    # More than any machine reads before the look is over.
+    "terabyte": (floods(OK + b"Content-Length: 1099511627776\r\n\r\n", MIB), ANSWERED),
 }
 
 

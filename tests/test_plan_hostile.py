@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from serverdyno.plan.load import load_plan
 from serverdyno.plan.validate import url_problem
 from serverdyno.servers.registry import settings_types
 
-LIMIT_S = 60
+pytestmark = pytest.mark.timeout(60)
 HEAD = 'name = "x"\ntitle = "x"\nsuite = "quick-static"\n'
 SERVER = '[[servers]]\nserver = "reference"\n'
 PLANS = {
@@ -35,14 +33,6 @@ PLANS = {
     "an infinite number": (f"{HEAD}scale = inf\n{SERVER}", "scale"),
     "more than is read": (f"# {'x' * (1 << 20)}\n{HEAD}{SERVER}", "more than 1 MiB"),
 }
-
-
-@pytest.fixture(autouse=True)
-def in_time() -> Iterator[None]:
-    """A test that is not over in time is killed by its own process."""
-    signal.alarm(LIMIT_S)
-    yield
-    signal.alarm(0)
 
 
 @pytest.mark.parametrize(("text", "said"), PLANS.values(), ids=PLANS)

@@ -122,8 +122,7 @@ def test_every_fault_ends_in_counted_errors_and_the_mix_ends() -> None:
     for name, _ in _native.reference_smb_faults():
         with reference(fault=name) as server:
             to = target(server, signing="required")
-            files = {"preparation_timeout_s": 3.0}
-            result = ended(begun(to, clients=1, length_s=0.3, timeout_s=1.0, files=files))
+            result = ended(begun(to, clients=1, length_s=0.3, timeout_s=1.0))
         assert bool(result["errors"]) != (name in harmless), name
 
 

@@ -17,7 +17,8 @@ from dyno_process import NO_LIMIT
 from file_server import machine, needs_root, wait_until_machine_is
 from serverdyno import _native
 from serverdyno.errors import DynoError
-from serverdyno.fleet.local import PREFLIGHT_S, REMOVAL_S
+from serverdyno.fleet.load_setup import REMOVAL_TIMEOUTS
+from serverdyno.fleet.local import PREFLIGHT_S
 from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
@@ -40,7 +41,7 @@ BOUND_S = (
     + READY_S
     + PREFLIGHT_S
     + LEAVING_S  # whether it still answers
-    + REMOVAL_S
+    + REMOVAL_TIMEOUTS * TIMEOUT_S
     + SPARE_S
 )
 WORKSPACE_BYTES = 15 << 20
@@ -153,7 +154,7 @@ def test_a_users_server_that_stands_still_fails_its_run_and_what_it_keeps_is_nam
         check(folder, stopper)
         [notice] = [notice for notice in stopper.notices if "workspaces are left" in notice]
         assert "share data" in notice
-        assert any("workspaces" in stage and "60 s at most" in stage for stage in stopper.stages)
+        assert any("workspaces" in stage and "4 s at most" in stage for stage in stopper.stages)
     finally:
         stopper.go_on()
         server.kill()

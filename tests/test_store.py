@@ -559,3 +559,14 @@ def test_an_experiment_of_format_1_is_read(tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match="older format 1"):
         Experiment.open(folder, writable=True)
+
+
+def test_a_column_of_more_than_a_million_values_is_damage() -> None:
+    def decoded(values: int) -> pa.Table:
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({"a": pa.array([[0] * values], pa.list_(pa.int8()))}), sink)
+        return table.decode(bytes(sink.getvalue()))
+
+    assert decoded(table.MOST_VALUES).num_rows == 1
+    with pytest.raises(ValueError, match="more than 1,000,000 values"):
+        decoded(table.MOST_VALUES + 1)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import io
 import shutil
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 
 import pytest
 from rich.console import Console
@@ -54,20 +51,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@contextmanager
-def in_time() -> Iterator[None]:
-    def late(_signal: int, _frame: FrameType | None) -> None:
-        raise AssertionError(f"not over after {LIMIT_S} s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(LIMIT_S)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
+@pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize("damage", CASES.values(), ids=CASES)
 def test_a_folder_is_reported_and_resumed_or_refused_in_words(
     whole: Path, tmp_path: Path, damage: Damage, monkeypatch: pytest.MonkeyPatch
@@ -77,16 +61,15 @@ def test_a_folder_is_reported_and_resumed_or_refused_in_words(
     folder = tmp_path / "e"
     shutil.copytree(whole, folder)
     damage(folder)
-    with in_time():
-        with suppress(DynoError):
-            built = report.build(Experiment.open(folder))
-            text.render(built, Console(file=io.StringIO(), width=120))
-            html.page(built, {figure.key: "" for figure in built.figures})
-            markdown.text(built).encode()
-            document.as_json(built)
-        with suppress(DynoError), Experiment.open(folder, writable=True) as opened:
-            opened.set_aside_damaged()
-            carry_out(opened, Listener())
+    with suppress(DynoError):
+        built = report.build(Experiment.open(folder))
+        text.render(built, Console(file=io.StringIO(), width=120))
+        html.page(built, {figure.key: "" for figure in built.figures})
+        markdown.text(built).encode()
+        document.as_json(built)
+    with suppress(DynoError), Experiment.open(folder, writable=True) as opened:
+        opened.set_aside_damaged()
+        carry_out(opened, Listener())
 
 
 @pytest.mark.parametrize("name", AS_PROCESSES)

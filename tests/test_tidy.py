@@ -59,7 +59,7 @@ CIRCLES: dict[str, set[str]] = {}
 CRATE_CIRCLES = {
     "engine": {"client", "files", "load", "mix", "removal", "web"},
 }
-COMMON = {"clean", "errors", "units", "wording", "__init__"}
+COMMON = {"clean", "errors", "interrupts", "units", "wording", "__init__"}
 
 CRATE_ARROWS = {
     "measure": set(),

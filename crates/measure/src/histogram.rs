@@ -10,6 +10,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// The most bytes that a serialised histogram may have when it is read: 64-bit values at three digits need less.
 const MAX_SERIALISED_BYTES: usize = 4 * 1024 * 1024;
+const HEADER_BYTES: usize = 40;
 
 /// A histogram of nanoseconds. Two are equal where their samples are; as data it is its bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,12 +104,38 @@ impl Histogram {
         if bytes.len() > MAX_SERIALISED_BYTES {
             return Err(format!("{} bytes are too many for a histogram", bytes.len()));
         }
+        check_header(bytes)?;
         let mut inner: hdrhistogram::Histogram<u64> = hdrhistogram::serialization::Deserializer::new()
             .deserialize(&mut &bytes[..])
             .map_err(|error| format!("not an HDR histogram: {error}"))?;
         inner.auto(true);
         Ok(Self { inner })
     }
+}
+
+/// Refuses bytes that claim what they do not have: the library sets aside what the header asks for, before it reads on.
+///
+/// The header, big-endian (HdrHistogram, `AbstractHistogram.java`): cookie, length of the payload, normalising offset and
+/// significant digits with four bytes each, then lowest value, highest value and a ratio with eight each.
+fn check_header(bytes: &[u8]) -> Result<(), String> {
+    let (header, payload) = bytes
+        .split_first_chunk::<HEADER_BYTES>()
+        .ok_or("not an HDR histogram: shorter than its header")?;
+    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    if word(4) as usize != payload.len() {
+        let claimed = word(4);
+        return Err(format!(
+            "not a whole HDR histogram: {claimed} bytes should follow its header, there are {}",
+            payload.len()
+        ));
+    }
+    if word(12) != u32::from(SIGNIFICANT_DIGITS) {
+        return Err(format!(
+            "a histogram of {} significant digits, not of {SIGNIFICANT_DIGITS}",
+            word(12)
+        ));
+    }
+    Ok(())
 }
 
 impl Serialize for Histogram {
@@ -175,6 +202,26 @@ mod tests {
     #[test]
     fn garbage_is_refused_in_words() {
         assert!(Histogram::from_bytes(b"not one").is_err());
+    }
+
+    #[test]
+    fn a_header_that_claims_more_than_there_is_costs_nothing() {
+        let honest = Histogram::new().to_bytes();
+        let claiming = |at: usize, value: u32| {
+            let mut bytes = honest.clone();
+            bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+            Histogram::from_bytes(&bytes)
+        };
+        assert!(Histogram::from_bytes(&honest).is_ok());
+        for (at, value, why) in [
+            (4, u32::MAX, "should follow"),
+            (4, 0, "should follow"),
+            (12, 5, "digits"),
+        ] {
+            let refused = claiming(at, value).expect_err("it isn't what it says");
+            assert!(refused.contains(why), "{refused}");
+        }
+        assert!(Histogram::from_bytes(&honest[..39]).is_err());
     }
 
     #[test]

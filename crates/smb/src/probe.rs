@@ -15,10 +15,14 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// No client of a mix has this number, and so its GUID.
+/// No client of a mix has this number.
 const PROBING_CLIENT: u32 = u32::MAX;
+/// Probes of this process so far. They make the GUIDs, with the process's number: a server hands all connections with one GUID to one process, so that
+/// one probe would wait behind another that hangs.
+static PROBES: AtomicU64 = AtomicU64::new(0);
 
 /// What a server says of itself before anybody has logged on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +71,11 @@ pub fn probe(
     })
 }
 
+/// Another for each probe of each process.
+fn guid_seed() -> u64 {
+    u64::from(std::process::id()) << 32 | PROBES.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX)
+}
+
 fn probe_from_here(
     address: SocketAddr,
     network_namespace: Option<&Path>,
@@ -78,7 +87,10 @@ fn probe_from_here(
     }
     let executor = Executor::new().map_err(errno)?;
     let dialer = Rc::new(Dialer::new(executor.clone(), address, 0));
-    let options = Rc::new(Options::default());
+    let options = Rc::new(Options {
+        guid_seed: guid_seed(),
+        ..Options::default()
+    });
     let mut session = Session::new(executor.clone(), dialer, options, PROBING_CLIENT, "");
     let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     let deadline_ns = monotonic_ns().saturating_add(timeout_ns);

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from serverdyno import clean
+from serverdyno import clean, interrupts
 from serverdyno.errors import DynoError
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.runner.progress import Progress
@@ -40,7 +40,10 @@ class PlainLines:
 
     def say(self, text: str, style: str = "") -> None:
         """Print a line, or several; what others wrote in it is shown, and not obeyed."""
-        self._console.print(Text(clean.text(text), style), soft_wrap=True)
+        with (
+            interrupts.held()
+        ):  # the console keeps what was interrupted, and writes it again with the next line
+            self._console.print(Text(clean.text(text), style), soft_wrap=True)
 
     def stage(self, text: str) -> None:
         """A line."""

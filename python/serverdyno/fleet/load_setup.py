@@ -9,6 +9,8 @@ from serverdyno import _native
 from serverdyno.fleet.processes import Processes
 from serverdyno.plan.model import Bounds, GeneratorPlan, Suite
 
+REMOVAL_TIMEOUTS = 2  # of an operation
+
 
 @dataclass(frozen=True, slots=True)
 class LoadSetup:
@@ -24,6 +26,11 @@ class LoadSetup:
     workspaces: _native.Workspaces = field(default_factory=_native.Workspaces)
     load_file: _native.LoadFile | None = None
     processes: Processes | None = None
+
+    @property
+    def removal_s(self) -> float:
+        """The time for what clients have left on a server, all together."""
+        return REMOVAL_TIMEOUTS * self.suite.timeout_s
 
     def generator_cpu_s(self) -> float:
         """CPU seconds so far of this process and of all that make its load: what they use is nobody else's."""

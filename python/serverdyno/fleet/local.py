@@ -16,7 +16,6 @@ from serverdyno.plan.model import Mix
 
 TICK_S = 0.25
 STOP_WAIT_S = 10.0  # a stopped mix ends within a moment
-REMOVAL_S = 60.0  # for what clients have left on a server, all together
 PREFLIGHT_S = 0.3
 
 
@@ -63,7 +62,7 @@ def remove_workspaces(
     on_start: Callable[[], None],
     on_left: Callable[[Sequence[_native.LeftOver]], None],
 ) -> None:
-    """Takes away what the clients of all mixes so far have made on the server, `REMOVAL_S` at most.
+    """Takes away what the clients of all mixes so far have made on the server, `setup.removal_s` at most.
 
     `on_left` is told what stands in the end, also where something interrupts it; it is not called where nothing does.
     """
@@ -155,8 +154,8 @@ def _removal(mix: Mix, setup: LoadSetup) -> _native.Removal | ProcessesRemoval |
         if setup.processes:
             # Nobody knows what those of a lost process have made: all that there may be is removed by its name.
             setup.workspaces.assume_standing(lost)
-        return _prepared(mix, setup, seed=0).remove_workspaces(REMOVAL_S)
-    return setup.processes.remove_workspaces(mix_document(mix, setup, seed=0), REMOVAL_S)
+        return _prepared(mix, setup, seed=0).remove_workspaces(setup.removal_s)
+    return setup.processes.remove_workspaces(mix_document(mix, setup, seed=0), setup.removal_s)
 
 
 def _prepared(mix: Mix, setup: LoadSetup, seed: int) -> _native.PreparedMix:

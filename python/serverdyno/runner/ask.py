@@ -9,11 +9,11 @@ from __future__ import annotations
 import secrets
 import textwrap
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 from urllib.parse import urlsplit
 
-from serverdyno import _native
+from serverdyno import _native, interrupts
 from serverdyno.errors import DynoError, ServerError, UserError, WorkloadError
 from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
@@ -29,6 +29,7 @@ from serverdyno.servers.registry import driver_type
 from serverdyno.store.head import ExperimentHead
 
 AT_ONCE = 8  # a server that is silent takes ten seconds
+LOOK_S = 0.05  # between two looks for a signal
 MIB = 1 << 20
 
 
@@ -41,13 +42,7 @@ def ask_users_servers(
     if not configurations:
         return
     progress.stage("asking your servers")
-    interrupt = _native.Interrupt()
-    with ThreadPoolExecutor(AT_ONCE, initializer=interrupt.obey) as pool:
-        try:
-            asked = list(pool.map(lambda configuration: _asked(head, configuration), configurations))
-        except BaseException:
-            interrupt.set()  # a signal, which the threads of the pool don't see
-            raise
+    asked = _all_asked(head, configurations)
     problems = [
         (configuration.name, error)
         for configuration, (error, _) in zip(configurations, asked, strict=True)
@@ -72,6 +67,25 @@ def check_installed(configurations: Sequence[Configuration]) -> None:
             f"not installed here: {', '.join(absent)}",
             hint=f"apt-get install {packages}" if packages else "`dyno servers` shows what is there.",
         )
+
+
+def _all_asked(
+    head: ExperimentHead, configurations: Sequence[Configuration]
+) -> list[tuple[DynoError | None, tuple[str, str] | None]]:
+    """The answers, in the order of `configurations`, several servers at a time. A signal ends all questions."""
+    interrupt = _native.Interrupt()
+    with (
+        interrupts.held() as signals,
+        ThreadPoolExecutor(AT_ONCE, initializer=interrupt.obey) as pool,
+    ):
+        questions = [pool.submit(_asked, head, configuration) for configuration in configurations]
+        while wait(questions, timeout=LOOK_S).not_done and not signals:
+            pass
+        if signals:
+            interrupt.set()  # the threads of the pool see no signal
+            pool.shutdown(cancel_futures=True)
+            return []  # what is handled now raises
+        return [question.result() for question in questions]
 
 
 def _asked(

@@ -37,13 +37,13 @@ def workspaces_taken_away(
 
     def say_so() -> None:
         if not interrupted:
-            progress.stage(f"taking the clients' workspaces away, for {local.REMOVAL_S:g} s at most")
+            progress.stage(f"taking the clients' workspaces away, for {setup.removal_s:g} s at most")
         elif setup.workspaces_begun():
             # The interrupt may have come from a terminal that is gone.
             with suppress(OSError):
                 progress.notice(
                     f"interrupted: taking the clients' workspaces away from {configuration.url}, for "
-                    f"{local.REMOVAL_S:g} s at most; another interrupt leaves the rest there"
+                    f"{setup.removal_s:g} s at most; another interrupt leaves the rest there"
                 )
 
     try:

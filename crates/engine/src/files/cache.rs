@@ -1,5 +1,5 @@
-//! What a client of a file server keeps, and how long it may prepare: the section `client` of the document, as far as it
-//! is the same for every file protocol.
+//! What a client of a file server keeps, and whether its workspace stays: the section `client` of the document, as far
+//! as it is the same for every file protocol.
 
 use super::client::CachedClient;
 use crate::problems::Problems;
@@ -36,7 +36,6 @@ struct ClientSection {
     dormant_files: u32,
     dormant_s: f64,
     keep_workspace: bool,
-    preparation_timeout_s: f64,
 }
 
 impl Default for ClientSection {
@@ -47,7 +46,6 @@ impl Default for ClientSection {
             dormant_files: 45,
             dormant_s: 10.0,
             keep_workspace: true,
-            preparation_timeout_s: 600.0,
         }
     }
 }
@@ -59,8 +57,6 @@ pub(crate) struct FilesOptions {
     cache: Option<CacheOptions>,
     /// Leave the workspaces for the next mix.
     pub keep_workspace: bool,
-    /// What a client may take to make its workspace.
-    pub preparation_ns: u64,
 }
 
 impl FilesOptions {
@@ -77,11 +73,9 @@ impl FilesOptions {
             "client.dormant_s",
             "must lie between 0 and 3,600 seconds",
         );
-        problems.time(section.preparation_timeout_s, "client.preparation_timeout_s");
         Some(Self {
             cache: section.cache_options(),
             keep_workspace: section.keep_workspace,
-            preparation_ns: nanoseconds(section.preparation_timeout_s),
         })
     }
 

@@ -20,6 +20,8 @@ use std::sync::Arc;
 /// One step of preparing or leaving (a log-on, a call) may take so many timeouts of an operation. A server that lets
 /// nobody take a step for so long stands still, and nobody else waits for it.
 const STEP_TIMEOUTS: u64 = 2;
+/// What a client may take to log on and make its workspace, all steps together, in timeouts of an operation.
+const PREPARATION_TIMEOUTS: u64 = 20;
 /// What a client may take to write back, close and remove what its mix has left, in timeouts of an operation.
 const LEAVING_TIMEOUTS: u64 = 4;
 /// How often a client that waits for the others looks whether all are there.
@@ -110,7 +112,7 @@ impl<S: Sessions> ClientTask<S> {
     /// Whether it has left the workspace as the next mix needs it.
     async fn take_part(&mut self, queue: &Rc<Queue<S>>) -> bool {
         let engine = self.engine.clone();
-        let prepare_until_ns = monotonic_ns().saturating_add(self.work.options.preparation_ns);
+        let prepare_until_ns = monotonic_ns().saturating_add(self.preparation_ns());
         let connected = self.log_on(queue, prepare_until_ns).await;
         queue.admit(&engine);
         let prepared = match connected {
@@ -213,6 +215,10 @@ impl<S: Sessions> ClientTask<S> {
 
     fn step_ns(&self) -> u64 {
         self.work.timeout_ns.saturating_mul(STEP_TIMEOUTS)
+    }
+
+    fn preparation_ns(&self) -> u64 {
+        self.work.timeout_ns.saturating_mul(PREPARATION_TIMEOUTS)
     }
 
     fn leaving_ns(&self) -> u64 {

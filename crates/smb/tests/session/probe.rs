@@ -6,6 +6,8 @@ use crate::samba::Samba;
 use crate::scripted::{at, failed, frame, Answer, Scripted, NEGOTIATE};
 use dyno_measure::{Failure, Fault};
 use dyno_smb::{probe, Dialect, Offer, Refusal};
+use std::collections::BTreeSet;
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -79,6 +81,27 @@ fn what_does_not_answer_or_is_no_file_server_is_told_in_time() {
     assert_eq!(web.detail, Refusal::NotSmb.detail(0));
     let endless = ask(|| Answer::Flood(vec![0xff; 4096]));
     assert_eq!(endless.detail, Refusal::NotSmb.detail(0));
+}
+
+#[test]
+fn each_probe_has_a_guid_of_its_own() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let probes = 3;
+    let seen = std::thread::spawn(move || {
+        let guids = (0..probes).map(|_| {
+            let (mut connection, _) = listener.accept().expect("a probe");
+            // The frame's length, the header, and 12 bytes of the request before it (MS-SMB2 2.2.3).
+            let mut request = [0; 4 + 64 + 12 + 16];
+            connection.read_exact(&mut request).expect("a request");
+            request[80..].to_vec()
+        });
+        guids.collect::<BTreeSet<_>>()
+    });
+    for _ in 0..probes {
+        assert!(probe(address, None, PATIENCE).is_err());
+    }
+    assert_eq!(seen.join().expect("no panic").len(), probes);
 }
 
 #[test]
