@@ -17,7 +17,8 @@ from rich.console import Console
 from serverdyno import clean
 from serverdyno.report import View, write_report
 from serverdyno.report.build import build_from
-from serverdyno.report.model import RawTable, Report
+from serverdyno.report.figures.raw import RawTable
+from serverdyno.report.model import Report
 from serverdyno.report.source import Source
 from serverdyno.report.views import csv as report_csv
 from serverdyno.report.views import document, html, markdown, text

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,12 +53,6 @@ ARROWS = {
 }
 # The rooms of `report` in the order in which a report is made: each may import those before it.
 ROOMS = ("figures", "words", "sections", "views")
-# Modules that import each other in a circle, by package; only gets shorter.
-CIRCLES: dict[str, set[str]] = {}
-# The same of the modules of a crate.
-CRATE_CIRCLES = {
-    "engine": {"client", "files", "load", "mix", "removal", "web"},
-}
 COMMON = {"clean", "errors", "interrupts", "units", "wording", "__init__"}
 
 CRATE_ARROWS = {
@@ -121,67 +115,6 @@ def test_a_room_of_the_report_imports_only_rooms_before_it() -> None:
         later = tuple(f"serverdyno.report.{name}" for name in ROOMS[place + 1 :])
         for path in sorted((PACKAGE / "report" / room).glob("*.py")):
             assert not [name for name in module_imports(path) if name.startswith(later)], path
-
-
-def test_modules_of_a_package_import_each_other_in_no_circle() -> None:
-    for part in sorted(ARROWS):
-        arrows = {module_name(path): module_imports(path) for path in (PACKAGE / part).rglob("*.py")}
-        while leaves := [name for name, found in arrows.items() if not found & (arrows.keys() - {name})]:
-            for name in leaves:
-                del arrows[name]
-        assert arrows.keys() <= CIRCLES.get(part, set()), part
-        assert arrows.keys() == CIRCLES.get(part, set()), f"tighten the ratchet of {part}"
-
-
-def test_modules_of_a_crate_use_each_other_in_no_circle() -> None:
-    for crate in sorted(CRATE_ARROWS):
-        source = CRATES / crate / "src"
-        files = {rust_module(path.relative_to(source)): path for path in source.rglob("*.rs")}
-        arrows = {name: rust_uses(name, path, files.keys()) for name, path in files.items()}
-        while leaves := [name for name, found in arrows.items() if not found & arrows.keys()]:
-            for name in leaves:
-                del arrows[name]
-        # What is left leads to a circle; whoever nobody left uses is not of it.
-        while roots := arrows.keys() - set().union(*arrows.values()):
-            for name in roots:
-                del arrows[name]
-        circle = {"::".join(name) for name in arrows}
-        assert circle <= CRATE_CIRCLES.get(crate, set()), crate
-
-
-def rust_module(path: Path) -> tuple[str, ...]:
-    """The names of a module of a crate, from the crate's root on, which has none."""
-    names = path.with_suffix("").parts
-    return names[:-1] if names[-1] in {"mod", "lib"} else names
-
-
-def rust_uses(module: tuple[str, ...], path: Path, known: Set[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    """The modules of the same crate that a file's `use` lines and paths name; its tests and its ancestors left out.
-
-    A module's parts may use what stands in the module itself: that is what it is for.
-    """
-    code = re.sub(r"//.*", "", path.read_text(encoding="utf-8").partition("#[cfg(test)]\nmod ")[0])
-    paths = re.findall(r"\b(crate|super|self)((?:::\w+)+)(?:::\{([^{}]*)\})?", code)
-    # `use part::Name` and `pub use part::Name` of a module's own parts begin with their names.
-    paths += [("self", f"::{name}", "") for name in re.findall(r"\buse (\w+)::", code)]
-    found = set()
-    for head, middle, group in paths:
-        for last in group.split(",") if group else [""]:
-            names = [*middle.split("::")[1:], *re.findall(r"^\s*(\w+)", last)]
-            at = {"crate": (), "super": module[:-1], "self": module}[head]
-            while names and names[0] == "super":
-                at, names = at[:-1], names[1:]
-            while names and (*at, names[0]) in known:
-                at, names = (*at, names[0]), names[1:]
-            if at != module[: len(at)]:
-                found.add(at)
-    return found
-
-
-def module_name(path: Path) -> str:
-    """As it is imported."""
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def module_imports(path: Path) -> set[str]:

@@ -107,4 +107,13 @@ fn a_protocol_that_nobody_knows_and_a_target_with_nonsense_are_refused_in_words(
         problems.to_string(),
         "target.min_dialect: is newer than max_dialect"
     );
+    let section = json!({"url": "smb://127.0.0.1/a", "min_dialect": "1.0"});
+    let opened = OpenTarget::open("smb", section, &Secrets::default());
+    let Err(OpenError::Section(problems)) = opened else {
+        panic!("{opened:?}")
+    };
+    assert_eq!(
+        problems.to_string(),
+        "target.min_dialect: unknown dialect \"1.0\"; expected 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1"
+    );
 }

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from serverdyno.analysis.pairs import Comparison
+from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.figures.results import Results
 from serverdyno.report.source import Source
-
-Value = float | int | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +58,6 @@ class Table:
     def grouped(self) -> bool:
         """Whether several rows belong to one configuration."""
         return len({row[0].text for row in self.rows}) < len(self.rows)
-
-
-@dataclass(frozen=True, slots=True)
-class RawTable:
-    """Figures as measured or computed, unrounded, for `tables/<name>.csv`. Units are in the column names."""
-
-    name: str
-    description: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Value, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

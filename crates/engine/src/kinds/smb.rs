@@ -10,7 +10,7 @@ use dyno_smb::{
     Cipher, Dialect, Encryption, NegotiatedSession, Options, Session, Signing, SigningAlgorithm, SmbTarget,
 };
 use rustix::io::Errno;
-use serde::Deserialize;
+use serde::{de, Deserialize, Deserializer};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,30 +21,13 @@ use std::sync::Arc;
 /// Its line in the table of kinds.
 pub(crate) struct Smb;
 
-#[derive(Deserialize)]
-enum DialectName {
-    #[serde(rename = "2.0.2")]
-    Smb202,
-    #[serde(rename = "2.1")]
-    Smb210,
-    #[serde(rename = "3.0")]
-    Smb300,
-    #[serde(rename = "3.0.2")]
-    Smb302,
-    #[serde(rename = "3.1.1")]
-    Smb311,
-}
-
-impl DialectName {
-    fn dialect(&self) -> Dialect {
-        match self {
-            Self::Smb202 => Dialect::Smb202,
-            Self::Smb210 => Dialect::Smb210,
-            Self::Smb300 => Dialect::Smb300,
-            Self::Smb302 => Dialect::Smb302,
-            Self::Smb311 => Dialect::Smb311,
-        }
-    }
+fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dialect, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    Dialect::of_name(&name).ok_or_else(|| {
+        let [older @ .., newest] = Dialect::ALL.map(Dialect::name);
+        let older = older.join(", ");
+        de::Error::custom(format!("unknown dialect {name:?}; expected {older} or {newest}"))
+    })
 }
 
 #[derive(Deserialize)]
@@ -72,22 +55,22 @@ struct TargetSection {
     user: Option<String>,
     #[serde(default)]
     network_namespace: Option<PathBuf>,
-    #[serde(default = "oldest")]
-    min_dialect: DialectName,
-    #[serde(default = "newest")]
-    max_dialect: DialectName,
+    #[serde(default = "oldest", deserialize_with = "dialect")]
+    min_dialect: Dialect,
+    #[serde(default = "newest", deserialize_with = "dialect")]
+    max_dialect: Dialect,
     #[serde(default = "as_required")]
     signing: SigningName,
     #[serde(default = "unencrypted")]
     encryption: EncryptionName,
 }
 
-fn oldest() -> DialectName {
-    DialectName::Smb202
+fn oldest() -> Dialect {
+    Dialect::Smb202
 }
 
-fn newest() -> DialectName {
-    DialectName::Smb311
+fn newest() -> Dialect {
+    Dialect::Smb311
 }
 
 fn as_required() -> SigningName {
@@ -110,8 +93,8 @@ impl TargetSection {
             user: user.to_owned(),
             password: secrets.password.clone().unwrap_or_default(),
             domain: domain.to_owned(),
-            min_dialect: self.min_dialect.dialect(),
-            max_dialect: self.max_dialect.dialect(),
+            min_dialect: self.min_dialect,
+            max_dialect: self.max_dialect,
             signing: match self.signing {
                 SigningName::Off => Signing::Off,
                 SigningName::Auto => Signing::WhenRequired,
@@ -136,7 +119,7 @@ impl Kind for Smb {
         let section: Option<TargetSection> = problems.section("target", section);
         if let Some(section) = &section {
             problems.unless(
-                section.min_dialect.dialect() <= section.max_dialect.dialect(),
+                section.min_dialect <= section.max_dialect,
                 "target.min_dialect",
                 "is newer than max_dialect",
             );

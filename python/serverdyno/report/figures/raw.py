@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 from serverdyno.analysis.curve import Spread
@@ -14,15 +14,25 @@ from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, times
 from serverdyno.report.figures.results import MixFigures, Results, generator_cpu_s, operations_per_s
-from serverdyno.report.model import RawTable, Value
 from serverdyno.report.source import Source
 from serverdyno.store.records import CallRow, CeilingRecord, ClientRow, MixRecord, RequestRow, SyncRow
 
 TIME_COLUMNS = ("mean_ms", "sd_ms", "min_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
 SPREAD_COLUMNS = ("n", "mean", "min", "max", "sd")
 CONFIGURATION, FACTOR = "configuration", "factor_"
+Value = float | int | str | None
 Row = ClientRow | CallRow | RequestRow | SyncRow
 RUN_COLUMNS = ("run", "configuration", "repetition", "mix", "clients", "threads")
+
+
+@dataclass(frozen=True, slots=True)
+class RawTable:
+    """Figures as measured or computed, unrounded, for `tables/<name>.csv`. Units are in the column names."""
+
+    name: str
+    description: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
 
 
 def raw_tables(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[RawTable, ...]:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from typing import Any
 
-from serverdyno.report.model import RawTable
+from serverdyno.report.figures.raw import RawTable
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What a spreadsheet takes for the beginning of a formula (OWASP, CSV Injection), full-width forms too."""

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from serverdyno.report.model import RawTable, Report
+from serverdyno.report.figures.raw import RawTable
+from serverdyno.report.model import Report
 from serverdyno.report.views import csv
 from serverdyno.report.views.palette import COLOURS, DARK_COLOURS, themed
 from serverdyno.report.views.shared import shared
