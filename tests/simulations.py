@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serverdyno.analysis.comparisons import compare
-from serverdyno.analysis.improvement import DEFAULT_FLOOR_PERCENT, Metric, Runs, Verdict
-from serverdyno.plan.model import Order
+from serverdyno.analysis.improvement import DEFAULT_FLOOR_PERCENT, Metric, Runs, Verdict, improvement
+from serverdyno.analysis.precision import half_percent
+from serverdyno.plan.model import FEWEST_UNTIL, Order
 
 MIXES = 16
 RUN_NOISE = 0.02
@@ -133,6 +134,25 @@ def claims(design: Design, count: int, seed: int = 1) -> Claims:
     return Claims(false / count, shares[Metric.OVERALL_AVERAGE], shares[Metric.PEAK])
 
 
+def coverage(percent: float, count: int, most: int = 30, seed: int = 1) -> tuple[float, float]:
+    """How often the interval holds the truth if two equal servers are repeated until it is narrow, and how many
+    repetitions that takes in the mean.
+    """
+    covered, taken = 0, 0
+    for experiment in experiments(Design(most), count, seed):
+        for repetitions in range(FEWEST_UNTIL, most + 1, 2):
+            numbers = tuple(range(1, repetitions + 1))
+            base, other = (Runs(numbers, rows[:repetitions]) for rows in experiment)
+            found = improvement(base, other, Metric.OVERALL_AVERAGE, paired=True)
+            assert found.low_percent is not None and found.high_percent is not None
+            half = half_percent(found.low_percent, found.high_percent)
+            if half <= percent or repetitions + 2 > most:
+                covered += found.low_percent <= 0 <= found.high_percent
+                taken += repetitions
+                break
+    return covered / count, taken / count
+
+
 def table(count: int) -> Iterator[str]:
     """The table as Markdown, a line at a time."""
     repetitions = (2, 3, 5, 10)
@@ -155,6 +175,12 @@ def table(count: int) -> Iterator[str]:
         cells = [f"{_percent(each.average)}, {_percent(each.peak)}" for each in found]
         what = f"{len(factors)} configurations, one slower by {_percent(1 - factors[-1])}"
         yield f"| found in average, in peak: {what} | " + " | ".join(cells) + " |"
+    yield ""
+    yield "| `--until` | interval holds the truth | repetitions, in the mean |"
+    yield "|---|---:|---:|"
+    for percent in (1.0, 2.0, 3.0):
+        share, taken = coverage(percent, 10 * count)
+        yield f"| {percent:g}% | {_percent(share)} | {taken:.0f} |"
 
 
 def _percent(share: float) -> str:

@@ -43,6 +43,7 @@ VERBS = [
     ["plan", "check"],
     ["servers"],
     ["calibrate"],
+    ["selftest"],
     ["tree"],
     ["suite", "extend"],
     ["workload", "show"],

@@ -11,8 +11,9 @@ from rich.console import Console
 from serverdyno.cli import extras
 from serverdyno.cli.output import say, say_load, standard_output
 from serverdyno.cli.progress import progress_for
-from serverdyno.errors import DynoError
+from serverdyno.errors import DynoError, UserError
 from serverdyno.runner.experiment import carry_out, missing
+from serverdyno.runner.progress import Progress
 from serverdyno.runner.time_left import time_left
 from serverdyno.store.experiment import Experiment
 from serverdyno.units import format_duration_s
@@ -37,7 +38,7 @@ def carry_out_and_report(experiment: Experiment, *, page: bool = True, new: bool
         say(console, f"{len(rest)} runs, about {format_duration_s(left.total_s())} in all")
     try:
         with progress_for(console) as progress:
-            whole = carry_out(experiment, progress)
+            whole = _until_precise(experiment, progress)
         if lacking := extras.missing():
             say(
                 console,
@@ -57,6 +58,30 @@ def carry_out_and_report(experiment: Experiment, *, page: bool = True, new: bool
         again = f"; to try them again: {resume}" if missing(experiment) else ""
         say(console, f"some runs failed{again}")
         raise typer.Exit(FAILED)
+
+
+def _until_precise(experiment: Experiment, progress: Progress) -> bool:
+    """Carries out what is planned, and more where the plan asks for precision. True if every run is whole."""
+    whole = carry_out(experiment, progress)
+    plan = experiment.head.plan
+    if plan.until_percent is None:
+        return whole
+    if lacking := extras.missing():
+        raise UserError(
+            f"until_percent: precision can't be computed without {', '.join(lacking)}", hint=extras.HINT
+        )
+    from serverdyno.analysis import precision  # noqa: PLC0415
+    from serverdyno.report.build import half_width_percent, source_of  # noqa: PLC0415
+
+    while whole:
+        done, half = experiment.head.plan.repetitions, half_width_percent(source_of(experiment))
+        reached = "not known" if half is None else f"+- {half:.2g} %"
+        progress.notice(f"{done} repetitions: half of the widest interval of an average is {reached}")
+        if precision.is_enough(half, plan.until_percent, done, plan.most_repetitions):
+            return True
+        experiment.extend(precision.AT_ONCE)
+        whole = carry_out(experiment, progress)
+    return False
 
 
 def _report_later(experiment: Experiment) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,17 +26,35 @@ def run(
         Path | None,
         typer.Option(help="A suite's file, in place of the plan's suite; see `dyno suite extend`."),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="Another plan, which differs in its servers alone: both are run in one experiment, interleaved, and "
+            "the servers of this plan are compared with those of the other."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Repeat, from six times on, until half of the widest interval of an average is no more than this: 2%."
+        ),
+    ] = None,
     into: Annotated[
         Path | None, typer.Option(help="Folder of the experiment; otherwise a new one under experiments/.")
     ] = None,
 ) -> None:
     """Carry out a plan: start servers, load them, write a report."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
-    from serverdyno.plan.load import load_plan  # noqa: PLC0415
+    from serverdyno.plan.against import against as merged  # noqa: PLC0415
+    from serverdyno.plan.load import load_plan, until_precise  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
     loaded = load_plan(plan, settings_types(), scale, suite)
+    if against is not None:
+        loaded = merged(loaded, load_plan(against, settings_types(), scale, suite), settings_types())
+    if until is not None:
+        loaded = replace(loaded, plan=until_precise(loaded.plan, until))
     folder = into or default_folder(loaded.plan.name)
     with create_experiment(folder, loaded.text, loaded.plan, loaded.suite) as experiment:
         carry_out.carry_out_and_report(experiment, new=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from serverdyno import suites
-from serverdyno.errors import PlanError
+from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.document import described, parse_toml, read_text
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.spoken import SettingsTypes
@@ -43,6 +44,19 @@ def load_plan(
     own = None if suite_file is None else suites.parse(read_text(suite_file), str(suite_file))
     plan = parse_plan(text, str(path), settings_types, scale, own)
     return LoadedPlan(plan, own or suites.load(plan.suite), text)
+
+
+def until_precise(plan: Plan, percent: str) -> Plan:
+    """Return a plan that goes on until an option's `2%` is reached. Raises UserError where it is none, or can't be."""
+    try:
+        wanted = float(percent.strip().removesuffix("%"))
+    except ValueError:
+        wanted = math.nan
+    if not 0 < wanted <= 100:
+        raise UserError(f"--until: {percent!r} is no precision like 2%, from above 0 to 100")
+    if plan.order == "sequential":
+        raise UserError("--until: the plan's order is sequential, to which no repetitions can be added")
+    return plan.model_copy(update={"until_percent": wanted})
 
 
 def parse_plan(

@@ -46,6 +46,8 @@ Certainty = Annotated[
 ]
 Order = Literal["interleaved", "sequential", "random"]
 MAX_CLIENTS = 100_000
+FEWEST_UNTIL = 6
+"""Repetitions before precision is looked at for the first time; see `analysis.precision`."""
 MAX_LENGTH_S = 24 * 3600
 NOT_OF_THE_LOAD = {"name", "title", "source", "description", "axis", "certainty"}
 
@@ -268,7 +270,8 @@ class Plan(Model):
     """Suite x configurations x repetitions. A title that is left out is the name.
 
     `minimum_effect_percent`: the least difference that would matter, as the percentage by which the quicker is faster
-    than the slower. Verdicts are about it; 0: any difference.
+    than the slower. Verdicts are about it; 0: any difference. `until_percent`: repetitions are added in pairs, from six
+    on, until half of the widest interval is no wider, or there are `most_repetitions`.
     """
 
     name: Name = Field(description="Names the folder of the experiment.")
@@ -290,6 +293,15 @@ class Plan(Model):
         default="interleaved",
         description="interleaved: A B, B A, ...; sequential: A A, B B; random: each round shuffled.",
     )
+    until_percent: float | None = Field(
+        default=None,
+        gt=0,
+        le=100,
+        description="Repetitions are added in pairs, from six on, until half of the widest interval is no wider.",
+    )
+    most_repetitions: int = Field(
+        default=30, ge=FEWEST_UNTIL, le=1000, description="Where `until_percent` ends in any case."
+    )
     seed: int = Field(default=1, ge=0, lt=2**63, description="Of everything that is random.")
     minimum_effect_percent: float = Field(
         default=0.0,
@@ -304,6 +316,19 @@ class Plan(Model):
     @classmethod
     def _has_a_title(cls, data: Any) -> Any:
         return titled(data) if isinstance(data, dict) else data
+
+    @field_validator("until_percent")
+    @classmethod
+    def _can_be_continued(cls, percent: float | None, info: ValidationInfo) -> float | None:
+        """Repetitions can be added to orders in rounds alone."""
+        if percent is not None and info.data.get("order") == "sequential":
+            raise ValueError('needs the order "interleaved" or "random"')
+        return percent
+
+    @property
+    def begins_with(self) -> int:
+        """How many repetitions an experiment begins with."""
+        return self.repetitions if self.until_percent is None else FEWEST_UNTIL
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from serverdyno import clean
-from serverdyno.analysis import pairs
+from serverdyno.analysis import pairs, precision
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
 from serverdyno.report.figures.designs import designs
@@ -37,22 +37,32 @@ def build(experiment: Experiment, beside: PublishedReport | None = None) -> Repo
 
     `beside`: a published report whose curves are to stand beside these.
     """
+    return build_from(source_of(experiment), beside)
+
+
+def source_of(experiment: Experiment) -> Source:
+    """Return what a report is made from: all that can be read."""
     records, damaged_mixes = experiment.readable_mixes()
     run_notes, damaged_notes = experiment.readable_run_notes()
     damaged = [f"{error}" for error in (*damaged_mixes, *damaged_notes)]
-    return build_from(
-        Source(
-            head=experiment.head,
-            records=records,
-            ceilings=_unless_damaged(experiment.ceilings, [], damaged),
-            disclosure=_unless_damaged(experiment.disclosure, {}, damaged),
-            run_notes=run_notes,
-            plan_text=_unless_damaged(lambda: experiment.plan_text, "", damaged),
-            damaged=tuple(damaged),
-            set_aside=tuple(experiment.set_aside),
-        ),
-        beside,
+    return Source(
+        head=experiment.head,
+        records=records,
+        ceilings=_unless_damaged(experiment.ceilings, [], damaged),
+        disclosure=_unless_damaged(experiment.disclosure, {}, damaged),
+        run_notes=run_notes,
+        plan_text=_unless_damaged(lambda: experiment.plan_text, "", damaged),
+        damaged=tuple(damaged),
+        set_aside=tuple(experiment.set_aside),
     )
+
+
+def half_width_percent(source: Source) -> float | None:
+    """Return how precise the overall averages are so far: see `analysis.precision`."""
+    results = compute(source)
+    if len(results.configurations) == 1:
+        return precision.of_one_configuration(results.configurations[0].runs.throughput)
+    return precision.of_comparisons(_comparisons(source, results))
 
 
 def _unless_damaged(read: Callable[[], Value], instead: Value, damaged: list[str]) -> Value:

@@ -48,10 +48,10 @@ def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) ->
         created=datetime.now(UTC),
         seed=plan.seed,
         scale=plan.scale,
-        plan=plan.model_copy(update={"generator": generator}),
+        plan=plan.model_copy(update={"generator": generator, "repetitions": plan.begins_with}),
         suite=suite.with_settings(suite.work, suite.work.with_noted_inputs(suite.settings(suite.work))),
         configurations=configurations,
         mixes=expand.mixes(suite, plan.scale),
-        order=order(configurations, plan.repetitions, plan.order, plan.seed),
+        order=order(configurations, plan.begins_with, plan.order, plan.seed),
     )
     return Experiment.create(folder, plan_text, head)

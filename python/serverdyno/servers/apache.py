@@ -105,7 +105,12 @@ class Apache(WebServer[ApacheSettings]):
         program = find_program("apache2")
         if program is None:
             return None
-        return Installed(version_line(program, "-v").removeprefix("Server version: "), program)
+        return Installed(Apache.version_of(program), program)
+
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """As it says itself."""
+        return version_line(program, "-v").removeprefix("Server version: ")
 
     def command(self) -> list[str]:
         """In the foreground; the error log of the start-up goes to the server's output."""

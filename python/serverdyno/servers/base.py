@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from serverdyno.protocols.access import Access
 
-__all__ = ["Access", "Description", "Installed", "ServerDriver", "Settings"]
+__all__ = ["Access", "Description", "Installed", "LocalSettings", "ServerDriver", "Settings"]
 
 
 class Settings(BaseModel):
@@ -35,6 +36,27 @@ class Settings(BaseModel):
     def free_bytes(self) -> int | None:
         """Return the room that such a server would have for files now; None: it keeps none, or nobody knows."""
         return None
+
+
+class LocalSettings(Settings):
+    """The settings of a server that we start."""
+
+    program: str | None = Field(
+        default=None,
+        description="The server's program, an absolute path; left out: the installed one. As a factor, builds of one "
+        "server meet in one experiment.",
+    )
+
+    @field_validator("program")
+    @classmethod
+    def _is_there(cls, program: str | None) -> str | None:
+        if program is None:
+            return None
+        if not program.isprintable() or not Path(program).is_absolute():
+            raise ValueError(f"{program!r} is no absolute path of a program")
+        if not Path(program).is_file() or not os.access(program, os.X_OK):
+            raise ValueError(f"{program} is no program on this machine")
+        return program
 
 
 @dataclass(frozen=True, slots=True)

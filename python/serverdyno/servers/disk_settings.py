@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from serverdyno.servers.base import Settings
+from serverdyno.servers.base import LocalSettings
 
 MAX_VOLUMES = 16
 XFS_LEAST_MIB = 300  # mkfs.xfs makes no smaller one
@@ -20,7 +20,7 @@ XFS_LEAST_MIB = 300  # mkfs.xfs makes no smaller one
 MOUNT_OPTIONS = re.compile(r"([a-z0-9_]+(=[a-z0-9_]+)?(,[a-z0-9_]+(=[a-z0-9_]+)?)*)?")
 
 
-class DiskSettings(Settings):
+class DiskSettings(LocalSettings):
     """The disk of a file server."""
 
     volumes: int = Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import shutil
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -74,7 +75,12 @@ class Lighttpd(WebServer[LighttpdSettings]):
         program = find_program("lighttpd")
         if program is None:
             return None
-        return Installed(version_line(program, "-v").partition(" - ")[0], program)
+        return Installed(Lighttpd.version_of(program), program)
+
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """As it says itself."""
+        return version_line(program, "-v").partition(" - ")[0]
 
     @property
     def workers(self) -> int:

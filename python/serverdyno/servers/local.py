@@ -7,6 +7,7 @@ servers that the user runs: see `external.py`.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pwd
 import re
@@ -24,12 +25,12 @@ from typing import ClassVar, Generic, TypeVar
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers import abandoned
-from serverdyno.servers.base import Access, Description, Installed, Settings
+from serverdyno.servers.base import Access, Description, Installed, LocalSettings, Settings
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.process import LOG_NAME, ServerProcess
 from serverdyno.servers.proof import free_port
 
-SettingsT = TypeVar("SettingsT", bound=Settings)
+SettingsT = TypeVar("SettingsT", bound=LocalSettings)
 
 WORKER_USER = "www-data"  # on every Debian system, without rights of its own; used when we are root
 ERROR_LOG = "error.log"
@@ -132,6 +133,11 @@ class LocalServer(ABC, Generic[SettingsT]):
     def installed() -> Installed | None:
         """The program found here, or None."""
 
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """What a program of this server says of its version."""
+        return version_line(program, "--version")
+
     @abstractmethod
     def configuration(self) -> dict[str, str]:
         """File name in the private directory -> text."""
@@ -181,8 +187,18 @@ class LocalServer(ABC, Generic[SettingsT]):
         return len(self.cpus) or len(os.sched_getaffinity(0))
 
     @property
+    def in_use(self) -> Installed | None:
+        """The program that the settings name, or the installed one."""
+        if self.settings.program is None:
+            return self.installed()
+        program = Path(self.settings.program)
+        return Installed(self.version_of(program), program)
+
+    @property
     def program(self) -> Path:
-        """The installed program. Raises ServerError."""
+        """Where it is. Raises ServerError."""
+        if self.settings.program is not None:
+            return Path(self.settings.program)
         found = self.installed()
         if found is None or found.program is None:
             raise ServerError(f"{self.name} is not installed", hint=f"apt-get install {self.debian_package}")
@@ -302,7 +318,7 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     def describe(self) -> Description:
         """After `prepare`."""
-        found = self.installed()
+        found = self.in_use
         return Description(
             server=self.name,
             version=found.version if found else "unknown",
@@ -316,11 +332,20 @@ class LocalServer(ABC, Generic[SettingsT]):
         """What holds for every server alike."""
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         return [
+            *self._program_note(),
             f"CPUs: {', '.join(map(str, self.cpus)) or 'all'}.",
             f"Each process may open {open_files} files.",
             "CPU time: user and system of all its processes, ended ones included, in ticks of 10 ms.",
             "Memory: proportional set size where readable, else the sum of resident set sizes.",
         ]
+
+    def _program_note(self) -> list[str]:
+        """Which build the plan names: versions are often equal where builds are not."""
+        if self.settings.program is None:
+            return []
+        with Path(self.settings.program).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return [f"Program: {self.settings.program}, SHA-256 {digest}."]
 
     def stop(self) -> None:
         """Leaves no process and no private directory behind. Raises ServerError only if a process can't be

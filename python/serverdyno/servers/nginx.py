@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
@@ -71,7 +72,12 @@ class Nginx(WebServer[NginxSettings]):
         program = find_program("nginx")
         if program is None:
             return None
-        return Installed(version_line(program, "-v").removeprefix("nginx version: "), program)
+        return Installed(Nginx.version_of(program), program)
+
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """As it says itself."""
+        return version_line(program, "-v").removeprefix("nginx version: ")
 
     @property
     def workers(self) -> int:

@@ -6,6 +6,7 @@ is its own.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from http import HTTPStatus
 from pathlib import Path
@@ -20,6 +21,19 @@ from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import WebServer, WebSettings
 
 REQUESTS_PATH = "/.serverdyno/requests"
+
+
+def package_environment(program: str | None) -> dict[str, str]:
+    """The environment in which a Python runs this very package; another Python has a Serverdyno of its own."""
+    return {} if program is not None else {"PYTHONPATH": str(Path(serverdyno.__file__).parent.parent)}
+
+
+def package_version(program: Path) -> str:
+    """The version of the Serverdyno that a Python has."""
+    done = subprocess.run(
+        [program, "-m", "serverdyno", "--version"], capture_output=True, text=True, timeout=30, check=False
+    )
+    return done.stdout.strip() or "unknown"
 
 
 class ReferenceSettings(WebSettings):
@@ -49,6 +63,11 @@ class Reference(WebServer[ReferenceSettings]):
         """Part of Serverdyno."""
         return Installed(f"serverdyno {serverdyno.__version__}", Path(sys.executable))
 
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """Of the Serverdyno that a Python has."""
+        return package_version(program)
+
     def command(self) -> list[str]:
         """The same command that a user may run."""
         arguments = ["--port", str(self.port), "--threads", str(self.settings.threads)]
@@ -64,7 +83,7 @@ class Reference(WebServer[ReferenceSettings]):
 
     def environment(self) -> dict[str, str]:
         """So that the child runs this very package, also from a source checkout."""
-        return {"PYTHONPATH": str(Path(serverdyno.__file__).parent.parent)}
+        return package_environment(self.settings.program)
 
     def process_count(self) -> int:
         """One process with threads."""

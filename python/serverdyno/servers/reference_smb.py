@@ -19,11 +19,12 @@ from pydantic import Field, model_validator
 import serverdyno
 from serverdyno.errors import ServerError
 from serverdyno.protocols.smb import SMB, Dialect, wrong_dialects
-from serverdyno.servers.base import Access, Installed, Settings
+from serverdyno.servers.base import Access, Installed, LocalSettings, Settings
 from serverdyno.servers.disk_settings import MAX_VOLUMES
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.local import LocalServer
 from serverdyno.servers.proof import LOOPBACK, offer
+from serverdyno.servers.reference import package_environment, package_version
 from serverdyno.servers.samba import SMB_PORT, SOCKET_PATH_BYTES
 from serverdyno.servers.volume_server import may_unshare
 
@@ -35,7 +36,7 @@ MEMORY_SHARE = 0.75  # of what is free when it is prepared
 MIB = 2**20
 
 
-class ReferenceSmbSettings(Settings):
+class ReferenceSmbSettings(LocalSettings):
     """What can be varied."""
 
     protocol: ClassVar[str | None] = SMB.name
@@ -103,6 +104,11 @@ class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
     def installed() -> Installed | None:
         """Part of Serverdyno."""
         return Installed(f"serverdyno {serverdyno.__version__}", Path(sys.executable))
+
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """Of the Serverdyno that a Python has."""
+        return package_version(program)
 
     @property
     def own_network(self) -> bool:
@@ -172,10 +178,7 @@ class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
 
     def environment(self) -> dict[str, str]:
         """So that the child runs this very package, also from a source checkout; and the password."""
-        return {
-            "PYTHONPATH": str(Path(serverdyno.__file__).parent.parent),
-            PASSWORD_VARIABLE: self.secret,
-        }
+        return {**package_environment(self.settings.program), PASSWORD_VARIABLE: self.secret}
 
     def process_count(self) -> int:
         """One process with threads."""

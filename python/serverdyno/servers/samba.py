@@ -59,6 +59,11 @@ class Samba(VolumeServer[SambaSettings]):
         program = find_program("smbd")
         return Installed(_version(program), program) if program else None
 
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """As it says itself."""
+        return _version(program)
+
     @property
     def url(self) -> str:
         """After `prepare`; it may change in `ready`. Each share is below it."""

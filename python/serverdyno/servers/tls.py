@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from serverdyno import _native
 from serverdyno.protocols.access import authorities
 from serverdyno.protocols.tls import TlsVersion
-from serverdyno.servers.base import Settings
+from serverdyno.servers.base import LocalSettings
 from serverdyno.servers.proof import LOOPBACK
 
 CERTIFICATE, KEY = "server.crt", "server.key"
@@ -24,7 +24,7 @@ SESSION_CACHE_BYTES = 16 << 20
 SESSION_LIFETIME_S = 300  # the default of nginx and Apache
 
 
-class TlsServerSettings(Settings):
+class TlsServerSettings(LocalSettings):
     """What of TLS can be varied, the same for every server."""
 
     tls: Literal["off", "ecdsa-p256", "rsa-2048"] = Field(

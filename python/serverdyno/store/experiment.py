@@ -26,6 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from serverdyno.errors import DynoError, UserError
 from serverdyno.plan.model import RunKey
+from serverdyno.plan.order import order as order_of
 from serverdyno.store import table
 from serverdyno.store.check import check_ceiling, check_mix
 from serverdyno.store.damage import DamagedError, damaged
@@ -149,6 +150,19 @@ class Experiment:
     def plan_text(self) -> str:
         """The plan as the user wrote it."""
         return self._files.read(PLAN, MOST_BYTES).decode(errors="replace")
+
+    def extend(self, repetitions: int) -> None:
+        """Plan more repetitions after those that there are. Raises ValueError for an order that isn't in rounds."""
+        plan = self.head.plan
+        more = plan.repetitions + repetitions
+        order = order_of(self.head.configurations, more, plan.order, self.head.seed)
+        if order[: len(self.head.order)] != self.head.order:
+            raise ValueError(f"the order {plan.order} can't be continued")
+        head = self.head.model_copy(
+            update={"plan": plan.model_copy(update={"repetitions": more}), "order": order}
+        )
+        self._write(HEAD, head.model_dump_json(indent=2).encode())
+        self.head = head
 
     def report_folder(self) -> Folder:
         """Where its report is written."""

@@ -1,0 +1,79 @@
+"""`dyno selftest`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: dyno selftest"
+UNFIT = 1
+PLAN = """# Made by: dyno selftest
+name = "selftest"
+title = "One server against itself"
+suite = "selftest"
+repetitions = {repetitions}
+
+[[servers]]
+name = "first"
+server = "{server}"
+
+[[servers]]
+name = "second"
+server = "{server}"
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("selftest", epilog=EXAMPLE)(selftest)
+
+
+def selftest(
+    server: Annotated[str, typer.Option(help="The web server, of `dyno servers`.")] = "reference",
+    repetitions: Annotated[int, typer.Option(help="Runs of each of the two; a run takes 15 s.")] = 6,
+    scale: Annotated[float | None, typer.Option(help="As of `dyno run`.")] = None,
+    into: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
+) -> None:
+    """Measure a server against itself: the noise floor of this machine, and whether it is fit.
+
+    Two equal configurations of one server, interleaved, in some four minutes. The noise floor is kept, and later
+    experiments on this machine claim no smaller difference. Exits with 1 where the machine is not fit.
+    """
+    from serverdyno import report  # noqa: PLC0415
+    from serverdyno.cli import carry_out  # noqa: PLC0415
+    from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
+    from serverdyno.plan.load import parse_plan  # noqa: PLC0415
+    from serverdyno.probes import noise_floor  # noqa: PLC0415
+    from serverdyno.report.selftest import judge  # noqa: PLC0415
+    from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
+    from serverdyno.servers.registry import settings_types  # noqa: PLC0415
+    from serverdyno.suites import load  # noqa: PLC0415
+
+    text = PLAN.format(repetitions=repetitions, server=server)
+    plan = parse_plan(text, "dyno selftest", settings_types(), scale)
+    suite = load(plan.suite)
+    with create_experiment(into or default_folder(plan.name), text, plan, suite) as experiment:
+        carry_out.carry_out_and_report(experiment)
+        judged = judge(report.build(experiment))
+    out = standard_output()
+    say(
+        out,
+        f"noise floor: {judged.floor_percent:.2g} %; equal runs scatter by {judged.scatter_percent:.2g} %",
+    )
+    kept = noise_floor.Selftest(
+        made=noise_floor.now(),
+        load=f"{suite.name} x {plan.scale:g} on {server}",
+        percent=judged.floor_percent,
+        scatter_percent=judged.scatter_percent,
+        operations_s=judged.operations_s,
+    )
+    say(out, f"kept in {noise_floor.keep(kept)}")
+    for remark in judged.remarks:
+        say(out, f"note: {remark}")
+    for reason in judged.unfit:
+        say(out, f"not fit: {reason}")
+    say(out, "this machine is not fit to compare servers on" if judged.unfit else "this machine is fit")
+    if judged.unfit:
+        raise typer.Exit(UNFIT)

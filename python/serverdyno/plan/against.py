@@ -1,0 +1,58 @@
+"""Two plans as one: before and after in one experiment, interleaved, so that the day is the same for both.
+
+What differs may be the servers alone: their programs, settings, CPUs. Everything else is the load and the design, and
+has to be equal.
+"""
+
+from __future__ import annotations
+
+from serverdyno.errors import UserError
+from serverdyno.plan.load import LoadedPlan
+from serverdyno.plan.model import ServerPlan
+from serverdyno.plan.spoken import SettingsTypes
+from serverdyno.plan.validate import check_plan
+
+BEFORE, AFTER = "before", "after"
+OF_THE_USER = {"name", "title", "servers"}
+
+
+def against(loaded: LoadedPlan, base: LoadedPlan, settings_types: SettingsTypes) -> LoadedPlan:
+    """Return a plan with the servers of both, those of `base` first: each comparison is with it.
+
+    Raises UserError where the two differ in more than their servers, or are too many together.
+    """
+    plan = loaded.plan
+    own, other = (_all_but_servers(each) for each in (loaded, base))
+    if unlike := [f"  {key}: {own[key]}, against {other[key]}" for key in own if own[key] != other[key]]:
+        raise UserError(
+            "the two plans can't be run as one, because they differ in more than their servers:\n"
+            + "\n".join(unlike),
+            hint="Make these alike in both plans.",
+        )
+    servers = [
+        *(_named(server, BEFORE) for server in base.plan.servers),
+        *(_named(server, AFTER) for server in plan.servers),
+    ]
+    merged = plan.model_copy(update={"servers": servers, "title": f"{plan.title}, against {base.plan.title}"})
+    _, problems = check_plan(merged.model_dump(exclude_none=True), settings_types, suite=loaded.suite)
+    if problems:
+        raise UserError("the two plans together: " + "; ".join(found.message for found in problems))
+    return LoadedPlan(merged, loaded.suite, _texts(loaded.text, base.text))
+
+
+def _all_but_servers(loaded: LoadedPlan) -> dict[str, object]:
+    parameters = loaded.suite.parameters()
+    return {
+        **loaded.plan.model_dump(exclude=OF_THE_USER),
+        **{f"suite's {key}": parameters[key] for key in parameters},
+    }
+
+
+def _texts(plan: str, base: str) -> str:
+    """Both plans as one text: the other's is a comment."""
+    commented = "".join(f"# {line}\n" for line in base.splitlines())
+    return f"{plan}\n# Run against this plan, interleaved with it:\n{commented}"
+
+
+def _named(server: ServerPlan, which: str) -> ServerPlan:
+    return server.model_copy(update={"name": f"{which}-{server.name or server.server}"})

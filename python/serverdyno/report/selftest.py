@@ -1,0 +1,101 @@
+"""What a server against itself says of the machine: its noise floor, and whether it is fit to measure on.
+
+The experiment is an ordinary one: two configurations that differ in nothing but their names, interleaved. Whatever
+difference they show is the machine's. Keeping the result is `probes.noise_floor`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import expm1, log1p
+
+import numpy as np
+
+from serverdyno import wording
+from serverdyno.analysis.improvement import Metric
+from serverdyno.analysis.trust import NOISY_CPUS
+from serverdyno.errors import DynoError
+from serverdyno.report.model import Report
+
+FIT_SCATTER_PERCENT = 5.0
+"""Standard deviation of equal runs, above which a machine is no place for comparisons. A rule of thumb: three
+repetitions then find differences above some 25 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """`floor_percent`: how far the server may differ from itself, by the 95 % interval. `scatter_percent`: the standard
+    deviation of equal runs. `unfit`: reasons not to measure here, a sentence each; `remarks`: what to know besides.
+    """
+
+    floor_percent: float
+    scatter_percent: float
+    operations_s: float
+    unfit: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def judge(report: Report) -> Judged:
+    """Judge a finished self-test. Raises DynoError where it can't be."""
+    averages = [
+        runs.mean(axis=1)
+        for result in report.results.configurations
+        if len(runs := result.runs.throughput[~np.isnan(result.runs.throughput).any(axis=1)]) > 1
+        and (runs > 0).all()
+    ]
+    found = [
+        each
+        for comparison in report.comparisons
+        for each in comparison.improvements
+        if each.figure is Metric.OVERALL_AVERAGE
+    ]
+    if len(averages) < 2 or not found or found[0].low_percent is None or found[0].high_percent is None:
+        raise DynoError("the self-test has too few whole runs to say anything of this machine")
+    floor = max(-log1p(found[0].low_percent / 100), log1p(found[0].high_percent / 100))
+    scatter = float(np.sqrt(np.mean([np.log(each).var(ddof=1) for each in averages]))) * 100
+    return Judged(
+        floor_percent=expm1(floor) * 100,
+        scatter_percent=scatter,
+        operations_s=float(np.mean(averages)),
+        unfit=tuple(_unfit(report, scatter)),
+        remarks=tuple(_remarks(report)),
+    )
+
+
+def _unfit(report: Report, scatter: float) -> list[str]:
+    costs = [mix.cost for mix in report.results.mixes]
+    why = []
+    for taken, who in (
+        ([cost.steal_cpus_busy for cost in costs], "the hypervisor"),
+        ([cost.others_cpus_busy for cost in costs], "other programs"),
+    ):
+        known = [cpus for cpus in taken if cpus is not None]
+        if known and (mean := float(np.mean(known))) > NOISY_CPUS:
+            why.append(
+                f"{who} took {wording.cpus(mean)} CPUs in the mean of the load levels; up to "
+                f"{wording.cpus(NOISY_CPUS)} can be borne"
+            )
+    if scatter > FIT_SCATTER_PERCENT:
+        why.append(
+            f"equal runs scatter by {wording.significant(scatter)} % (standard deviation); up to "
+            f"{FIT_SCATTER_PERCENT:g} % can be borne"
+        )
+    return why
+
+
+def _remarks(report: Report) -> list[str]:
+    cpu = report.source.disclosure.get("host", {}).get("cpu", {})
+    said = []
+    governor = cpu.get("governor")
+    if governor not in (None, "performance"):
+        said.append(f'the CPUs\' frequency governor is {governor}; "performance" scatters less')
+    if governor is None:
+        said.append("the CPUs' frequency is not known: this system does not show its governor")
+    shared = [
+        configuration
+        for configuration in report.source.head.configurations
+        if report.source.cpus_shared_with_generator(configuration)
+    ]
+    if shared:
+        said.append("the load and the server share CPUs, so each disturbs the other")
+    return said
