@@ -211,7 +211,7 @@ def test_a_scale_that_leaves_no_window_is_refused_with_the_least_that_would_do()
     (problem,) = refused(HEAD + 'scale = 0.2\n[[servers]]\nserver = "nginx"\n')
     assert problem.startswith("line 4: scale: leaves a window of 0.7 s")
     assert "use at least 0.2857" in problem
-    assert read('scale = 0.25\n[[servers]]\nserver = "nginx"\n').scale == 0.25
+    assert read('scale = 0.3\n[[servers]]\nserver = "nginx"\n').scale == 0.3
 
 
 def test_a_scale_given_as_an_option_replaces_the_plans_and_is_blamed_as_the_option() -> None:
