@@ -156,12 +156,12 @@ def coverage(percent: float, count: int, most: int = 30, seed: int = 1) -> tuple
 def table(count: int) -> Iterator[str]:
     """The table as Markdown, a line at a time."""
     repetitions = (2, 3, 5, 10)
-    yield f"| {count:,} experiments each | " + " | ".join(f"n = {n}" for n in repetitions) + " |"
+    yield f"| {count:,} experiments each, shares in % | " + " | ".join(f"n = {n}" for n in repetitions) + " |"
     yield "|---|" + "---:|" * len(repetitions)
     for noise in Noise:
         for equal in (2, 4):
             cells = [_percent(claims(Design(n, (1.0,) * equal, noise), count).false) for n in repetitions]
-            yield f"| any false claim, {equal} equal, {noise} | " + " | ".join(cells) + " |"
+            yield f"| false claim, {equal} equal, {noise} | " + " | ".join(cells) + " |"
     for equal in (2, 4):
         designs = [Design(n, (1.0,) * equal, Noise.AUTOCORRELATED, order="random") for n in repetitions]
         cells = [_percent(claims(design, count).false) for design in designs]
@@ -173,10 +173,10 @@ def table(count: int) -> Iterator[str]:
     for factors in ((1.0, 0.95), (1.0, 0.9), (1.0, 1.0, 1.0, 0.9)):
         found = [claims(Design(n, factors), count) for n in repetitions]
         cells = [f"{_percent(each.average)}, {_percent(each.peak)}" for each in found]
-        what = f"{len(factors)} configurations, one slower by {_percent(1 - factors[-1])}"
-        yield f"| found in average, in peak: {what} | " + " | ".join(cells) + " |"
+        what = f"{len(factors)}, one {100 * (1 - factors[-1]):.0f} % slower"
+        yield f"| found (average, peak): {what} | " + " | ".join(cells) + " |"
     yield ""
-    yield "| `--until` | interval holds the truth | repetitions, in the mean |"
+    yield "| `--until` | interval holds the truth, % | repetitions, in the mean |"
     yield "|---|---:|---:|"
     for percent in (1.0, 2.0, 3.0):
         share, taken = coverage(percent, 10 * count)
@@ -184,7 +184,7 @@ def table(count: int) -> Iterator[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.1 or share in (0, 0.05) else f"{100 * share:.1f} %"
+    return f"{100 * share:.0f}" if share >= 0.1 or share in (0, 0.05) else f"{100 * share:.1f}"
 
 
 if __name__ == "__main__":

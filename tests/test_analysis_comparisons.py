@@ -53,7 +53,7 @@ def test_a_server_three_times_as_noisy_as_three_others_claims_little_more() -> N
 
 
 def test_of_four_servers_one_that_is_10_percent_slower_is_found_with_three_repetitions() -> None:
-    # Pair by pair it is found in 28 %: see the table "before" in docs/methods.md.
+    # Judged pair by pair, without the pooled noise, it is found in 28 to 30 %.
     assert claims(Design(3, (1.0, 1.0, 1.0, 0.9)), 200).average >= 0.85
 
 

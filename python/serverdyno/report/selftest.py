@@ -13,10 +13,11 @@ import numpy as np
 
 from serverdyno import wording
 from serverdyno.analysis.improvement import Metric
-from serverdyno.analysis.trust import NOISY_CPUS
 from serverdyno.errors import DynoError
 from serverdyno.report.model import Report
 
+FIT_CPUS = 0.10
+"""What others, or the hypervisor, may take in the mean. A rule of thumb."""
 FIT_SCATTER_PERCENT = 5.0
 """Standard deviation of equal runs, above which a machine is no place for comparisons. A rule of thumb: three
 repetitions then find differences above some 25 %."""
@@ -70,10 +71,10 @@ def _unfit(report: Report, scatter: float) -> list[str]:
         ([cost.others_cpus_busy for cost in costs], "other programs"),
     ):
         known = [cpus for cpus in taken if cpus is not None]
-        if known and (mean := float(np.mean(known))) > NOISY_CPUS:
+        if known and (mean := float(np.mean(known))) > FIT_CPUS:
             why.append(
                 f"{who} took {wording.cpus(mean)} CPUs in the mean of the load levels; up to "
-                f"{wording.cpus(NOISY_CPUS)} can be borne"
+                f"{wording.cpus(FIT_CPUS)} can be borne"
             )
     if scatter > FIT_SCATTER_PERCENT:
         why.append(
