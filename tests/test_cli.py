@@ -35,6 +35,8 @@ VERBS = [
     ["run"],
     ["resume"],
     ["report"],
+    ["list"],
+    ["show"],
     ["compare"],
     ["audit"],
     ["suites"],
