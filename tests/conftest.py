@@ -26,6 +26,7 @@ OF_FILE_SERVERS = (
     "test_generator_processes",
     "test_negotiated",
     "test_nfs",
+    "test_powercut",
     "test_reference_smb",
     "test_room",
     "test_samba",

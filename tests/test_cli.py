@@ -46,6 +46,7 @@ VERBS = [
     ["servers"],
     ["calibrate"],
     ["selftest"],
+    ["powercut"],
     ["tree"],
     ["suite", "extend"],
     ["workload", "show"],

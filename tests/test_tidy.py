@@ -36,10 +36,12 @@ ARROWS = {
     "published": {"plan"},
     "report": {"protocols", "analysis", "published", "store", "plan", "_native"},
     "runner": {"protocols", "plan", "fleet", "servers", "probes", "store", "_native"},
+    "powercut": {"plan", "fleet", "servers", "store", "_native"},
     "cli": {
         "analysis",
         "fleet",
         "plan",
+        "powercut",
         "probes",
         "protocols",
         "published",

@@ -51,6 +51,40 @@ class Target:
         target without shares. `nonce`: another each time, so that the server meets clients that it does not know.
         """
 
+class JournalEntry(TypedDict):
+    """A file of a journal, and what the server acknowledged of it; bytes count from its beginning."""
+
+    client: int
+    file: int
+    written_bytes: int
+    flushed_bytes: int  # of those written: a flush that followed them was answered with success
+
+class LeftOfFile(TypedDict):
+    """What is left of a file of a journal."""
+
+    client: int
+    file: int
+    intact_bytes: int  # from its beginning, as they were written; 0: none, or no such file
+    why: str | None  # it can't be read; None: it was read, or is not there
+
+@final
+class Journal:
+    """Files that clients write and flush until the server is gone."""
+
+    def entries(self) -> list[JournalEntry]:
+        """What was acknowledged until now."""
+
+    def end(self) -> list[str]:
+        """Lets the clients come to an end and waits for them. Why each ended that did not by itself; the first time."""
+
+def begin_journal(target: Target, spec: str, nonce: int) -> Journal:
+    """Begins to write, on a thread of its own. `spec`: JSON of seed, directory, clients, most_ns. `nonce`: another each
+    time. Raises ValueError.
+    """
+
+def read_journal(target: Target, spec: str, entries: str, nonce: int) -> list[LeftOfFile]:
+    """Reads what is left of all `entries` (JSON). Raises ValueError, AnswerError."""
+
 @final
 class Load:
     """A mix under way."""

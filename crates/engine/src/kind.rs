@@ -5,6 +5,7 @@
 //! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
 
 use crate::engine_thread::EngineThread;
+use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::mix::Mix;
 use crate::problems::Problems;
 use crate::removal::Removal;
@@ -113,6 +114,21 @@ pub trait Target: Send + Sync + Debug {
     /// Asks what can be asked without load; nothing is written. `nonce`: another each time.
     fn look(&self, _nonce: u64) -> Vec<Look> {
         Vec::new()
+    }
+
+    /// Begins to write files until the server is gone. None of a target that has no files. `nonce`: as of `look`.
+    fn begin_journal(&self, _spec: JournalSpec, _nonce: u64) -> Option<Journal> {
+        None
+    }
+
+    /// Reads what is left of a journal. None of a target that has no files.
+    fn read_back(
+        &self,
+        _spec: &JournalSpec,
+        _entries: &[Entry],
+        _nonce: u64,
+    ) -> Option<Result<Vec<LeftOfFile>, Failure>> {
+        None
     }
 
     /// Asks for one document, until a moment of the monotonic clock, and reads no further than so many bytes. None of a

@@ -12,6 +12,7 @@ mod counting;
 mod digest;
 mod engine_thread;
 mod files;
+mod journal;
 mod kind;
 mod kinds;
 mod load;
@@ -28,6 +29,7 @@ mod web;
 mod workspaces;
 
 pub use arrival::Arrival;
+pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};
 pub use prepared::{OpenTarget, PreparedMix};

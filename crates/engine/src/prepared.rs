@@ -1,5 +1,6 @@
 //! Targets that were opened, and mixes that were prepared for them: what the control plane holds of the data plane.
 
+use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::Look;
 use crate::kind::{Answer, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::kinds;
@@ -79,6 +80,23 @@ impl OpenTarget {
     #[must_use]
     pub fn look(&self, nonce: u64) -> Vec<Look> {
         self.inner.look(nonce)
+    }
+
+    /// Begins to write files until the server is gone. None of a target that has no files. `nonce`: as of `look`.
+    #[must_use]
+    pub fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {
+        self.inner.begin_journal(spec, nonce)
+    }
+
+    /// Reads what is left of a journal. None of a target that has no files.
+    #[must_use]
+    pub fn read_back(
+        &self,
+        spec: &JournalSpec,
+        entries: &[Entry],
+        nonce: u64,
+    ) -> Option<Result<Vec<LeftOfFile>, Failure>> {
+        self.inner.read_back(spec, entries, nonce)
     }
 }
 

@@ -9,12 +9,24 @@ use dyno_measure::Failure;
 #[derive(Debug)]
 pub struct Uncached<C> {
     client: C,
+    as_sent: bool,
 }
 
 impl<C> Uncached<C> {
     /// Uses `client` as it is.
     pub fn new(client: C) -> Self {
-        Self { client }
+        Self {
+            client,
+            as_sent: false,
+        }
+    }
+
+    /// The same, whose writes stay as unstable as they are asked for: the caller flushes, and tells who loses them.
+    pub fn as_sent(client: C) -> Self {
+        Self {
+            client,
+            as_sent: true,
+        }
     }
 
     /// The client itself.
@@ -32,7 +44,7 @@ impl<C: FileClient> Files for Uncached<C> {
         let mut call = *call;
         if let Call::Write { stability, .. } = &mut call {
             // Nothing is kept here that could be sent again.
-            if self.client.loses_unstable_writes() {
+            if self.client.loses_unstable_writes() && !self.as_sent {
                 *stability = Stability::File;
             }
         }

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 mod data;
 mod files;
 mod histogram;
+mod journal;
 mod load;
 mod look;
 mod mix;
@@ -24,6 +25,8 @@ mod _native {
     use crate::files::{LoadFile, Workspaces};
     #[pymodule_export]
     use crate::histogram::Histogram;
+    #[pymodule_export]
+    use crate::journal::{begin_journal, read_journal, Journal};
     #[pymodule_export]
     use crate::load::Load;
     #[pymodule_export]

@@ -51,6 +51,7 @@ def source_of(experiment: Experiment) -> Source:
         ceilings=_unless_damaged(experiment.ceilings, [], damaged),
         disclosure=_unless_damaged(experiment.disclosure, {}, damaged),
         run_notes=run_notes,
+        power_cuts=_unless_damaged(experiment.power_cuts, [], damaged),
         plan_text=_unless_damaged(lambda: experiment.plan_text, "", damaged),
         damaged=tuple(damaged),
         set_aside=tuple(experiment.set_aside),

@@ -10,6 +10,7 @@ from serverdyno.plan.model import Configuration
 from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.note import RunNote
+from serverdyno.store.powercut import PowerCuts
 from serverdyno.store.records import CeilingRecord, MixRecord
 
 
@@ -24,6 +25,7 @@ class Source:
     ceilings: Sequence[CeilingRecord] = ()
     disclosure: Mapping[str, Any] = field(default_factory=dict)
     run_notes: Mapping[int, RunNote] = field(default_factory=dict)
+    power_cuts: Sequence[PowerCuts] = ()
     damaged: tuple[str, ...] = ()
     set_aside: tuple[str, ...] = ()
     plan_text: str = ""

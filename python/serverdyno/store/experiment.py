@@ -1,7 +1,7 @@
 """An experiment is a folder. This is the way into it and out of it.
 
 ```
-plan.toml  experiment.json  ceilings.json
+plan.toml  experiment.json  ceilings.json  powercuts.json
 disclosure/host.json  disclosure/<configuration>/description.json  disclosure/<configuration>/files/...
 runs/<NNN>-<configuration>-r<K>/run.json  runs/.../mix-<NN>.parquet
 ```
@@ -37,9 +37,11 @@ from serverdyno.store.head import ExperimentHead
 from serverdyno.store.json_file import MOST_BYTES, as_bytes, read_json, read_model, read_object
 from serverdyno.store.lock import LOCK_NAME, WriterLock
 from serverdyno.store.note import RunNote
+from serverdyno.store.powercut import PowerCuts
 from serverdyno.store.records import CeilingRecord, MixRecord
 
 PLAN, HEAD, CEILINGS = "plan.toml", "experiment.json", "ceilings.json"
+POWER_CUTS = "powercuts.json"
 HOST, REPORT = "disclosure/host.json", "report"
 MOST_MIX_BYTES = 64 * MIB
 MOST_DISCLOSED_BYTES = 16 * MIB
@@ -274,6 +276,20 @@ class Experiment:
         except ValueError as error:  # pydantic's are among them
             raise damaged(self.folder / CEILINGS, error) from error
         return found
+
+    def write_power_cuts(self, cuts: PowerCuts) -> None:
+        """Keeps the power cuts of a configuration. Replaces those that it had before."""
+        others = [each for each in self.power_cuts() if each.configuration != cuts.configuration]
+        self._write(POWER_CUTS, as_bytes([each.model_dump(mode="json") for each in (*others, cuts)]))
+
+    def power_cuts(self) -> list[PowerCuts]:
+        """Of each configuration that was put to that test. Raises DynoError."""
+        if not self._files.exists(POWER_CUTS):
+            return []
+        try:
+            return TypeAdapter(list[PowerCuts]).validate_python(read_json(self._files, POWER_CUTS))
+        except ValueError as error:
+            raise damaged(self.folder / POWER_CUTS, error) from error
 
     def set_aside_damaged(self) -> list[str]:
         """Renames each damaged mix, run's note and file of ceilings, so that its place is free; a sentence for each.

@@ -2,11 +2,12 @@
 //!
 //! `workload` is what they do, `sessions` what a protocol gives, `cache` what they keep; `client_task` is a client from its
 //! log-on to its leaving, `client` carries out its operations and judges them, `names` are its files' names; `look` asks a
-//! server before its load, `removal` takes away what clients have left.
+//! server before its load, `removal` takes away what clients have left, `journal` is that of a power cut.
 
 mod cache;
 mod client;
 mod client_task;
+mod journal;
 mod look;
 mod names;
 mod removal;
@@ -14,6 +15,7 @@ mod sessions;
 mod workload;
 
 pub(crate) use cache::FilesOptions;
+pub(crate) use journal::{begin as begin_journal, read_back};
 pub(crate) use look::look;
 pub(crate) use sessions::{Place, Sessions};
 pub(crate) use workload::FilesWorkload;

@@ -1,7 +1,10 @@
 //! Files over SMB as a kind of work: its sections of the document, its target and its sessions. The work itself is in
 //! `files/`, which knows no protocol.
 
-use crate::files::{look, FilesOptions, FilesWork, FilesWorkload, Place, Sessions, SharedFilesWork};
+use crate::files::{
+    begin_journal, look, read_back, FilesOptions, FilesWork, FilesWorkload, Place, Sessions, SharedFilesWork,
+};
+use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
@@ -156,6 +159,19 @@ impl Target for SmbSessions {
 
     fn look(&self, nonce: u64) -> Vec<Look> {
         look(self, nonce)
+    }
+
+    fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {
+        Some(begin_journal(self, nonce, spec))
+    }
+
+    fn read_back(
+        &self,
+        spec: &JournalSpec,
+        entries: &[Entry],
+        nonce: u64,
+    ) -> Option<Result<Vec<LeftOfFile>, Failure>> {
+        Some(read_back(self, nonce, spec, entries))
     }
 
     fn prepare(

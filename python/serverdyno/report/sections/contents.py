@@ -24,6 +24,7 @@ from serverdyno.report.sections import (
     factorial,
     operations,
     overview,
+    power_cuts,
     scaling,
     tables,
     timeline,
@@ -154,8 +155,10 @@ def _durability(source: Source, results: Results, line: str) -> list[Section]:
     if not source.head.suite.work.has_durability:
         return []
     text = "A flush promises that what was written is on the disk. This is how we know whether it was."
-    shown = durability.table(results.promises, line)
-    return [Section("durability", "Durability: what a flush did", text=(text,), tables=(shown,))]
+    shown = [durability.table(results.promises, line)]
+    if source.power_cuts:
+        shown.append(power_cuts.table(source, results))
+    return [Section("durability", "Durability: what a flush did", text=(text,), tables=tuple(shown))]
 
 
 def _times(results: Results, under: Lines) -> list[Section]:

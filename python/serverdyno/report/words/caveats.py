@@ -13,7 +13,7 @@ from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results, cpus_busy
 from serverdyno.report.model import Caveat
 from serverdyno.report.source import Source
-from serverdyno.report.words import durability, negotiated, tls
+from serverdyno.report.words import durability, negotiated, power_cuts, tls
 from serverdyno.report.words.basis import shortening
 from serverdyno.store.note import RunNote
 
@@ -59,6 +59,7 @@ def _texts(source: Source, results: Results) -> tuple[str, ...]:
     return (
         *found,
         *durability.warnings(results.promises),
+        *power_cuts.warnings(source),
         *negotiated.warnings(source),
         *tls.warnings(source),
         *_run_warnings(source),

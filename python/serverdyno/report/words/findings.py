@@ -18,7 +18,7 @@ from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
-from serverdyno.report.words import curves, durability, factorial, scaling, tuning, verdicts
+from serverdyno.report.words import curves, durability, factorial, power_cuts, scaling, tuning, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT
 
 MOST_FINDINGS = 8
@@ -98,6 +98,7 @@ def findings(
     found += _of_designs(results, designs, tables)
     found += curves.falls(results, tables)
     found += durability.findings(results.promises, tables)
+    found += power_cuts.findings(source, tables)
     if results.mixes:
         found.append(_generator_finding(results, tables))
         found += _machine_finding(results, tables)

@@ -1,0 +1,224 @@
+//! The journal of a power cut over any file protocol: writing until the server is gone, and reading what is left.
+//!
+//! Writes are unstable where the protocol has that: it is the flush that is put to the test. Not for: what the journal
+//! keeps (`crate::journal`).
+
+use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
+use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile, Page, PIECE_BYTES};
+use dyno_files::{
+    Access, Ask, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability, Uncached,
+};
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_reactor::{Dialer, Executor};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+type Failures = Rc<RefCell<Vec<Failure>>>;
+
+/// Begins to write.
+pub(crate) fn begin<S: Sessions + Clone>(sessions: &S, identity: u64, spec: JournalSpec) -> Journal {
+    let sessions = sessions.clone();
+    Journal::start(move |page| {
+        let failures = Failures::default();
+        let ran = each_client(&sessions, identity, &spec, |client, session, executor| {
+            let (page, failures, spec) = (page.clone(), failures.clone(), spec.clone());
+            executor.clone().spawn(async move {
+                let mut files = Uncached::as_sent(session);
+                let until_ns = monotonic_ns().saturating_add(spec.most_ns);
+                executor.set_deadline(until_ns);
+                if let Err(failure) = write(&mut files, &spec, client, &page, until_ns).await {
+                    failures.borrow_mut().push(failure);
+                }
+                let _ = files.finish().await;
+            });
+        });
+        if let Err(failure) = ran {
+            failures.borrow_mut().push(failure);
+        }
+        failures.take()
+    })
+}
+
+/// Reads every file of a journal again.
+pub(crate) fn read_back<S: Sessions + Clone>(
+    sessions: &S,
+    identity: u64,
+    spec: &JournalSpec,
+    entries: &[Entry],
+) -> Result<Vec<LeftOfFile>, Failure> {
+    // On a thread of its own: who has entered a namespace doesn't come back.
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| read_all(sessions, identity, spec, entries));
+        reading.join().unwrap_or_else(|_| Err(Fault::OtherIo.into()))
+    })
+}
+
+fn read_all<S: Sessions + Clone>(
+    sessions: &S,
+    identity: u64,
+    spec: &JournalSpec,
+    entries: &[Entry],
+) -> Result<Vec<LeftOfFile>, Failure> {
+    let found = Rc::new(RefCell::new(Ok(Vec::new())));
+    let one = JournalSpec {
+        clients: 1,
+        ..spec.clone()
+    };
+    each_client(sessions, identity, &one, |_, session, executor| {
+        let (found, spec, entries) = (found.clone(), spec.clone(), entries.to_vec());
+        executor.clone().spawn(async move {
+            executor.set_deadline(monotonic_ns().saturating_add(spec.most_ns));
+            let mut files = Uncached::new(session);
+            *found.borrow_mut() = read(&mut files, &spec, &entries).await;
+            let _ = files.finish().await;
+        });
+    })?;
+    found.replace(Ok(Vec::new()))
+}
+
+/// A task for each client, and all of them run to their end.
+fn each_client<S: Sessions>(
+    sessions: &S,
+    identity: u64,
+    spec: &JournalSpec,
+    spawn: impl Fn(u32, S::Client, Executor),
+) -> Result<(), Failure> {
+    sessions.enter().map_err(|_| Fault::Unreachable)?;
+    let executor = Executor::new().map_err(|_| Fault::NoFiles)?;
+    let dialer: Rc<Dialer> = super::dialer(&executor, sessions, 0);
+    for client in 0..spec.clients {
+        let place = Place {
+            executor: &executor,
+            dialer: &dialer,
+        };
+        let share = sessions.share_of(client as usize);
+        let session = sessions.session(place, identity, FIRST_ASKING_CLIENT - client, share);
+        spawn(client, session, executor.clone());
+    }
+    executor.run(|| false).map_err(|_| Fault::OtherIo.into())
+}
+
+async fn write<C: FileClient>(
+    files: &mut Uncached<C>,
+    spec: &JournalSpec,
+    client: u32,
+    page: &Arc<Page>,
+    until_ns: u64,
+) -> Result<(), Failure> {
+    let mut ignored = |_: &[u8]| {};
+    files.connect().await?;
+    // Others of this journal make the upper one, too; that it is there is as good.
+    let path = &spec.directory;
+    let _ = files.call(&Call::MakeDirectory { path }, &mut ignored).await;
+    let path = &spec.client_directory(client);
+    files.call(&Call::MakeDirectory { path }, &mut ignored).await?;
+    let mut file = 0;
+    while !page.stopped() && monotonic_ns() < until_ns {
+        let place = page.begin(client, file);
+        let handle = open(files, &spec.path(client, file), Disposition::Create).await?;
+        let handle = handle.ok_or(Fault::NotFound)?;
+        let mut offset = 0;
+        for data in spec.content(client, file).chunks(PIECE_BYTES) {
+            let call = Call::Write {
+                handle,
+                offset,
+                data,
+                stability: Stability::Unstable,
+            };
+            match files.call(&call, &mut ignored).await? {
+                Reply::Written { bytes } if bytes as usize == data.len() => page.written(place, bytes.into()),
+                _ => return Err(Fault::WrongLength.into()),
+            }
+            offset += data.len() as u64;
+        }
+        if spec.flushes(file) {
+            files.call(&Call::Flush { handle }, &mut ignored).await?;
+            page.flushed(place);
+        }
+        files.call(&Call::Close { handle }, &mut ignored).await?;
+        file += 1;
+    }
+    Ok(())
+}
+
+async fn open<C: FileClient>(
+    files: &mut Uncached<C>,
+    path: &str,
+    disposition: Disposition,
+) -> Result<Option<Handle>, Failure> {
+    let open = Open {
+        path,
+        access: if disposition == Disposition::Open {
+            Access::Read
+        } else {
+            Access::ReadWrite
+        },
+        disposition,
+        directory: false,
+        delete_on_close: false,
+        ask: Ask::Nothing,
+    };
+    match files.call(&Call::Open(open), &mut |_: &[u8]| {}).await? {
+        Reply::Opened { handle, .. } => Ok(Some(handle)),
+        _ => Ok(None),
+    }
+}
+
+async fn read<C: FileClient>(
+    files: &mut Uncached<C>,
+    spec: &JournalSpec,
+    entries: &[Entry],
+) -> Result<Vec<LeftOfFile>, Failure> {
+    files.connect().await?;
+    let mut left = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let path = spec.path(entry.client, entry.file);
+        let wanted = spec.content(entry.client, entry.file);
+        let mut seen = Vec::with_capacity(wanted.len());
+        let why = match read_one(files, &path, wanted.len(), &mut seen).await {
+            Ok(()) => None,
+            // A directory that is not there is as much a loss as a file.
+            Err(failure) if failure.fault == Fault::NotFound => None,
+            Err(failure) => Some(failure.to_string()),
+        };
+        let intact = wanted
+            .iter()
+            .zip(&seen)
+            .take_while(|(wanted, seen)| wanted == seen);
+        left.push(LeftOfFile {
+            client: entry.client,
+            file: entry.file,
+            intact_bytes: intact.count() as u64,
+            why,
+        });
+    }
+    Ok(left)
+}
+
+async fn read_one<C: FileClient>(
+    files: &mut Uncached<C>,
+    path: &str,
+    most_bytes: usize,
+    seen: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let Some(handle) = open(files, path, Disposition::Open).await? else {
+        return Ok(());
+    };
+    while seen.len() < most_bytes {
+        let call = Call::Read {
+            handle,
+            offset: seen.len() as u64,
+            bytes: PIECE_BYTES as u32,
+        };
+        let before = seen.len();
+        files
+            .call(&call, &mut |data: &[u8]| seen.extend_from_slice(data))
+            .await?;
+        if seen.len() == before {
+            break;
+        }
+    }
+    let closed = files.call(&Call::Close { handle }, &mut |_: &[u8]| {}).await;
+    closed.map(|_| ())
+}

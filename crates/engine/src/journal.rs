@@ -1,0 +1,178 @@
+//! Files that clients write and flush one after another until the server is gone, and what it acknowledged of each: the
+//! journal of a power cut, kept where no power is lost. Not for: how the files are written (`files/journal.rs`), and
+//! what a loss means.
+
+use dyno_measure::Failure;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Bytes of one write.
+pub(crate) const PIECE_BYTES: usize = 8 << 10;
+/// Writes of one file.
+const MOST_PIECES: u32 = 6;
+/// Of so many files one is not flushed: what a server may lose.
+const UNFLUSHED_EACH: u32 = 4;
+
+/// Who writes, where, and for how long at most.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JournalSpec {
+    /// Decides the contents.
+    pub seed: u64,
+    /// The directory of this journal, which is not there yet.
+    pub directory: String,
+    /// Clients that write at the same time, each with a session of its own.
+    pub clients: u32,
+    /// Of the journal, or of the reading.
+    pub most_ns: u64,
+}
+
+/// A file, and what the server acknowledged of it. Bytes count from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Whose.
+    pub client: u32,
+    /// Which of that client's, from 0.
+    pub file: u32,
+    /// Bytes whose write was answered with success.
+    pub written_bytes: u64,
+    /// Bytes among them that a flush followed which was answered with success.
+    pub flushed_bytes: u64,
+}
+
+/// What is left of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOfFile {
+    /// Whose.
+    pub client: u32,
+    /// Which.
+    pub file: u32,
+    /// Bytes from its beginning that are as they were written.
+    pub intact_bytes: u64,
+    /// Why it can't be read; None: it was read, or it is not there.
+    pub why: Option<String>,
+}
+
+impl JournalSpec {
+    pub(crate) fn client_directory(&self, client: u32) -> String {
+        format!("{}/{client}", self.directory)
+    }
+
+    pub(crate) fn path(&self, client: u32, file: u32) -> String {
+        format!("{}/{file:06}", self.client_directory(client))
+    }
+
+    /// What a file contains.
+    pub(crate) fn content(&self, client: u32, file: u32) -> Vec<u8> {
+        let seed = self.seed ^ (u64::from(client) << 32) ^ u64::from(file);
+        let mut content = vec![0; PIECE_BYTES * (1 + file % MOST_PIECES) as usize];
+        Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(&mut content);
+        content
+    }
+
+    pub(crate) fn flushes(&self, file: u32) -> bool {
+        file % UNFLUSHED_EACH != UNFLUSHED_EACH - 1
+    }
+}
+
+/// What the thread that writes and its owner share.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    entries: Mutex<Vec<Entry>>,
+    stop: AtomicBool,
+}
+
+impl Page {
+    /// A new file of that client; its place among the entries.
+    pub(crate) fn begin(&self, client: u32, file: u32) -> usize {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.push(Entry {
+            client,
+            file,
+            written_bytes: 0,
+            flushed_bytes: 0,
+        });
+        entries.len() - 1
+    }
+
+    pub(crate) fn written(&self, place: usize, bytes: u64) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)[place].written_bytes += bytes;
+    }
+
+    pub(crate) fn flushed(&self, place: usize) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries[place].flushed_bytes = entries[place].written_bytes;
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// A journal under way, on a thread of its own.
+#[derive(Debug)]
+pub struct Journal {
+    page: Arc<Page>,
+    thread: Mutex<Option<JoinHandle<Vec<Failure>>>>,
+}
+
+impl Journal {
+    pub(crate) fn start(write: impl FnOnce(&Arc<Page>) -> Vec<Failure> + Send + 'static) -> Self {
+        let page = Arc::new(Page::default());
+        let shared = page.clone();
+        Self {
+            page,
+            thread: Mutex::new(Some(std::thread::spawn(move || write(&shared)))),
+        }
+    }
+
+    /// What was acknowledged until now.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        let entries = self.page.entries.lock();
+        entries.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lets the clients come to an end, and waits for them: all that was acknowledged is among the entries then. Why each
+    /// client ended, where it did not by itself; the first time.
+    pub fn end(&self) -> Vec<Failure> {
+        self.page.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        thread.map_or_else(Vec::new, |thread| thread.join().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_differ_by_seed_client_and_number_and_are_the_same_again() {
+        let spec = |seed| JournalSpec {
+            seed,
+            directory: "d".into(),
+            clients: 2,
+            most_ns: 0,
+        };
+        assert_eq!(spec(7).content(1, 2), spec(7).content(1, 2));
+        assert_ne!(spec(7).content(1, 6), spec(7).content(0, 6));
+        assert_ne!(spec(7).content(1, 6)[..99], spec(7).content(1, 12)[..99]);
+        assert_ne!(spec(7).content(1, 6), spec(8).content(1, 6));
+        assert_eq!((0..8).filter(|&file| spec(7).flushes(file)).count(), 6);
+    }
+
+    #[test]
+    fn a_flush_covers_what_was_acknowledged_before_it_and_nothing_after() {
+        let page = Page::default();
+        let place = page.begin(0, 3);
+        page.written(place, 10);
+        page.flushed(place);
+        page.written(place, 5);
+        let entry = page.entries.lock().unwrap()[0];
+        assert_eq!((entry.written_bytes, entry.flushed_bytes), (15, 10));
+    }
+}

@@ -1,0 +1,57 @@
+"""`dyno powercut EXPERIMENT`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: dyno powercut experiments/demo-samba-strict-sync-20261122-101500 --cuts 5"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("powercut", epilog=EXAMPLE)(powercut)
+
+
+def powercut(
+    experiment: Annotated[Path, typer.Argument(help="Folder of an experiment with file servers.")],
+    cuts: Annotated[int, typer.Option(min=1, max=1000, help="Power cuts of each configuration.")] = 5,
+    configuration: Annotated[
+        list[str] | None, typer.Option(help="Only this one; can be given again. Default: all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Decides the moments and the contents.")] = 1,
+) -> None:
+    """Cut a server's power while files are flushed, and tell what of them was lost. Takes minutes.
+
+    Each configuration's server runs in a guest (qemu, without KVM) whose disk forgets what was not flushed to it. The
+    report of the experiment then has the verdict next to the throughput.
+    """
+    from functools import partial  # noqa: PLC0415
+
+    from rich.console import Console  # noqa: PLC0415
+
+    from serverdyno.cli.carry_out import show_and_write  # noqa: PLC0415
+    from serverdyno.cli.output import say  # noqa: PLC0415
+    from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.powercut import guests, rounds  # noqa: PLC0415
+    from serverdyno.store.experiment import Experiment  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    with Experiment.open(experiment, writable=True) as opened:
+        known = {each.name: each for each in opened.head.configurations}
+        if unknown := [name for name in configuration or () if name not in known]:
+            raise UserError(
+                f"no configuration {', '.join(unknown)} in {experiment}",
+                hint=f"There are: {', '.join(known)}.",
+            )
+        chosen = [known[name] for name in configuration or known]
+        for each in chosen:
+            guests.in_guest(each.server)
+        for each in chosen:
+            say(console, f"{each.name}: {cuts} power cuts, each with a boot of the guest")
+            kept = rounds.cut_power(each, opened.head.suite, cuts, seed, partial(say, console))
+            opened.write_power_cuts(kept)
+            say(console, f"{each.name}: {rounds.verdict(kept)}, {kept.took_s:.0f} s")
+        show_and_write(opened)

@@ -1,0 +1,141 @@
+"""A guest without a power supply of its own: qemu, which computes every instruction (TCG), and a disk with a cache.
+
+The disk is nbdkit's with its filter `cache`: what was not flushed is in a file that goes with the process, and what was
+flushed is in the image. Both end by SIGKILL, the disk first, as at a power cut; also when this process is killed. The
+guest reaches nobody; its server is reached at 127.0.0.1. Not for what happens in the guest: see `guests.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from serverdyno.errors import ServerError
+
+READY, FAILED = "dyno: ready", "dyno: failed: "
+BOOT_TIMEOUT_S = 300.0
+"""Of a boot that takes 8 s on a quiet machine."""
+POLL_S = 0.05
+IMAGE_BYTES = 512 << 20
+MEMORY_MIB = 768
+LOG_LINES = 15
+KERNEL_OPTIONS = "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable"
+DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
+
+
+@dataclass(frozen=True, slots=True)
+class BootFiles:
+    """What one guest boots from, and its disk."""
+
+    kernel: Path
+    initramfs: Path
+    image: Path
+
+
+def make_image(at: Path, file_system: str) -> None:
+    """An empty disk. Raises ServerError."""
+    with at.open("xb") as image:
+        image.truncate(IMAGE_BYTES)
+    force = "-F" if file_system == "ext4" else "-f"
+    command = [f"mkfs.{file_system}", "-q", force, str(at)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BOOT_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise ServerError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+class Guest:
+    """A guest that runs. `seconds_to_boot`: real ones."""
+
+    def __init__(
+        self, disk: subprocess.Popen[bytes], machine: subprocess.Popen[bytes], console: Path
+    ) -> None:
+        self._disk, self._machine, self._console = disk, machine, console
+        self.seconds_to_boot = 0.0
+
+    def wait_until_ready(self) -> None:
+        """Raises ServerError where it does not get so far, with the last it said."""
+        begun_s = time.monotonic()
+        while READY not in (said := self._said()):
+            over = time.monotonic() - begun_s > BOOT_TIMEOUT_S
+            if over or FAILED in said or self._machine.poll() is not None or self._disk.poll() is not None:
+                last = "\n".join(said.strip().splitlines()[-LOG_LINES:])
+                raise ServerError(f"the guest did not come up:\n{last}")
+            time.sleep(POLL_S)
+        self.seconds_to_boot = time.monotonic() - begun_s
+
+    def _said(self) -> str:
+        return self._console.read_text(errors="replace") if self._console.exists() else ""
+
+    def cut_power(self) -> None:
+        """At once, and without a word to anybody in there."""
+        for process in (self._disk, self._machine):
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        for process in (self._disk, self._machine):
+            process.wait()
+
+
+@contextmanager
+def powered(files: BootFiles, port: int, at: Path) -> Iterator[Guest]:
+    """A guest whose server's port `port` is that of 127.0.0.1, too; `at`: a directory for its socket and console.
+
+    It has no power any more at the end. Raises ServerError.
+    """
+    socket, console = at / "disk.socket", at / "console"
+    for old in (socket, console):
+        old.unlink(missing_ok=True)
+    disk = subprocess.Popen(
+        [
+            *DIES_WITH_US,
+            "nbdkit",
+            "--foreground",
+            "--unix",
+            str(socket),
+            "--filter=cache",
+            "file",
+            str(files.image),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + BOOT_TIMEOUT_S
+        while not socket.exists():
+            if disk.poll() is not None or time.monotonic() > deadline:
+                raise ServerError("nbdkit, the disk of the guest, did not come up")
+            time.sleep(POLL_S)
+        machine = subprocess.Popen(
+            [*DIES_WITH_US, *_command(files, port, socket, console)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=(at / "qemu.log").open("wb"),
+        )
+    except BaseException:
+        disk.kill()
+        disk.wait()
+        raise
+    guest = Guest(disk, machine, console)
+    try:
+        guest.wait_until_ready()
+        yield guest
+    finally:
+        guest.cut_power()
+
+
+def _command(files: BootFiles, port: int, socket: Path, console: Path) -> list[str]:
+    return [
+        "qemu-system-x86_64",
+        *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", f"{MEMORY_MIB}"),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none"),
+        *("-serial", f"file:{console}"),
+        *("-kernel", str(files.kernel), "-initrd", str(files.initramfs), "-append", KERNEL_OPTIONS),
+        *("-drive", f"file=nbd:unix:{socket},if=virtio,format=raw,cache=writeback"),
+        *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:{port}"),
+        *("-device", "virtio-net-pci,netdev=net,romfile="),
+    ]

@@ -1,0 +1,192 @@
+"""Cuts the power of a server's guest again and again, and holds what is left against what was acknowledged.
+
+Clients write files and flush three of four; the journal of what the server acknowledged is kept in this process. At a
+random moment the guest and its disk's cache are gone. The guest is booted again from what was flushed to its disk, and
+the same server reads every file. Not for the guest: see `machine.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from serverdyno import _native
+from serverdyno.errors import DynoError, ServerError, UserError
+from serverdyno.fleet.consent import open_target
+from serverdyno.plan.model import Configuration, Suite
+from serverdyno.plan.spoken import protocol_of
+from serverdyno.powercut import boot_files, guests, machine
+from serverdyno.powercut.guests import InGuest
+from serverdyno.powercut.machine import BootFiles, Guest
+from serverdyno.servers.local import LocalServer
+from serverdyno.servers.registry import create
+from serverdyno.store.powercut import Cut, PowerCuts
+
+CLIENTS = 4
+SOONEST_S, LATEST_S = 0.2, 3.0
+"""Of a cut, after the first flush was answered."""
+MOST_NS = 120 * 10**9
+"""Of a journal, and of reading one."""
+ANSWER_TIMEOUT_S = 300.0
+POLL_S = 0.02
+NONCE_BITS = 63
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A journal that was cut off."""
+
+    spec: dict[str, Any]
+    entries: list[_native.JournalEntry]
+    cut_after_s: float
+
+
+def cut_power(
+    configuration: Configuration, suite: Suite, rounds: int, seed: int, tell: Callable[[str], None]
+) -> PowerCuts:
+    """Cuts the power of that configuration's server so many times. Raises DynoError."""
+    into_guest = guests.in_guest(configuration.server)
+    if missing := boot_files.missing_programs():
+        raise UserError(
+            "a guest needs programs that are not installed", hint=f"apt-get install {' '.join(missing)}"
+        )
+    begun_s = time.monotonic()
+    settings = guests.without_surroundings(configuration.settings)
+    server = create(configuration.server, settings, documents=Path("/dev/null"))
+    if not isinstance(server, LocalServer):
+        raise UserError(f"server {configuration.server!r} is not one that the tool starts")
+    kernel = boot_files.kernel()
+    try:
+        server.prepare()
+        guest = into_guest(server, configuration.settings)
+        with tempfile.TemporaryDirectory(prefix="serverdyno-guest-") as place:
+            files = _made(guest, kernel, Path(place))
+            cuts = _Rounds(configuration, suite, server, files, Path(place), seed, tell).all(rounds)
+        description = server.describe()
+    finally:
+        server.stop()
+    return PowerCuts(
+        configuration=configuration.name,
+        version=description.version,
+        kernel=kernel.version,
+        changed=guest.changed,
+        clients=CLIENTS,
+        seed=seed,
+        took_s=time.monotonic() - begun_s,
+        cuts=cuts,
+    )
+
+
+def _made(guest: InGuest, kernel: boot_files.Kernel, place: Path) -> BootFiles:
+    files = BootFiles(kernel.image, place / "initramfs", place / "image")
+    boot_files.write_initramfs(files.initramfs, guest.contents, kernel, guests.init_script(guest))
+    machine.make_image(files.image, guest.disk_file_system)
+    return files
+
+
+@dataclass(slots=True)
+class _Rounds:
+    configuration: Configuration
+    suite: Suite
+    server: LocalServer[Any]
+    files: BootFiles
+    place: Path
+    seed: int
+    tell: Callable[[str], None]
+
+    def all(self, rounds: int) -> list[Cut]:
+        """A guest that was booted after one cut is the one whose power is cut next."""
+        cuts: list[Cut] = []
+        written: _Written | None = None
+        for number in range(rounds + 1):
+            with machine.powered(self.files, self.server.port, self.place) as guest:
+                target = self._answering()
+                if written is not None:
+                    cuts.append(self._compared(target, written))
+                    self.tell(f"cut {number} of {rounds}: {said(cuts[-1])}")
+                if number < rounds:
+                    written = self._written(target, guest, number)
+        return cuts
+
+    def _answering(self) -> _native.Target:
+        """The server, once it lets its clients in. Raises ServerError."""
+        protocol = protocol_of(self.configuration, self.suite)
+        target = open_target(protocol, self.server.access(), self.suite.settings(protocol))
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while True:
+            looks = target.look(secrets.randbits(NONCE_BITS))
+            refused = [look["why"] for look in looks if look["why"] is not None]
+            if looks and not refused:
+                return target
+            if time.monotonic() > deadline:
+                raise ServerError(f"the server in the guest does not let its clients in: {refused}")
+            time.sleep(POLL_S)
+
+    def _written(self, target: _native.Target, guest: Guest, number: int) -> _Written:
+        """Files until the power is cut: at a moment of the seed's, once a flush was answered."""
+        at_s = random.Random(f"{self.seed} {number}").uniform(SOONEST_S, LATEST_S)
+        spec = {
+            "seed": self.seed + number,
+            "directory": f"serverdyno-journal-{number}",
+            "clients": CLIENTS,
+            "most_ns": MOST_NS,
+        }
+        journal = _native.begin_journal(target, json.dumps(spec), secrets.randbits(NONCE_BITS))
+        try:
+            deadline = time.monotonic() + ANSWER_TIMEOUT_S
+            while not any(entry["flushed_bytes"] for entry in journal.entries()):
+                if time.monotonic() > deadline:
+                    raise ServerError("no flush was answered in the guest")
+                time.sleep(POLL_S)
+            time.sleep(at_s)
+        finally:
+            guest.cut_power()
+            journal.end()
+        return _Written(spec, journal.entries(), at_s)
+
+    def _compared(self, target: _native.Target, written: _Written) -> Cut:
+        texts = json.dumps(written.spec), json.dumps(written.entries)
+        try:
+            left = _native.read_journal(target, *texts, secrets.randbits(NONCE_BITS))
+        except _native.AnswerError as error:
+            raise DynoError(f"what a cut has left can't be read: {error.args[2]}") from error
+        return compared(written.entries, left, written.cut_after_s)
+
+
+def compared(entries: list[_native.JournalEntry], left: list[_native.LeftOfFile], cut_after_s: float) -> Cut:
+    """What was acknowledged, file by file, against what is left."""
+    pairs = list(zip(entries, left, strict=True))
+    flushed = [(entry, found) for entry, found in pairs if entry["flushed_bytes"]]
+    others = [
+        (entry, found) for entry, found in pairs if entry["written_bytes"] and not entry["flushed_bytes"]
+    ]
+    missing = [max(0, entry["flushed_bytes"] - found["intact_bytes"]) for entry, found in flushed]
+    return Cut(
+        cut_after_s=cut_after_s,
+        flushed_files=len(flushed),
+        flushed_bytes=sum(entry["flushed_bytes"] for entry, _ in flushed),
+        lost_files=sum(1 for bytes_ in missing if bytes_),
+        lost_bytes=sum(missing),
+        unreadable_files=sum(1 for _, found in flushed if found["why"] is not None),
+        unflushed_files=len(others),
+        kept_unflushed_files=sum(
+            1 for entry, found in others if found["intact_bytes"] >= entry["written_bytes"]
+        ),
+    )
+
+
+def verdict(cuts: PowerCuts) -> str:
+    """`0 of 5 cuts lost flushed data`."""
+    return f"{cuts.cuts_with_loss:,} of {len(cuts.cuts):,} cuts lost flushed data"
+
+
+def said(cut: Cut) -> str:
+    """`0 of 212 flushed files lost`."""
+    return f"{cut.lost_files:,} of {cut.flushed_files:,} flushed files lost"
