@@ -14,6 +14,7 @@ from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.plan.load import parse_plan
 from serverdyno.probes.durability import FsyncCounter
+from serverdyno.protocols.nfs import NFS
 from serverdyno.servers.registry import create, settings_types
 
 pytestmark = needs_root
@@ -90,6 +91,13 @@ def test_without_a_portmapper_an_error_says_how_to_name_the_ports() -> None:
 def test_ganesha_takes_no_loopback_network_and_says_so() -> None:
     with pytest.raises(UserError, match="rpcbind of its own"):
         create("ganesha", {"network": "loopback"}, documents=Path("/dev/null"))
+
+
+def test_what_clients_left_below_an_export_is_removed_by_a_command_that_mounts_it() -> None:
+    assert NFS.base_directory("nfs://nas/export/below") == ""
+    command = NFS.remove_command("nfs://nas/export/below", None, "/export/below", "serverdyno-clients-*")
+    assert "nas:/export/below /mnt" in command
+    assert "rm -r /mnt/serverdyno-clients-*" in command
 
 
 def test_samba_and_ganesha_stand_in_one_plan() -> None:

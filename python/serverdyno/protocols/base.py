@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.model import HasSettings, SettingsT
@@ -61,6 +62,13 @@ class Protocol(HasSettings[SettingsT]):
     def described(self, settings: SettingsT, timeout: str) -> str:
         """Say how a client speaks, for the methodology. `timeout`: of an operation, as text."""
         raise NotImplementedError
+
+    def base_directory(self, url: str) -> str:
+        """Return the directory of each share in which a URL lets clients work; empty: the share's root.
+
+        The path begins with a share, which stands for nothing where shares are named.
+        """
+        return urlsplit(url).path.strip("/").partition("/")[2]
 
     def remove_command(self, url: str, user: str | None, share: str, directory: str) -> str:
         """Return a command by which a user removes a directory that clients left on a server."""

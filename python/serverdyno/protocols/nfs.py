@@ -45,6 +45,11 @@ class Nfs(Protocol[NoSettings]):
             f"at most; one mount and one connection a client; timeout {timeout}."
         )
 
+    def base_directory(self, url: str) -> str:
+        """Return nothing: all of the URL's path is mounted."""
+        del url
+        return ""
+
     def remove_command(self, url: str, user: str | None, share: str, directory: str) -> str:
         """Return commands that mount the export and remove the directory."""
         del user

@@ -11,7 +11,6 @@ import textwrap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
-from urllib.parse import urlsplit
 
 from serverdyno import _native, interrupts
 from serverdyno.errors import DynoError, ServerError, UserError, WorkloadError
@@ -150,8 +149,7 @@ def _used_before(
     used = [look["share"] for look in looks if look["is_used"]]
     if not used:
         return None
-    # The path of the URL begins with a share, which stands for nothing where shares are named.
-    base = urlsplit(access.url).path.strip("/").partition("/")[2]
+    base = protocol.base_directory(access.url)
     directories = f"{protocol.clients_directory}-*"
     directory = f"{base}/{directories}" if base else directories
     commands = "; ".join(protocol.remove_command(access.url, access.user, share, directory) for share in used)
