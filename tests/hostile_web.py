@@ -22,6 +22,7 @@ NOT_HTTP = "the response's head is not HTTP"
 CHUNKS = "the response's chunked coding is broken"
 LARGE_BODY = "the response's body passed its bound"
 EXCESS = "more bytes came than the response declared"
+NO_DOCUMENT = "does not serve the workload: the server answered with another status"
 ANSWERED = None  # the first look has nothing against it; what it does under load is counted there
 
 DRIP_S = 0.05
@@ -155,12 +156,13 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
     "chunk-2-to-68": (stays_silent(CHUNKED + b"fffffffffffffffff\r\n"), CHUNKS),
     "chunk-without-end": (says(CHUNKED + b"3\r\nabcdef\r\n0\r\n\r\n"), CHUNKS),
     "trailer-without-name": (says(CHUNKED + b"0\r\n: b\r\n\r\n"), CHUNKS),
-    # An answer, whatever it is worth.
-    "status-500": (says(b"HTTP/1.1 500 Error\r\nContent-Length: 0\r\n\r\n"), ANSWERED),
+    # HTTP, and not the document.
+    "status-500": (says(b"HTTP/1.1 500 Error\r\nContent-Length: 0\r\n\r\n"), NO_DOCUMENT),
     "redirects-to-itself": (
         says(b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"),
-        ANSWERED,
+        NO_DOCUMENT,
     ),
+    # An answer, whatever it is worth.
     "floods-body": (floods(OK + b"\r\n", MIB), ANSWERED),
     "floods-chunks": (floods(CHUNKED, b"10000\r\n" + b"a" * 65536 + b"\r\n"), ANSWERED),
     # More than any machine reads before the look is over.
