@@ -89,7 +89,12 @@ def _impossible(mix: Mix, error: Exception) -> UserError:
     return UserError(f"mix {mix.name} can't be run: {error}")
 
 
-def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> _native.MixResult:
+def preflight(
+    setup: LoadSetup,
+    mix: Mix,
+    length_s: float = PREFLIGHT_S,
+    on_tick: Callable[[_native.Snapshot], None] = lambda _: None,
+) -> _native.MixResult:
     """A moment of one client, or one for each share, to see that the target serves what the workload asks for.
 
     Raises ServerError.
@@ -104,7 +109,7 @@ def preflight(setup: LoadSetup, mix: Mix, length_s: float = PREFLIGHT_S) -> _nat
         delay_s=0.0,
         think_time_s=0.0,
     )
-    result = run_mix(short, setup, seed=0, on_tick=lambda _: None)
+    result = run_mix(short, setup, seed=0, on_tick=on_tick)
     if result["errors"]:
         worst = max(result["errors"], key=lambda error: error["count"])
         if worst["advice"] is not None:

@@ -77,7 +77,7 @@ def _all_asked(
         interrupts.held() as signals,
         ThreadPoolExecutor(AT_ONCE, initializer=interrupt.obey) as pool,
     ):
-        questions = [pool.submit(_asked, head, configuration) for configuration in configurations]
+        questions = [pool.submit(_asked, head, configuration, signals) for configuration in configurations]
         while wait(questions, timeout=LOOK_S).not_done and not signals:
             pass
         if signals:
@@ -88,24 +88,29 @@ def _all_asked(
 
 
 def _asked(
-    head: ExperimentHead, configuration: Configuration
+    head: ExperimentHead, configuration: Configuration, signals: interrupts.Held
 ) -> tuple[DynoError | None, tuple[str, str] | None]:
     """What is wrong with a server, and what is to be said of it otherwise."""
     try:
         with under_test(head, configuration, head.mixes) as (server, setup):
             looks = looked(setup, head.mixes)
-            _look_at_documents(setup, head.mixes[0])
+            _look_at_documents(setup, head.mixes[0], signals)
             return None, _used_before(protocol_of(configuration, head.suite), server.access(), looks)
     except DynoError as error:
         return error, None
 
 
-def _look_at_documents(setup: LoadSetup, mix: Mix) -> None:
+def _look_at_documents(setup: LoadSetup, mix: Mix, signals: interrupts.Held) -> None:
     """Raises WorkloadError for a wrong document root, which must not show only after other servers were measured."""
     if not setup.suite.work.uses_documents:
         return
+
+    def obey(_snapshot: _native.Snapshot) -> None:
+        if signals:
+            raise KeyboardInterrupt
+
     try:
-        local.preflight(setup, mix)
+        local.preflight(setup, mix, on_tick=obey)
     except WorkloadError:
         raise
     except ServerError:
