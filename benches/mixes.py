@@ -18,6 +18,7 @@ OF_WEB_CLIENT = {
     "receive_buffer_bytes": "receive_buffer_bytes",
     "fresh_sockets": "fresh_sockets",
     "tls": "tls",
+    "request": "request",
 }
 OF_DISK_MIX = ("workspace_bytes", "legacy_seed_reads", "true_offsets")
 

@@ -18,6 +18,8 @@ pub struct Connecting {
     pub keep_alive: bool,
     /// Close with a reset instead of an ordinary close.
     pub reset: bool,
+    /// Send a request again that a connection took which the server was just closing.
+    pub repeat: bool,
     /// From the intended start to the last byte.
     pub timeout_ns: u64,
 }
@@ -103,7 +105,10 @@ impl<T: Transport> Connection<T> {
         cost.reconnected = self.drop_ended_connection()?;
         let reused = self.stream.is_some();
         let mut result = self.attempt(request, start_ns, body, cost).await;
-        if reused && result.as_ref().is_err_and(|failure| self.was_idle_close(failure)) {
+        if reused
+            && self.connecting.repeat
+            && result.as_ref().is_err_and(|failure| self.was_idle_close(failure))
+        {
             // A server may close a connection that waits; a request that got no byte of answer is sent again
             // on a new one (RFC 9112, section 9.3.1).
             cost.reconnected = true;

@@ -18,7 +18,7 @@ pub use advice::advice;
 pub use connection::{Connecting, Connection, Exchange};
 pub use consent::{Opening, Target, Trusting};
 pub use get::Answer;
-pub use request::{RequestStyle, Version};
+pub use request::{RequestStyle, Shape, Version, METHODS};
 pub use response::{Body, Head, Limits, Progress, ResponseReader};
 pub use stream::{Arrival, Handshake, Opened, PlainTcp, Stream, Transport};
 pub use tls::{EvenShare, TlsOverTcp};

@@ -9,6 +9,78 @@ pub enum Version {
     Http11,
 }
 
+/// What a request asks for beyond its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// One of `METHODS`.
+    pub method: String,
+    /// Further fields, by name and value; `Host` and `User-Agent` take the place of ours.
+    pub fields: Vec<(String, String)>,
+    /// The body; None: the request has none.
+    pub body: Option<Vec<u8>>,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            method: "GET".to_owned(),
+            fields: Vec::new(),
+            body: None,
+        }
+    }
+}
+
+/// The methods whose answers are read as that of GET is: HEAD and CONNECT have answers of another form.
+pub const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// Fields that say how a message is framed or a connection used, which is decided here.
+const OURS: [&str; 7] = [
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Shape {
+    /// Whether the same request may be sent twice (RFC 9110, section 9.2.2).
+    #[must_use]
+    pub fn is_idempotent(&self) -> bool {
+        !matches!(self.method.as_str(), "POST" | "PATCH")
+    }
+
+    /// What keeps it from being sent, a sentence each.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if !METHODS.contains(&self.method.as_str()) {
+            found.push(format!(
+                "method {:?} is none of {}",
+                self.method,
+                METHODS.join(", ")
+            ));
+        }
+        for (name, value) in &self.fields {
+            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if name.is_empty() || !name.bytes().all(token) {
+                found.push(format!("{name:?} is no name of a header"));
+            } else if OURS.contains(&name.to_ascii_lowercase().as_str()) {
+                found.push(format!("the header {name} is set here, by the other options"));
+            }
+            // RFC 9110, section 5.5; the value may be a secret, and is not repeated.
+            if !value
+                .bytes()
+                .all(|byte| byte == b'\t' || (byte >= 0x20 && byte != 0x7f))
+            {
+                found.push(format!("the value of the header {name} has control characters"));
+            }
+        }
+        found
+    }
+}
+
 /// What all requests of a mix have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestStyle {
@@ -24,6 +96,12 @@ impl RequestStyle {
     /// The bytes of `GET path`. The `Connection` header stands only where it differs from the version's default.
     #[must_use]
     pub fn get(&self, path: &str) -> Box<[u8]> {
+        self.request(path, &Shape::default())
+    }
+
+    /// The bytes of a request for `path`, in a shape that has no problems.
+    #[must_use]
+    pub fn request(&self, path: &str, shape: &Shape) -> Box<[u8]> {
         let version = match self.version {
             Version::Http10 => "1.0",
             Version::Http11 => "1.1",
@@ -33,10 +111,28 @@ impl RequestStyle {
             (Version::Http11, false) => "Connection: close\r\n",
             _ => "",
         };
-        let host = &self.host;
-        format!("GET {path} HTTP/{version}\r\nHost: {host}\r\nUser-Agent: serverdyno\r\n{connection}\r\n")
-            .into_bytes()
-            .into_boxed_slice()
+        let given = |wanted: &str| {
+            shape
+                .fields
+                .iter()
+                .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        };
+        let mut head = format!("{} {path} HTTP/{version}\r\n", shape.method);
+        for (name, value) in [("Host", self.host.as_str()), ("User-Agent", "serverdyno")] {
+            if !given(name) {
+                head += &format!("{name}: {value}\r\n");
+            }
+        }
+        for (name, value) in &shape.fields {
+            head += &format!("{name}: {value}\r\n");
+        }
+        if let Some(body) = &shape.body {
+            head += &format!("Content-Length: {}\r\n", body.len());
+        }
+        head += connection;
+        head += "\r\n";
+        let body = shape.body.as_deref().unwrap_or_default();
+        [head.as_bytes(), body].concat().into_boxed_slice()
     }
 }
 
@@ -53,6 +149,47 @@ mod tests {
         let head = "Host: localhost:8080\r\nUser-Agent: serverdyno\r\n";
         let expected = expected.replace("{}", head);
         assert_eq!(String::from_utf8_lossy(&style.get("/a")), expected);
+    }
+
+    #[test]
+    fn a_body_is_declared_and_given_fields_take_the_place_of_ours() {
+        let style = RequestStyle {
+            version: Version::Http11,
+            keep_alive: true,
+            host: "h".into(),
+        };
+        let shape = Shape {
+            method: "POST".into(),
+            fields: vec![("host".into(), "other".into()), ("X-A".into(), "b c".into())],
+            body: Some(b"\0\r\nx".to_vec()),
+        };
+        assert!(shape.problems().is_empty() && !shape.is_idempotent());
+        let expected = "POST /a HTTP/1.1\r\nUser-Agent: serverdyno\r\nhost: other\r\nX-A: b c\r\n\
+                        Content-Length: 4\r\n\r\n\0\r\nx";
+        assert_eq!(String::from_utf8_lossy(&style.request("/a", &shape)), expected);
+    }
+
+    #[test]
+    fn a_shape_that_could_break_out_of_its_request_is_refused() {
+        let problems = |method: &str, name: &str, value: &str| {
+            let fields = vec![(name.to_owned(), value.to_owned())];
+            let (method, body) = (method.to_owned(), None);
+            Shape { method, fields, body }.problems().len()
+        };
+        assert_eq!(problems("PUT", "X-A", "b\tc"), 0);
+        for (method, name, value) in [
+            ("HEAD", "a", "b"),
+            ("get", "a", "b"),
+            ("GET / HTTP/1.1\r\n", "a", "b"),
+            ("GET", "a b", "c"),
+            ("GET", "", "c"),
+            ("GET", "a:", "c"),
+            ("GET", "a", "b\r\nc: d"),
+            ("GET", "Content-Length", "3"),
+            ("GET", "transfer-encoding", "chunked"),
+        ] {
+            assert_eq!(problems(method, name, value), 1, "{method:?} {name:?} {value:?}");
+        }
     }
 
     #[test]

@@ -69,6 +69,22 @@ impl Catalogue {
         }
     }
 
+    /// The catalogue of [`crate::WeightedUrls`]: a class for each path, of which nothing is known.
+    #[must_use]
+    pub fn urls(paths: &[String]) -> Self {
+        let entries = paths.iter().zip(0..);
+        Self {
+            classes: paths.to_vec(),
+            entries: entries
+                .map(|(path, class)| Entry {
+                    path: path.clone(),
+                    class: ClassId(class),
+                    expect: Expect::Unknown,
+                })
+                .collect(),
+        }
+    }
+
     /// The catalogue of [`crate::SingleUrl`]: one path, of which nothing is known.
     #[must_use]
     pub fn single_url(path: &str) -> Self {

@@ -35,7 +35,7 @@ pub use played::played;
 pub use table::{Class, ClassTable, Contents, Known, Number, TableError};
 pub use tree::{File, Tree};
 pub use tree_on_disk::{check_tree, write_tree, WriteError, MOST_PROBLEMS_REPORTED};
-pub use url::SingleUrl;
+pub use url::{SingleUrl, WeightedUrls};
 pub use webbench::WebbenchStatic;
 
 /// Index of an operation class among the classes of its [`Catalogue`].

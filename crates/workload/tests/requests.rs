@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use dyno_workload::{Catalogue, ClassId, Expect, Get, Outcome, SingleUrl, Tree, WebbenchStatic, Workload};
+use dyno_workload::{
+    Catalogue, ClassId, Expect, Get, Outcome, SingleUrl, Tree, WebbenchStatic, WeightedUrls, Workload,
+};
 
 const DRAWS: usize = 1_000_000;
 /// A fair generator leaves five standard deviations once in two million draws of a test; the seed is fixed besides.
@@ -160,3 +162,33 @@ fn a_single_url_is_asked_for_always_and_nothing_is_expected_of_it() {
     assert_eq!(catalogue.entries[0].path, "/a?b=c");
     assert_eq!(catalogue.entries[0].expect, Expect::Unknown);
 }
+
+#[test]
+fn several_urls_are_asked_for_by_their_weights_and_the_same_by_the_same_seed() {
+    let weights = [3, 0, 1];
+    let mut workload = WeightedUrls::new(&weights, 7, 1, 2);
+    let mut counts = [0_u32; 3];
+    let mut first = Vec::new();
+    for draw in 0..100_000 {
+        let get = workload.next(&Outcome::START);
+        assert_eq!(usize::from(get.class.0), get.path as usize);
+        counts[get.path as usize] += 1;
+        if draw < 16 {
+            first.push(get.path);
+        }
+    }
+    assert_eq!(counts[1], 0);
+    let share = f64::from(counts[0]) / 100_000.0;
+    assert!(
+        (share - 0.75).abs() < STANDARD_DEVIATIONS * (0.75 * 0.25 / 100_000.0_f64).sqrt(),
+        "{share}"
+    );
+    assert_eq!(first, GOLDEN_URLS);
+    assert_eq!(
+        Catalogue::urls(&["/a".to_owned(), "/b".to_owned()]).classes,
+        ["/a", "/b"]
+    );
+}
+
+/// Of seed 7, client 1, thread 2: what a seed asks for never changes.
+const GOLDEN_URLS: [u32; 16] = [0, 2, 2, 2, 0, 0, 0, 0, 2, 0, 0, 2, 0, 2, 0, 0];

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,9 @@ from serverdyno.plan.check_suite import MIN_WINDOW_S, suite_problems
 from serverdyno.plan.document import Problem, check_model
 from serverdyno.plan.locate import KeyPath
 from serverdyno.plan.model import Plan, Suite
+from serverdyno.plan.quick_http import HttpOptions
 from serverdyno.plan.validate import cpu_problems, is_loopback, url_problem
+from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.protocols.http import HTTP
 
 NAME = "load"
@@ -27,6 +29,14 @@ _OPTIONS: dict[KeyPath, str] = {
     ("clients",): "--clients",
     ("length_s",): "--length",
     (HTTP.section, "version"): "--http",
+    (HTTP.section, "request"): "--header, --data or --expect-status",
+    (HTTP.section, "request", "method"): "--method",
+    (HTTP.section, "request", "authorization"): "--auth",
+    (HTTP.section, "request", "authorization_variable"): "--auth-variable",
+    (HTTP.section, "request", "body_bytes"): "--expect-bytes",
+    (HTTP.section, "tls"): "--tls-min, --tls-max or --ciphers",
+    (HTTP.section, "tls", "resumption"): "--resumption",
+    (DOCUMENTS.section,): "--urls",
     ("repetitions",): "--repetitions",
     ("servers", 0, "url"): "URL",
     ("servers", 0, "bounds"): "--max-rate",
@@ -48,6 +58,7 @@ class QuickOptions:
     max_rate_per_s: float | None
     threads: int = 1
     cpus: str | None = None
+    requests: HttpOptions = field(default_factory=HttpOptions)
 
     def command(self) -> str:
         """The command line that has these options."""
@@ -60,13 +71,17 @@ class QuickOptions:
             words += ["--threads", str(self.threads)]
         if self.cpus is not None:
             words += ["--cpus", self.cpus]
-        return shlex.join(words)
+        return shlex.join([*words, *self.requests.command()])
 
 
 def quick_plan(options: QuickOptions) -> tuple[Plan, Suite, str]:
     """The plan, its suite, and the command as the plan's text. Raises PlanError with every mistaken option."""
     clients, length_s = _counts(options.clients), _seconds(options.length)
-    problems = [*_url_problems(options), *_unreadable(options, clients, length_s)]
+    problems = [
+        *_url_problems(options),
+        *options.requests.problems(options.url),
+        *_unreadable(options, clients, length_s),
+    ]
     # What can't be read is stood in for, so that everything else is checked as well.
     clients, length_s = clients or STAND_IN_CLIENTS, length_s or STAND_IN_LENGTH_S
     suite, unsound = check_model(Suite, _suite(options, clients, length_s))
@@ -92,12 +107,19 @@ def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[s
         "ramp_up_s": length_s * RAMP_SHARE,
         "ramp_down_s": length_s * RAMP_SHARE,
         "leave_after_errors": None,
-        HTTP.section: {"version": options.http_version, "keep_alive": options.keep_alive},
+        HTTP.section: {
+            "version": options.http_version,
+            "keep_alive": options.keep_alive,
+            **options.requests.section(),
+        },
+        **({DOCUMENTS.section: documents} if (documents := options.requests.documents()) else {}),
     }
 
 
 def _plan(options: QuickOptions, clients: list[int], length_s: float) -> dict[str, Any]:
     server: dict[str, Any] = {"server": "external", "name": "target", "url": options.url}
+    if trust := options.requests.server_settings():
+        server["settings"] = trust
     if options.max_rate_per_s is not None:
         server["bounds"] = {
             "max_clients": max(1, *clients),

@@ -59,6 +59,10 @@ class Protocol(HasSettings[SettingsT]):
         del settings, url, server_settings
         return {}
 
+    def settings_for_reference(self, settings: SettingsT) -> SettingsT:
+        """Return the settings with which the reference server is loaded in place of another."""
+        return settings
+
     def described(self, settings: SettingsT, timeout: str) -> str:
         """Say how a client speaks, for the methodology. `timeout`: of an operation, as text."""
         raise NotImplementedError

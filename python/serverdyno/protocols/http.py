@@ -10,6 +10,7 @@ from pydantic import Field
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.documents import DOCUMENTS
+from serverdyno.protocols.http_request import RequestSettings
 from serverdyno.protocols.model import SectionModel
 from serverdyno.protocols.tls import TlsSettings, over_tls
 
@@ -19,7 +20,7 @@ FOLLOWED = ("tls_min_version", "tls_max_version", "tls_resumption")
 
 class HttpSettings(SectionModel):
     """How a client speaks HTTP. `tls`: over TLS, as this says, so that every server must speak it; None: over TLS, by
-    its defaults, where a server speaks it.
+    its defaults, where a server speaks it. `request`: None: plain GETs.
     """
 
     version: Literal["1.0", "1.1"] = Field(default="1.1", description="Version of HTTP.")
@@ -33,12 +34,13 @@ class HttpSettings(SectionModel):
     tls: TlsSettings | None = Field(
         default=None, description="How a client speaks TLS; every server must then speak it."
     )
+    request: RequestSettings | None = Field(
+        default=None, description="Requests other than plain GETs, and what is right of their answers."
+    )
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load; nothing of TLS where the suite says nothing of it."""
-        found = self.model_dump()
-        tls = found.pop("tls")
-        return found if tls is None else {**found, "tls": tls}
+        """Return what shapes the load; nothing of TLS and of requests where the suite says nothing of them."""
+        return {key: value for key, value in self.model_dump().items() if value is not None}
 
 
 class Http(Protocol[HttpSettings]):
@@ -61,8 +63,13 @@ class Http(Protocol[HttpSettings]):
         return {"url": access.url, "trust": access.trust}
 
     def client_section(self, settings: HttpSettings) -> dict[str, Any]:
-        """Return all settings."""
-        return settings.parameters()
+        """Return all settings, with what requests need from files and the environment. Raises UserError."""
+        section = settings.parameters()
+        return section if settings.request is None else {**section, "request": settings.request.section()}
+
+    def settings_for_reference(self, settings: HttpSettings) -> HttpSettings:
+        """Return the same connections with plain GETs: the reference server answers nothing else."""
+        return settings.model_copy(update={"request": None})
 
     def server_problem(
         self, settings: HttpSettings, url: str | None, server_settings: Mapping[str, Any]
@@ -92,6 +99,7 @@ class Http(Protocol[HttpSettings]):
         return (
             f"HTTP/{settings.version}, {connection}{close}, receive buffer {settings.receive_buffer_bytes:,} bytes, "
             f"timeout {timeout}.{tls}"
+            f"{'' if settings.request is None else f' {settings.request.described()}'}"
         )
 
 

@@ -17,10 +17,16 @@ TlsVersion = Literal["1.2", "1.3"]
 class TlsSettings(Model):
     """What a client offers. `resumption`: the share of connections that offer an earlier session of the client."""
 
-    min_version: TlsVersion = "1.2"
-    max_version: TlsVersion = "1.3"
-    ciphers: list[str] = Field(default=[], max_length=32)
-    resumption: float = Field(default=0.0, ge=0.0, le=1.0)
+    min_version: TlsVersion = Field(default="1.2", description="The oldest version that is offered.")
+    max_version: TlsVersion = Field(default="1.3", description="The newest.")
+    ciphers: list[str] = Field(
+        default=[],
+        max_length=32,
+        description="Cipher suites by IANA's names, the preferred first; none: all.",
+    )
+    resumption: float = Field(
+        default=0.0, ge=0.0, le=1.0, description="The share of connections that offer an earlier session."
+    )
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:

@@ -74,9 +74,10 @@ class Calibration:
             return []
         settings = server.settings | {"threads": min(len(self.placement.server), MOST_THREADS)}
         with running(server.server, settings, cpus=self.placement.server) as reference:
-            target = open_target(server.protocol, reference.access(), self.suite.settings(server.protocol))
+            usual = server.protocol.settings_for_reference(self.suite.settings(server.protocol))
+            target = open_target(server.protocol, reference.access(), usual)
             setup = LoadSetup(
-                self.suite,
+                self.suite.with_settings(server.protocol, usual),
                 target,
                 self.generator,
                 self.placement.generator,

@@ -3,8 +3,8 @@
 use crate::kind::{Answer, Kind, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
-use crate::web::{Tls, WebClientOptions, WebWork, WebWorkload};
-use dyno_http::{Opening, Trusting, Version};
+use crate::web::{Stated, Tls, WebClientOptions, WebWork, WebWorkload};
+use dyno_http::{Opening, Shape, Trusting, Version};
 use dyno_measure::Failure;
 use dyno_tls::{ClientOptions, TlsClient, Version as TlsVersion, Versions};
 use serde::Deserialize;
@@ -37,7 +37,11 @@ enum TrustSection {
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 enum WorkloadSection {
     WebbenchStatic {},
-    Url {},
+    Url {
+        /// Paths with their weights; none: that of the target's URL.
+        #[serde(default)]
+        paths: Vec<(String, u32)>,
+    },
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -77,6 +81,17 @@ impl Default for TlsSection {
     }
 }
 
+/// The shape of every request, and what is right of every answer.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestSection {
+    method: String,
+    headers: Vec<(String, String)>,
+    body: Option<Vec<u8>>,
+    status: Vec<u16>,
+    bytes: Option<u64>,
+}
+
 #[derive(Deserialize)]
 enum VersionName {
     #[serde(rename = "1.0")]
@@ -101,6 +116,7 @@ struct ClientSection {
     receive_buffer_bytes: usize,
     fresh_sockets: bool,
     tls: TlsSection,
+    request: Option<RequestSection>,
 }
 
 impl Default for ClientSection {
@@ -112,6 +128,7 @@ impl Default for ClientSection {
             receive_buffer_bytes: 65_536,
             fresh_sockets: false,
             tls: TlsSection::default(),
+            request: None,
         }
     }
 }
@@ -215,7 +232,11 @@ impl Target for HttpTarget {
         );
         let workload = match workload {
             WorkloadSection::WebbenchStatic {} => WebWorkload::WebbenchStatic,
-            WorkloadSection::Url {} => WebWorkload::Url,
+            WorkloadSection::Url { paths } if paths.is_empty() => WebWorkload::Url,
+            WorkloadSection::Url { paths } => {
+                check_paths(&paths, problems);
+                WebWorkload::Urls(paths)
+            }
         };
         let options = WebClientOptions {
             version: match client.version {
@@ -228,6 +249,55 @@ impl Target for HttpTarget {
             receive_buffer_bytes: client.receive_buffer_bytes,
         };
         let tls = self.tls(client.tls, problems);
-        Some(Arc::new(WebWork::new(self.0.clone(), workload, options, tls)))
+        let (shape, stated) = requests(client.request, problems);
+        Some(Arc::new(WebWork::new(
+            self.0.clone(),
+            workload,
+            options,
+            tls,
+            &shape,
+            stated,
+        )))
     }
+}
+
+/// Counted as classes, and drawn by sums of 32 bits.
+const MOST_PATHS: usize = 250;
+
+fn check_paths(paths: &[(String, u32)], problems: &mut Problems) {
+    let all: u64 = paths.iter().map(|(_, weight)| u64::from(*weight)).sum();
+    problems.unless(
+        paths.len() <= MOST_PATHS && (1..=u64::from(u32::MAX)).contains(&all),
+        "workload.paths",
+        "are 250 at most, with weights that are not all zero and fit into 32 bits together",
+    );
+    for (path, _) in paths {
+        let plain = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        problems.unless(
+            plain,
+            "workload.paths",
+            &format!("{path:?} is no path: it begins with / and is plain ASCII without blanks or #"),
+        );
+    }
+}
+
+/// Every request's shape, and what is right of its answer where that is stated.
+fn requests(section: Option<RequestSection>, problems: &mut Problems) -> (Shape, Option<Stated>) {
+    let Some(section) = section else {
+        return (Shape::default(), None);
+    };
+    let shape = Shape {
+        method: section.method,
+        fields: section.headers,
+        body: section.body,
+    };
+    for problem in shape.problems() {
+        problems.unless(false, "client.request", &problem);
+    }
+    let stated = Stated {
+        status: section.status,
+        bytes: section.bytes,
+    };
+    let says = !stated.status.is_empty() || stated.bytes.is_some() || shape != Shape::default();
+    (shape, says.then_some(stated))
 }

@@ -2,7 +2,7 @@
 
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
-use dyno_http::{Body, Connection, Exchange, Head, RequestStyle, Transport};
+use dyno_http::{Body, Connection, Exchange, Head, RequestStyle, Shape, Transport};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{Catalogue, Expect, Get};
 use std::sync::Arc;
@@ -13,14 +13,33 @@ use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 pub(crate) struct WebCatalogue {
     requests: Vec<Box<[u8]>>,
     expects: Vec<Expect>,
+    stated: Option<Stated>,
+}
+
+/// What its user says of every right answer, in place of what a workload knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stated {
+    /// One of these; none: 200 to 299.
+    pub status: Vec<u16>,
+    /// Of the body.
+    pub bytes: Option<u64>,
 }
 
 impl WebCatalogue {
-    pub(crate) fn new(catalogue: &Catalogue, style: &RequestStyle) -> Self {
+    pub(crate) fn new(
+        catalogue: &Catalogue,
+        style: &RequestStyle,
+        shape: &Shape,
+        stated: Option<Stated>,
+    ) -> Self {
         let entries = &catalogue.entries;
         Self {
-            requests: entries.iter().map(|entry| style.get(&entry.path)).collect(),
+            requests: entries
+                .iter()
+                .map(|entry| style.request(&entry.path, shape))
+                .collect(),
             expects: entries.iter().map(|entry| entry.expect).collect(),
+            stated,
         }
     }
 }
@@ -59,7 +78,10 @@ impl<T: Transport> Protocol for Web<T> {
             .await;
         Performed {
             class: get.class,
-            result: exchanged.and_then(|head| judge(head, expect, &cost, &self.digest)),
+            result: exchanged.and_then(|head| match &self.catalogue.stated {
+                None => judge(head, expect, &cost, &self.digest),
+                Some(stated) => judge_stated(head, stated, &cost),
+            }),
             bytes_read: cost.body_bytes,
             bytes_written: 0,
             bytes_in: cost.received_bytes,
@@ -95,6 +117,30 @@ fn judge(head: Head, expect: Expect, cost: &Exchange, digest: &BodyDigest) -> Re
         (Expect::Found { .. }, 200) | (Expect::Missing, 404 | 410) | (Expect::Unknown, 200..300) => Ok(()),
         (Expect::Missing, 200..300) => status(Fault::WrongStatus),
         _ => status(Fault::ErrorStatus),
+    }
+}
+
+/// Whether a whole response is as its user said.
+fn judge_stated(head: Head, stated: &Stated, cost: &Exchange) -> Result<(), Failure> {
+    let right = match stated.status.as_slice() {
+        [] => (200..300).contains(&head.status),
+        wanted => wanted.contains(&head.status),
+    };
+    if !right {
+        return Err(Failure {
+            fault: Fault::ErrorStatus,
+            detail: head.detail(),
+        });
+    }
+    match stated.bytes {
+        Some(expected) if expected != cost.body_bytes => Err(Failure {
+            fault: Fault::WrongLength,
+            detail: Detail::Length {
+                expected,
+                got: cost.body_bytes,
+            },
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -6,28 +6,32 @@ use crate::client::{ClientState, ClientThread};
 use crate::engine_thread::EngineThread;
 use crate::kind::Work;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
+pub(crate) use client::Stated;
 use client::{Web, WebCatalogue};
 use dyno_http::{
-    Connecting, Connection, EvenShare, Limits, PlainTcp, RequestStyle, Target, TlsOverTcp, Transport, Version,
+    Connecting, Connection, EvenShare, Limits, PlainTcp, RequestStyle, Shape, Target, TlsOverTcp, Transport,
+    Version,
 };
 use dyno_measure::Failure;
 use dyno_tls::TlsClient;
-use dyno_workload::{Catalogue, Get, Outcome, SingleUrl, Tree, WebbenchStatic, Workload};
+use dyno_workload::{Catalogue, Get, Outcome, SingleUrl, Tree, WebbenchStatic, WeightedUrls, Workload};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// What clients ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WebWorkload {
     /// The WebBench static tree.
     WebbenchStatic,
     /// The target's own URL, again and again.
     Url,
+    /// Several paths of the target's server, each with a weight.
+    Urls(Vec<(String, u32)>),
 }
 
 impl WebWorkload {
-    fn catalogue(self, target: &Target) -> Catalogue {
+    fn catalogue(&self, target: &Target) -> Catalogue {
         match self {
             Self::WebbenchStatic => {
                 let mut catalogue = Catalogue::webbench_static(&Tree::load());
@@ -39,18 +43,25 @@ impl WebWorkload {
                 catalogue
             }
             Self::Url => Catalogue::single_url(target.path()),
+            Self::Urls(paths) => {
+                let paths: Vec<String> = paths.iter().map(|(path, _)| path.clone()).collect();
+                Catalogue::urls(&paths)
+            }
         }
     }
 
-    fn of_thread(self, seed: u64, client: usize, thread: usize) -> AnyWorkload {
+    fn of_thread(&self, seed: u64, client: usize, thread: usize) -> AnyWorkload {
+        let number = |place| u32::try_from(place).unwrap_or(u32::MAX);
+        let (client, thread) = (number(client), number(thread));
         match self {
-            Self::WebbenchStatic => AnyWorkload::WebbenchStatic(WebbenchStatic::new(
-                Tree::load(),
-                seed,
-                u32::try_from(client).unwrap_or(u32::MAX),
-                u32::try_from(thread).unwrap_or(u32::MAX),
-            )),
+            Self::WebbenchStatic => {
+                AnyWorkload::WebbenchStatic(WebbenchStatic::new(Tree::load(), seed, client, thread))
+            }
             Self::Url => AnyWorkload::Url(SingleUrl),
+            Self::Urls(paths) => {
+                let weights: Vec<u32> = paths.iter().map(|(_, weight)| *weight).collect();
+                AnyWorkload::Urls(WeightedUrls::new(&weights, seed, client, thread))
+            }
         }
     }
 }
@@ -83,6 +94,7 @@ pub(crate) struct Tls {
 enum AnyWorkload {
     WebbenchStatic(WebbenchStatic),
     Url(SingleUrl),
+    Urls(WeightedUrls),
 }
 
 impl Workload for AnyWorkload {
@@ -92,6 +104,7 @@ impl Workload for AnyWorkload {
         match self {
             Self::WebbenchStatic(workload) => workload.next(last),
             Self::Url(workload) => workload.next(last),
+            Self::Urls(workload) => workload.next(last),
         }
     }
 }
@@ -104,6 +117,8 @@ pub(crate) struct WebWork {
     options: WebClientOptions,
     /// Where the target speaks it.
     tls: Option<Tls>,
+    /// Whether a request may be sent twice.
+    repeat: bool,
     catalogue: Arc<WebCatalogue>,
     classes: Vec<String>,
 }
@@ -114,6 +129,8 @@ impl WebWork {
         workload: WebWorkload,
         options: WebClientOptions,
         tls: Option<Tls>,
+        shape: &Shape,
+        stated: Option<Stated>,
     ) -> Self {
         let catalogue = workload.catalogue(&target);
         let style = RequestStyle {
@@ -121,14 +138,16 @@ impl WebWork {
             keep_alive: options.keep_alive,
             host: target.host().to_owned(),
         };
-        let classes = catalogue.classes.iter().map(|class| format!("GET {class}"));
+        let method = &shape.method;
+        let classes = catalogue.classes.iter().map(|class| format!("{method} {class}"));
         Self {
             target,
             workload,
             options,
             tls,
+            repeat: shape.is_idempotent(),
             classes: classes.collect(),
-            catalogue: Arc::new(WebCatalogue::new(&catalogue, &style)),
+            catalogue: Arc::new(WebCatalogue::new(&catalogue, &style, shape, stated)),
         }
     }
 
@@ -139,13 +158,15 @@ impl WebWork {
         engine: Rc<EngineThread>,
         transport: impl Fn(&Rc<RefCell<Box<[u8]>>>) -> T + 'static,
     ) -> impl std::future::Future<Output = ()> + 'static {
-        let (workload, options, catalogue) = (self.workload, self.options, self.catalogue.clone());
+        let (workload, options, catalogue) = (self.workload.clone(), self.options, self.catalogue.clone());
+        let repeat = self.repeat;
         async move {
             let start_ns = engine.start.wait(&engine.executor).await;
             let mix = &engine.mix;
             let connecting = Connecting {
                 keep_alive: options.keep_alive,
                 reset: options.reset,
+                repeat,
                 timeout_ns: mix.timeout_ns,
             };
             let buffer = vec![0; options.receive_buffer_bytes].into_boxed_slice();

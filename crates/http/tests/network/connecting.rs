@@ -21,6 +21,7 @@ fn get(address: SocketAddr, timeout_ms: u64) -> Result<u16, Failure> {
     let connecting = Connecting {
         keep_alive: true,
         reset: false,
+        repeat: true,
         timeout_ns: timeout_ms * 1_000_000,
     };
     let style = RequestStyle {

@@ -112,6 +112,7 @@ fn keeping_alive() -> Connecting {
     Connecting {
         keep_alive: true,
         reset: false,
+        repeat: true,
         timeout_ns: TIMEOUT_NS,
     }
 }

@@ -1,0 +1,107 @@
+"""Requests other than a plain GET: method, headers, body, authorization, and what is right of their answers.
+
+Secrets come from the environment when the load is made, and stand in no suite, plan or record.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from serverdyno.errors import UserError
+from serverdyno.protocols.model import Model
+
+MOST_BODY_BYTES = 16 << 20
+
+
+class RequestSettings(Model):
+    """The shape of every request. `headers`: `Name: value`. `status`: of a right answer; none: 200 to 299.
+
+    `body_bytes`: of its body. `authorization`: whether the variable holds `user:password` or a bearer token.
+    """
+
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
+        default="GET", description="The method."
+    )
+    headers: list[str] = Field(default=[], max_length=64, description="Further headers, each `Name: value`.")
+    body: str | None = Field(default=None, description="The body, as text.")
+    body_file: str | None = Field(default=None, description="A file with the body.")
+    authorization: Literal["basic", "bearer"] | None = Field(
+        default=None, description="The scheme of the credentials, which the environment holds."
+    )
+    authorization_variable: str = Field(
+        default="DYNO_AUTHORIZATION",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="The variable with `user:password`, or with the bearer token.",
+    )
+    status: list[int] = Field(
+        default=[], max_length=64, description="Statuses of right answers; none: 200 to 299."
+    )
+    body_bytes: int | None = Field(default=None, ge=0, description="The size of the body of right answers.")
+
+    @model_validator(mode="after")
+    def makes_sense_together(self) -> Self:
+        """Refuse what contradicts itself, all at once."""
+        problems = [f"headers: {header!r} is not Name: value" for header in self.headers if ":" not in header]
+        problems += [f"status: {status} is none" for status in self.status if not 200 <= status <= 599]
+        if self.body is not None and self.body_file is not None:
+            problems.append("body and body_file exclude each other")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def section(self) -> dict[str, Any]:
+        """Return the section of a mix's document, secrets included. Raises UserError."""
+        headers = [
+            [name.strip(), value.strip()] for name, _, value in (each.partition(":") for each in self.headers)
+        ]
+        if self.authorization is not None:
+            headers.append(["Authorization", self._credentials(self.authorization)])
+        body = self._body()
+        return {
+            "method": self.method,
+            "headers": headers,
+            "body": None if body is None else list(body),
+            "status": self.status,
+            "bytes": self.body_bytes,
+        }
+
+    def _credentials(self, scheme: str) -> str:
+        secret = os.environ.get(self.authorization_variable)
+        if secret is None:
+            wanted = "user:password" if scheme == "basic" else "the token"
+            raise UserError(
+                f"the authorization is not known: there is no {self.authorization_variable} in the environment",
+                hint=f"export {self.authorization_variable}={wanted}",
+            )
+        if scheme == "basic":
+            return f"Basic {base64.b64encode(secret.encode()).decode('ascii')}"
+        return f"Bearer {secret}"
+
+    def _body(self) -> bytes | None:
+        if self.body_file is None:
+            return None if self.body is None else self.body.encode()
+        try:
+            with Path(self.body_file).expanduser().open("rb") as file:
+                body = file.read(MOST_BODY_BYTES + 1)
+        except OSError as error:
+            raise UserError(f"the body {self.body_file} can't be read: {error.strerror}") from error
+        if len(body) > MOST_BODY_BYTES:
+            raise UserError(f"the body {self.body_file} has more than {MOST_BODY_BYTES >> 20} MiB")
+        return body
+
+    def described(self) -> str:
+        """Say what is sent and what counts, for the methodology."""
+        names = [header.partition(":")[0].strip() for header in self.headers]
+        parts = [f"Requests: {self.method}"]
+        parts += [f"with {', '.join(names)}"] if names else []
+        parts += [f"{self.authorization} authorization"] if self.authorization else []
+        parts += [f"a body of {len(self.body.encode()):,} bytes"] if self.body is not None else []
+        parts += [f"the body {self.body_file}"] if self.body_file is not None else []
+        right = " or ".join(map(str, self.status)) or "200 to 299"
+        size = "" if self.body_bytes is None else f" and a body of {self.body_bytes:,} bytes"
+        return f"{', '.join(parts)}. Right answers: status {right}{size}."

@@ -1,0 +1,171 @@
+"""`dyno load` as the tool for any request: it sends what was asked for, and what was said to be right counts."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import socketserver
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dyno_process import Home
+from serverdyno import _native
+from serverdyno.store.experiment import Experiment
+
+SHORT = ("--clients", "2", "--length", "1.3s")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    (tmp_path / "home").mkdir()
+    return Home(tmp_path / "home")
+
+
+class Asked:
+    """What a server was asked."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.headers: list[dict[str, str]] = []
+        self.bodies: set[bytes] = set()
+        self.status = 200
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, Asked]]:
+    asked = Asked()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            asked.requests[self.command, self.path] += 1
+            asked.headers.append(dict(self.headers))
+            asked.bodies.add(body)
+            self.send_response(asked.status)
+            self.send_header("Content-Length", "3")
+            self.end_headers()
+            self.wfile.write(b"abc")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    for method in ("GET", "POST", "PUT"):
+        setattr(Handler, f"do_{method}", Handler.answer)
+
+    class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/x", asked
+        finally:
+            server.shutdown()
+
+
+def loaded(home: Home, url: str, *options: str | Path, **environment: str) -> Experiment:
+    folder = home.temporary / "e"
+    done = home.dyno("load", url, *SHORT, "--into", folder, *options, **environment)
+    assert done.returncode == 0, done.stderr
+    return Experiment.open(folder)
+
+
+def test_a_post_carries_its_headers_its_body_and_the_secret_from_the_environment(
+    home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "body").write_bytes(b'{"a": 1}\0\xff')
+    with listening() as (url, asked):
+        asked.status = 201
+        options = (
+            "-H",
+            "Content-Type: application/json",
+            "--data-file",
+            tmp_path / "body",
+            "--auth",
+            "basic",
+        )
+        expected = ("--expect-status", "201", "--expect-bytes", "3")
+        with loaded(home, url, *options, *expected, DYNO_AUTHORIZATION="me:secret") as experiment:
+            [record] = experiment.mixes()
+            kept = [path.read_bytes() for path in experiment.folder.rglob("*") if path.is_file()]
+    assert record.operations > 0 and not record.errors
+    assert [row.operation for row in record.by_operation] == ["POST url"]
+    load = [headers for headers in asked.headers if "Content-Type" in headers]
+    encoded = base64.b64encode(b"me:secret").decode()
+    assert {headers["Authorization"] for headers in load} == {f"Basic {encoded}"}
+    assert {headers["Content-Type"] for headers in load} == {"application/json"}
+    assert asked.bodies - {b""} == {b'{"a": 1}\0\xff'}
+    assert not any(b"secret" in content or encoded.encode() in content for content in kept)
+
+
+def test_another_status_or_length_than_stated_is_an_error(home: Home) -> None:
+    for options, fault in (
+        (("--expect-status", "204"), "error_status"),
+        (("--expect-bytes", "4"), "wrong_length"),
+    ):
+        with listening() as (url, _):
+            done = home.dyno("load", url, *SHORT, "--into", home.temporary / fault, *options)
+        assert done.returncode != 0
+        assert ("status 200" if fault == "error_status" else "3 bytes came, 4 were expected") in done.stderr
+
+
+def test_paths_of_a_file_are_asked_for_by_weight_and_counted_by_themselves(
+    home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "urls").write_text("# weights\n/a 3\n\n/b?c=d\n/never 0\n")
+    with listening() as (url, asked), loaded(home, url, "--urls", tmp_path / "urls") as experiment:
+        [record] = experiment.mixes()
+    counts = {row.operation: row.count for row in record.by_operation}
+    assert set(counts) == {"GET /a", "GET /b?c=d", "GET /never"}
+    assert counts["GET /never"] == 0
+    assert counts["GET /a"] > counts["GET /b?c=d"] > 0
+    assert asked.requests["GET", "/never"] == 0
+
+
+def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Home, tmp_path: Path) -> None:
+    authority = _native.Authority()
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    certificate, key = authority.certify("rsa-2048", ["127.0.0.1"])
+    settings: Any = {"certificate": certificate, "key": key, "min_version": "1.2", "max_version": "1.3"}
+    server = _native.ReferenceServer.start(body_bytes=100, tls={**settings, "resumption": True})
+    url = f"https://127.0.0.1:{server.port}/"
+    try:
+        refused = home.dyno("load", url, *SHORT, "--into", home.temporary / "no")
+        assert refused.returncode != 0 and "no authority that is trusted" in refused.stderr
+        options = (
+            "--ca-file",
+            tmp_path / "ca.pem",
+            "--tls-max",
+            "1.2",
+            "--no-keep-alive",
+            "--resumption",
+            "1",
+        )
+        with loaded(home, url, *options) as experiment:
+            [record] = experiment.mixes()
+        assert {(row.version, row.key) for row in record.handshakes} == {("TLS 1.2", "RSA 2048")}
+        assert sum(row.count for row in record.handshakes if row.resumed) > 0
+        told = home.dyno("load", url, *SHORT, "--into", home.temporary / "any", "-k")
+        assert told.returncode == 0
+        assert "Any certificate was accepted" in told.stdout
+    finally:
+        server.stop()
+
+
+def test_mistaken_options_and_the_habits_of_other_tools_are_answered(home: Home) -> None:
+    done = home.dyno("load", "http://127.0.0.1:9/", "-n", "1000")
+    assert done.returncode == 2 and "--length" in done.stderr
+    done = home.dyno(
+        *("load", "http://127.0.0.1:9/", "-k", "-H", "Authorization: Bearer x", "--method", "HEAD"),
+        *("--expect-status", "all", "--resumption", "2", "-c", "4", "-d", "5s"),
+    )
+    for said in ("--insecure and --ca-file", "--auth", "--method", "--expect-status", "--resumption"):
+        assert said in done.stderr, said
