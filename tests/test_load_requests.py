@@ -134,8 +134,14 @@ def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Ho
     authority = _native.Authority()
     (tmp_path / "ca.pem").write_text(authority.pem)
     certificate, key = authority.certify("rsa-2048", ["127.0.0.1"])
-    settings: Any = {"certificate": certificate, "key": key, "min_version": "1.2", "max_version": "1.3"}
-    server = _native.ReferenceServer.start(body_bytes=100, tls={**settings, "resumption": True})
+    settings: Any = {
+        "certificate": certificate,
+        "key": key,
+        "min_version": "1.2",
+        "max_version": "1.3",
+        "resumption": True,
+    }
+    server = _native.ReferenceServer.start(body_bytes=100, tls=settings)
     url = f"https://127.0.0.1:{server.port}/"
     try:
         refused = home.dyno("load", url, *SHORT, "--into", home.temporary / "no")
