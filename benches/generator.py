@@ -31,7 +31,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
 
     Raises RuntimeError if it doesn't end. CPU time is that of the whole process from before the mix to after it.
     """
-    target = http_target(options.pop("url"))
+    target = http_target(options.pop("url"), trust=options.pop("trust", None))
     mix = web_mix(target, **options)
     rss_before = rss_bytes()
     before = resource.getrusage(resource.RUSAGE_SELF)

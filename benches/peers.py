@@ -7,7 +7,12 @@ import shutil
 import subprocess
 import sys
 
-PACKAGES = {"wrk": "wrk", "ab": "apache2-utils", "dbench": "dbench"}  # program: Debian package
+PACKAGES = {
+    "wrk": "wrk",
+    "ab": "apache2-utils",
+    "h2load": "nghttp2-client",
+    "dbench": "dbench",
+}  # program: Debian package
 
 
 def install_missing() -> None:
@@ -38,6 +43,8 @@ def versions() -> dict[str, str]:
     for program, option in (
         ("wrk", "-v"),
         ("ab", "-V"),
+        ("h2load", "--version"),
+        ("oha", "--version"),
         ("smbtorture", "--version"),
         ("smbclient", "--version"),
     ):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from benches import tls
 from benches.accuracy import LIMIT, Comparison
 from benches.files import SESSION_CASE, FileCase
 from benches.promises import Waiting
@@ -70,7 +71,7 @@ class Results:
 
     def cases(self) -> list[Case | FileCase]:
         """The comparisons with peers and other builds that were carried out."""
-        every: list[Case | FileCase] = [*cases(), *self.build_cases, *self.file_cases]
+        every: list[Case | FileCase] = [*cases(), *tls.cases(), *self.build_cases, *self.file_cases]
         return [case for case in every if self.kept(case.name)]
 
     def rows(self) -> list[Row]:

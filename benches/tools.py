@@ -120,6 +120,65 @@ def ab_account(output: str) -> Account:
     return Account(complete, complete - errors, seconds, errors)
 
 
+H2LOAD_CLOSED_REQUESTS_S = 3000
+"""h2load 1.52 never ends by time where each request has a connection: so many a second are asked for instead."""
+
+
+def h2load(name: str = "h2load", *headers: str) -> Tool:
+    """h2load over HTTP/1.1, with one thread."""
+
+    def command(url: str, seconds: float) -> list[str]:
+        fields = [word for header in headers for word in ("-H", header)]
+        closed = any(header.lower() == "connection: close" for header in headers)
+        amount = (
+            ["-n", str(math.ceil(seconds * H2LOAD_CLOSED_REQUESTS_S))]
+            if closed
+            else ["-D", str(math.ceil(seconds))]
+        )
+        return ["h2load", "--h1", "-t1", f"-c{CONNECTIONS}", *amount, *fields, url]
+
+    return Tool(name, "h2load", command, h2load_account)
+
+
+def h2load_account(output: str) -> Account:
+    """Of h2load's summary. What it calls done and did not succeed is an error."""
+    done = _number(r"requests: .*?(\d+) done", output)
+    succeeded = _number(r"(\d+) succeeded", output)
+    errored = _number(r"(\d+) failed", output)
+    seconds = _seconds(r"finished in ([\d.]+)(us|ms|s|m)\b", output)
+    return Account(done, succeeded, seconds, errored + max(0, done - succeeded - errored))
+
+
+def oha(name: str = "oha", *options: str) -> Tool:
+    """oha with one thread; it is in no package of Debian's, so it is compared where it was installed."""
+
+    def command(url: str, seconds: float) -> list[str]:
+        fixed = [
+            "-z",
+            f"{seconds}s",
+            "-c",
+            str(CONNECTIONS),
+            "--insecure",
+            "--no-tui",
+            "--output-format",
+            "json",
+        ]
+        return ["env", "TOKIO_WORKER_THREADS=1", "oha", *fixed, *options, url]
+
+    return Tool(name, "oha", command, oha_account)
+
+
+def oha_account(output: str) -> Account:
+    """Of oha's JSON. Requests under way when its time is up, which it aborts, are none."""
+    told = json.loads(output[output.index("{") :])
+    statuses = {int(status): count for status, count in told["statusCodeDistribution"].items()}
+    good = sum(count for status, count in statuses.items() if status < 400)
+    failed = sum(count for why, count in told["errorDistribution"].items() if "deadline" not in why)
+    return Account(
+        sum(statuses.values()), good, told["summary"]["total"], failed + sum(statuses.values()) - good
+    )
+
+
 def _number(pattern: str, output: str) -> int:
     return int(_match(pattern, output)[1])
 

@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches import accuracy, builds, growth, promises, publish, speed
+from benches import accuracy, builds, growth, promises, publish, speed, tls
 from benches.ratios import Bound, GoalVerdict, spread
 from benches.results import GROWTH_FIGURES, Results
 from benches.rounds import BenchError, Effort, Run, Stand, cpus, rounds, run_tool
 from benches.speed import Goal
-from benches.tools import ab_account, dyno, wrk_account
+from benches.tools import ab_account, dyno, h2load_account, oha_account, wrk_account
 from benches.wire import SYN, Segment, Wire, exchanges
 
 from serverdyno.servers.running import running
@@ -137,6 +137,22 @@ def part(at_ns: int, *, client: bool, flags: int = 0, payload: int = 0, port: in
     return Segment(at_ns, client, port, flags, payload)
 
 
+def test_what_h2load_calls_done_and_did_not_succeed_is_an_error() -> None:
+    told = h2load_account(
+        "finished in 2.50s, 400.00 req/s, 1.00KB/s\n"
+        "requests: 1000 total, 1000 started, 1000 done, 900 succeeded, 100 failed, 0 errored, 0 timeout\n"
+    )
+    assert (told.requests, told.requests_in_window, told.window_s, told.errors) == (1000, 900, 2.5, 100)
+
+
+def test_what_oha_aborts_at_its_end_is_no_error() -> None:
+    told = oha_account(
+        '{"summary": {"total": 2.0}, "statusCodeDistribution": {"200": 90, "404": 10}, '
+        '"errorDistribution": {"aborted due to deadline": 64, "refused": 2}}'
+    )
+    assert (told.requests, told.requests_in_window, told.window_s, told.errors) == (100, 90, 2.0, 12)
+
+
 def test_an_exchange_runs_from_the_first_syn_or_request_to_the_last_of_the_answer() -> None:
     segments = [
         part(100, client=True, flags=SYN),
@@ -209,7 +225,7 @@ def test_a_disturbed_run_is_repeated_and_one_of_a_round_is_kept() -> None:
 
 
 @two_cpus
-@pytest.mark.parametrize("case", speed.cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*speed.cases(), *tls.cases()], ids=lambda case: case.name)
 def test_every_comparison_runs_and_no_request_of_any_tool_fails(case: speed.Case) -> None:
     if not case.installed:
         pytest.skip(f"{case.server} is not installed here")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from serverdyno.cli import load_options as options
+
 CLIENTS, LENGTH = "1,4,16,64", "1.5s"
 """The defaults: a first figure in about ten seconds."""
 EXAMPLE = "Example: dyno load http://127.0.0.1:8080/ --clients 1,4,8,16 --length 10s"
@@ -39,61 +41,30 @@ def load(
     report: Annotated[
         bool, typer.Option("--report", help="Also write the page with charts; dyno report does so later.")
     ] = False,
-    method: Annotated[
-        str | None, typer.Option("--method", "-m", help="GET, POST, PUT, PATCH, DELETE or OPTIONS.")
-    ] = None,
-    header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", help='A header, "Name: value"; may be repeated.')
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="The body of every request; POST unless --method says.")
-    ] = None,
-    data_file: Annotated[Path | None, typer.Option(help="A file with the body.")] = None,
-    urls: Annotated[
-        Path | None, typer.Option(help="A file of paths to ask for by weight, a line each: /path, /path 3.")
-    ] = None,
-    auth: Annotated[
-        str | None,
-        typer.Option(help="basic or bearer; the secret is in the environment: see --auth-variable."),
-    ] = None,
-    auth_variable: Annotated[
-        str | None,
-        typer.Option(help="The variable with user:password or the token; DYNO_AUTHORIZATION otherwise."),
-    ] = None,
-    expect_status: Annotated[
-        str | None, typer.Option(help="Statuses of right answers, as 200,304; otherwise 200 to 299.")
-    ] = None,
-    expect_bytes: Annotated[int | None, typer.Option(help="The size of the body of right answers.")] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option(help="Trust these authorities, not the system's (PEM).")
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", "-k", help="Accept any certificate; the report says so.")
-    ] = False,
-    tls_min: Annotated[str | None, typer.Option(help="The oldest version of TLS: 1.2 or 1.3.")] = None,
-    tls_max: Annotated[str | None, typer.Option(help="The newest.")] = None,
-    ciphers: Annotated[
-        str | None, typer.Option(help="Cipher suites by IANA's names, with commas; otherwise all.")
-    ] = None,
-    resumption: Annotated[
-        float | None,
-        typer.Option(help="Share of connections that offer an earlier session, 0 to 1; otherwise 0."),
-    ] = None,
-    number: Annotated[str | None, typer.Option("-n", hidden=True, help="Of ab and h2load.")] = None,
+    method: options.Method = None,
+    header: options.Header = None,
+    data: options.Data = None,
+    data_file: options.DataFile = None,
+    urls: options.Urls = None,
+    auth: options.Auth = None,
+    auth_variable: options.AuthVariable = None,
+    expect_status: options.ExpectStatus = None,
+    expect_bytes: options.ExpectBytes = None,
+    ca_file: options.CaFile = None,
+    insecure: options.Insecure = False,
+    tls_min: options.TlsMin = None,
+    tls_max: options.TlsMax = None,
+    ciphers: options.Ciphers = None,
+    resumption: options.Resumption = None,
+    number: options.Number = None,
     into: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
 ) -> None:
     """Load one URL with more and more clients, and show throughput and latency at each level."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
-    from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan.quick import QuickOptions, quick_plan  # noqa: PLC0415
-    from serverdyno.plan.quick_http import HttpOptions  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
 
-    if number is not None:
-        raise UserError(
-            "-n: load goes on for a time here, not for a number of requests",
-            hint="Say how long: --length 10s (or -d 10s).",
-        )
+    options.refuse_number(number)
     plan, suite, text = quick_plan(
         QuickOptions(
             url=url,
@@ -105,22 +76,10 @@ def load(
             max_rate_per_s=max_rate,
             threads=threads,
             cpus=cpus,
-            requests=HttpOptions(
-                method=method,
-                header=tuple(header or ()),
-                data=data,
-                data_file=data_file,
-                urls=urls,
-                auth=auth,
-                auth_variable=auth_variable,
-                expect_status=expect_status,
-                expect_bytes=expect_bytes,
-                ca_file=ca_file,
-                insecure=insecure,
-                tls_min=tls_min,
-                tls_max=tls_max,
-                ciphers=ciphers,
-                resumption=resumption,
+            requests=options.chosen(
+                (method, header, data, data_file, urls),
+                (auth, auth_variable, expect_status, expect_bytes),
+                (ca_file, insecure, tls_min, tls_max, ciphers, resumption),
             ),
         )
     )

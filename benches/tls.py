@@ -1,0 +1,73 @@
+"""The claims about TLS: handshakes and requests for a second of the generator's CPU, against wrk, h2load and oha.
+
+None of them verifies the chain here, so ours is told to trust anybody; all verify the signatures of handshakes but oha,
+which skips them with `--insecure`. The server of full handshakes resumes none: wrk, h2load and oha take up whatever
+session they can without saying so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from benches.ratios import Bound
+from benches.speed import CLOSE, DOCUMENT, NGINX, Case, Goal
+from benches.tools import CONNECTIONS, Tool, dyno, h2load, oha, wrk
+from serverdyno.protocols.access import ANYBODY
+
+CPU = "generator CPU, us/request"
+SECURE = {"tls": "ecdsa-p256", "tls_min_version": "1.3", "keep_alive_requests": 1_000_000}
+OFFERED = {"min_version": "1.3", "max_version": "1.3"}
+
+
+def cases() -> list[Case]:
+    """In the order in which they are run."""
+    return [*_handshakes(), _keep_alive()]
+
+
+def ours(name: str = "dyno", resumption: float = 0.0, **options: Any) -> Tool:
+    """Ours over TLS 1.3."""
+    return dyno(name, trust=ANYBODY, tls=OFFERED | {"resumption": resumption}, **options)
+
+
+def _handshakes() -> Iterator[Case]:
+    yield Case(
+        "tls-full-handshakes",
+        f"nginx, one worker, TLS 1.3, ECDSA P-256, a full handshake a request, {CONNECTIONS} connections at a time",
+        "nginx",
+        NGINX | SECURE | {"tls_resumption": False},
+        DOCUMENT,
+        (
+            ours(keep_alive=False),
+            wrk("wrk", CLOSE),
+            h2load("h2load", CLOSE),
+            oha("oha", "--disable-keepalive"),
+        ),
+        (
+            Goal("dyno", ("wrk",), CPU, Bound(1 / 1.8, at_least=False)),
+            Goal("dyno", ("h2load",), CPU, Bound(1 / 1.5, at_least=False)),
+        ),
+    )
+    yield Case(
+        "tls-resumed-handshakes",
+        f"nginx, one worker, TLS 1.3, a resumed handshake for each request, {CONNECTIONS} connections at a time",
+        "nginx",
+        NGINX | SECURE,
+        DOCUMENT,
+        (ours(resumption=1.0, keep_alive=False), wrk("wrk", CLOSE), oha("oha", "--disable-keepalive")),
+    )
+
+
+def _keep_alive() -> Case:
+    return Case(
+        "tls-keep-alive",
+        f"nginx, one worker, TLS 1.3, HTTP/1.1 keep-alive, 735 bytes, {CONNECTIONS} connections",
+        "nginx",
+        NGINX | SECURE,
+        DOCUMENT,
+        (ours(), wrk(), h2load(), oha()),
+        (
+            Goal("dyno", ("wrk",), CPU, Bound(1.0, at_least=False)),
+            Goal("dyno", ("oha",), CPU, Bound(1.0, at_least=False)),
+        ),
+    )
