@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from serverdyno import protocols
+from serverdyno import _native, protocols
 from serverdyno.errors import ServerError, UserError
 from serverdyno.protocols.access import ANYBODY, SYSTEM, authorities
 from serverdyno.protocols.model import Spelled
@@ -48,6 +48,12 @@ class ExternalSettings(Settings):
 
     user: str | None = Field(
         default=None, description='Of an SMB server: user, or "DOMAIN\\user"; left out: a guest.'
+    )
+    directories: list[str] = Field(
+        default=[],
+        max_length=16,
+        description="Of a file server on this machine: the directory of each share, as this machine has it. What it "
+        "lies on is looked at, and files are made there for a moment.",
     )
     trust: str = Field(
         default=SYSTEM,
@@ -92,6 +98,8 @@ class External:
         self._process: UsersProcess | None = None
         if self._look.has_shares and not settings.shares:
             raise UserError(f"server {self.name!r} needs shares", hint='For example: shares = ["volume1"]')
+        if settings.directories and not is_loopback(url):
+            raise UserError(f"{url}: directories are for a server on this machine, by a URL of loopback")
         if not self._look.has_shares and (settings.shares or settings.user is not None):
             raise UserError(f"{url}: shares and user are for SMB, whose URL begins with smb://")
         if settings.trust != SYSTEM and not url.startswith("https:"):
@@ -193,8 +201,8 @@ class External:
         return [] if self._process is None else self._process.pids()
 
     def data_directories(self) -> list[Path]:
-        """Not known."""
-        return []
+        """Those that the settings name; else not known."""
+        return [Path(directory) for directory in self.settings.directories]
 
     def crashes(self) -> list[str]:
         """Its log is not ours to look at."""
@@ -207,6 +215,11 @@ class External:
     def syncs_served(self) -> int | None:
         """Not known."""
         return None
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL names this machine."""
+    return bool(_native.names_loopback(urlsplit(url).hostname or ""))
 
 
 def _look(url: str, settings: ExternalSettings) -> external_look.Look:
