@@ -444,7 +444,7 @@ def test_a_damaged_file_is_named(experiment: Experiment, path: str, content: byt
         (b'{"state": "d\xf6ne"}', "byte 13 is no UTF-8"),
         (b"{}", "state: "),
         (b'{"state": "don"}', "state: "),
-        (b'{"state": "done", "sessions": [{"dialect": "3.1.1"}]}', "sessions.0.signing: "),
+        (b'{"state": "done", "sessions": [{"dialect": "3.1.1"}]}', "sessions.0.max_read_bytes: "),
         (b'{"state": "done", "requests_answered": "many"}', "requests_answered: "),
     ],
 )
