@@ -24,7 +24,7 @@ from benches.file_tools import FileTool, Mark
 from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
 from benches.rounds import BenchError, Cpus, Effort, Run, best_of
 from benches.tools import Account
-from serverdyno.probes.noise import machine_cpu
+from serverdyno.probes.noise import CpuTime, machine_cpu
 
 MOST_S = 300.0  # a tool that has not ended by then never will
 END_S = 10.0
@@ -49,7 +49,7 @@ class Moment:
     tool_s: float
     server_s: float | None
     own_s: float
-    machine: dict[str, float]
+    machine: CpuTime
 
 
 def measure(stand: FileStand, tool: FileTool) -> list[Run]:

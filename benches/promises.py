@@ -120,9 +120,7 @@ def _real_mix(suite: Suite, key: RunKey, mix: Mix) -> MixRecord:
         target = open_target(HTTP, server.access(), suite.settings(HTTP))
         setup = LoadSetup(suite, target, GeneratorPlan(), (), None)
         result = local.run_mix(short, setup, seed=1, on_tick=lambda _: None)
-    return mix_record(
-        key, mix, result, HostFigures(UNKNOWN, server_rss_bytes=None, ceiling_operations_s=None)
-    )
+    return mix_record(key, mix, result, HostFigures(UNKNOWN, server_rss_bytes=None))
 
 
 def _like(real: MixRecord, key: RunKey, mix: Mix, scale: float) -> MixRecord:

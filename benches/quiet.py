@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from serverdyno.probes.noise import machine_cpu, used_by_others
+from serverdyno.probes.noise import CpuTime, machine_cpu, used_by_others
 
 LOOK_S = 0.3
 # Of one CPU. One tick of the kernel's accounting (10 ms) in a look is 3 %.
@@ -24,10 +24,10 @@ def wait_until_quiet(patience_s: float) -> bool:
             return False
 
 
-def foreign_share(before: dict[str, float], after: dict[str, float], own_cpu_s: float) -> float:
+def foreign_share(before: CpuTime, after: CpuTime, own_cpu_s: float) -> float:
     """CPU time of others between two snapshots, stolen time included, as a share of one CPU; see `used_by_others`."""
     used = used_by_others(before, after, own_cpu_s)
-    return max(0.0, used["others_s"] + used["steal_s"]) / used["interval_s"]
+    return (used.others_s + used.steal_s) / used.interval_s
 
 
 def time_wait_sockets() -> int:

@@ -22,11 +22,9 @@ from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.proof import listeners
 from serverdyno.servers.registry import DRIVERS
-from serverdyno.store.records import CeilingRecord
 
 PATIENCE_S = 60.0
 DYNO = [sys.executable, "-m", "serverdyno"]
-NO_LIMIT = 10**9  # a ceiling, in operations a second, that nothing here comes near
 INSTALLED = [name for name in ("nginx", "apache", "lighttpd") if DRIVERS[name].installed()]
 
 
@@ -130,13 +128,9 @@ def experiment(
     servers: Sequence[ServerPlan],
     clients: Sequence[int] = (1, 2),
     *,
-    ceiling_operations_s: int | None = NO_LIMIT,
     length_s: float = 0.6,
 ) -> Path:
-    """An experiment that was created and not begun, with mixes shorter than a plan may have.
-
-    `ceiling_operations_s`: measured before, so that no time goes into it; None: not yet.
-    """
+    """An experiment that was created and not begun, with mixes shorter than a plan may have."""
     suite = Suite(
         name="tiny",
         title="Tiny",
@@ -148,22 +142,6 @@ def experiment(
         ramp_down_s=0.1,
     )
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=list(servers))
-    with create_experiment(folder, "# made by a test\n", plan, suite) as created:
-        if ceiling_operations_s is not None:
-            created.write_ceilings([_ceiling(ceiling_operations_s)])
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
     return folder
-
-
-def _ceiling(operations: int) -> CeilingRecord:
-    return CeilingRecord(
-        mix=1,
-        clients=1,
-        threads=1,
-        started_unix_s=0.0,
-        window_s=1.0,
-        operations=operations,
-        bytes_in=0,
-        errors=0,
-        generator_cpu_user_s=1.0,
-        generator_cpu_system_s=0.0,
-    )

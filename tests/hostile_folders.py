@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from serverdyno.store import table
 
 Damage = Callable[[Path], None]
-HEAD, CEILINGS, HOST = "experiment.json", "ceilings.json", "disclosure/host.json"
+HEAD, HOST = "experiment.json", "disclosure/host.json"
 DESCRIPTION, NOTE = "disclosure/apache/description.json", "runs/001-apache-r1/run.json"
 MIX = "runs/001-apache-r1/mix-01.parquet"
 HUGE = 10**18
@@ -81,30 +81,6 @@ HEADS: list[tuple[str, Any]] = [
     *_each("plan.repetitions", (0, 1000)),
     *_each("plan.minimum_effect_percent", (-1, 1000)),
     *_each("plan.title", ("", "x" * 100_000, "\x1b[2J\x00\x7f", None)),
-]
-CEILING = {
-    "mix": 1,
-    "clients": 1,
-    "threads": 1,
-    "started_unix_s": 1.0,
-    "window_s": 1.0,
-    "operations": 100,
-    "bytes_in": 1,
-    "errors": 0,
-    "generator_cpu_user_s": 1.0,
-    "generator_cpu_system_s": 1.0,
-    "configurations": [],
-}
-CEILING_VALUES: list[tuple[str, Any]] = [
-    *_each("window_s", (0, -1, 1e-320)),
-    *_each("operations", (0, -1)),
-    *_each("clients", (0, -1)),
-    *_each("threads", (0, -1)),
-    *_each("mix", (0, -1)),
-    ("generator_cpu_user_s", -1),
-    ("started_unix_s", 1e300),
-    ("configurations", ["nobody"]),
-    ("configurations", None),
 ]
 NOTES: list[dict[str, Any]] = [
     {"state": "done", "requests_answered": -1},
@@ -174,8 +150,8 @@ ROWS: list[tuple[str, Any]] = [
     *_each("bytes_read", (-1, 2**63 - 1)),
     ("started_unix_s", 1e300),
     ("generator_cpu_user_s", float("nan")),
-    ("ceiling_operations_s", 0.0),
-    ("ceiling_operations_s", -1.0),
+    ("ready_work_s", -1.0),
+    ("outstanding_s", float("nan")),
     ("server_cpu_s", float("inf")),
     ("run", 9),
     ("mix", 9),
@@ -193,18 +169,13 @@ ROWS: list[tuple[str, Any]] = [
 
 def cases() -> Iterator[tuple[str, Damage]]:
     """Each with its name."""
-    for file in (HEAD, CEILINGS, HOST, DESCRIPTION, NOTE):
+    for file in (HEAD, HOST, DESCRIPTION, NOTE):
         for name, content in TEXTS.items():
             yield f"{file} is {name}", _with(file, content)
         for name, text in VALUES.items():
             yield f"{file} holds {name}", _with_value(file, text)
     for path, value in HEADS:
         yield f"head: {path} is {value!r:.30}", _changed(HEAD, path, value)
-    for path, value in CEILING_VALUES:
-        yield (
-            f"ceilings: {path} is {value!r}",
-            _with(CEILINGS, json.dumps([CEILING | {path: value}]).encode()),
-        )
     for value in NOTES:
         yield f"note: {value!r:.60}", _with(NOTE, json.dumps(value).encode())
     for path, value in DESCRIPTIONS:

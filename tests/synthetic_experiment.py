@@ -69,14 +69,17 @@ def _zigzag(value: int) -> bytes:
 
 @dataclass(frozen=True)
 class Shape:
-    """A server that reaches `peak_s` requests/s at `knee` clients and loses `fall` of it by the last mix."""
+    """A server that reaches `peak_s` requests/s at `knee` clients and loses `fall` of it by the last mix.
+
+    `waiting`: the share of round trips spent in or for the generator; None: not measured.
+    """
 
     peak_s: float
     knee: int = 16
     fall: float = 0.1
     noise: float = 0.01
     server_cpu_us: float | None = 80.0
-    ceiling_s: float | None = 60_000.0
+    waiting: float | None = 0.001
 
 
 def throughput_s(shape: Shape, clients: int, most: int) -> float:
@@ -153,6 +156,7 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
     times = [value for _, values in by_operation for value in values]
     shares = [operations // mix.clients + (place < operations % mix.clients) for place in range(mix.clients)]
     bodies = sum(row.bytes_read for row, _ in by_operation)
+    under_way_s = min(sum(times) / 1e9, mix.clients * mix.threads * mix.window_s)
     return MixRecord(
         run=key.number,
         configuration=key.configuration,
@@ -169,7 +173,7 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
         started_unix_s=1_768_000_000.0 + 1000 * key.number + 10 * mix.index,
         stopped=False,
         operations=operations,
-        operations_total=int(operations * 1.2),
+        operations_total=int(rate) * math.ceil(mix.length_s),
         bytes_read=bodies,
         bytes_written=0,
         bytes_in=bodies + HEAD_BYTES * operations,
@@ -185,9 +189,10 @@ def record(key: RunKey, mix: Mix, shape: Shape, most: int) -> MixRecord:
         source_addresses=1,
         server_cpu_s=None if shape.server_cpu_us is None else operations * shape.server_cpu_us * 1e-6,
         server_rss_bytes=30 * 2**20,
-        ceiling_operations_s=shape.ceiling_s,
-        others_cpu_s=0.05 * mix.window_s,
-        steal_cpu_s=0.01 * mix.window_s,
+        others_cpu_s=0.01 * mix.window_s,
+        steal_cpu_s=0.005 * mix.window_s,
+        outstanding_s=None if shape.waiting is None else under_way_s,
+        ready_work_s=None if shape.waiting is None else shape.waiting * under_way_s,
         by_operation=[row for row, _ in by_operation],
         by_client=[
             ClientRow(place, share, share * 6000, share * 5800, 0, 0, None)
@@ -243,6 +248,9 @@ def scaled(record: MixRecord, share: float) -> MixRecord:
         bytes_read=operations * 1000,
         bytes_in=operations * 1200,
         response_time_hdr=histogram([1_000_000] * operations),
+        outstanding_s=None if record.outstanding_s is None else operations / 1e3,
+        ready_work_s=None if record.ready_work_s is None else 0.001 * operations / 1e3,
+        by_second=[SecondRow(second, operations * (second == 0), 0, 0) for second in range(5)],
         by_operation=by_operation,
         by_client=[replace(row, operations=part) for row, part in zip(record.by_client, parts, strict=True)],
     )
@@ -257,6 +265,7 @@ def without_success(record: MixRecord) -> MixRecord:
         record,
         operations=0,
         operations_total=0,
+        by_second=[replace(row, operations=0) for row in record.by_second],
         bytes_read=0,
         bytes_in=0,
         response_time_hdr=histogram([]),

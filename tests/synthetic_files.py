@@ -210,14 +210,15 @@ def _record(key: RunKey, mix: Mix, shape: FileShape, most: int) -> MixRecord:
         source_addresses=1,
         server_cpu_s=operations * 60e-6,
         server_rss_bytes=30 * 2**20,
-        ceiling_operations_s=None,
-        others_cpu_s=0.05 * mix.window_s,
-        steal_cpu_s=0.01 * mix.window_s,
+        others_cpu_s=0.01 * mix.window_s,
+        steal_cpu_s=0.005 * mix.window_s,
         passes=operations // OPERATIONS_A_PASS,
         bytes_checked=sum(row.bytes_read or 0 for row in clients),
         by_operation=[row for row, _ in by_operation],
         by_client=clients,
-        by_second=[SecondRow(second, operations // 5, 0, 0) for second in range(5)],
+        by_second=[
+            SecondRow(second, operations // 5 + (second < operations % 5), 0, 0) for second in range(5)
+        ],
         calls=[
             CallRow("create", operations // 5, operations // 50, 0, 0),
             CallRow("read", operations // 10, 0, 0, 0),

@@ -67,12 +67,12 @@ def created(folder: Path, clients: list[int], *servers: ServerPlan, workload: st
 
 
 def refusal(folder: Path) -> tuple[ServerError, Listener]:
-    """What keeps the experiment from beginning: no mix, no ceiling, nothing on a share."""
+    """What keeps the experiment from beginning: no mix, nothing on a share."""
     listener = Listener()
     with pytest.raises(ServerError) as raised:
         carried_out(folder, listener)
     opened = Experiment.open(folder)
-    assert (opened.mixes(), opened.ceilings(), opened.run_notes()) == ([], [], {})
+    assert (opened.mixes(), opened.run_notes()) == ([], {})
     assert listener.stages == ["looking at this machine", "asking your servers"]
     return raised.value, listener
 

@@ -10,13 +10,12 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import NO_LIMIT, PATIENCE_S, Home, wait_for_line
+from dyno_process import PATIENCE_S, Home, wait_for_line
 from serverdyno import _native
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import CeilingRecord
 from test_runner import Listener, carried_out
 
 WORKER = "serverdyno.fleet.worker"
@@ -42,20 +41,8 @@ def created(folder: Path, servers: list[ServerPlan], processes: int, *, files: b
     )
     generator = GeneratorPlan(processes=processes)
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=servers, generator=generator)
-    ceiling = CeilingRecord(
-        mix=1,
-        clients=1,
-        threads=1,
-        started_unix_s=0.0,
-        window_s=1.0,
-        operations=NO_LIMIT,
-        bytes_in=0,
-        errors=0,
-        generator_cpu_user_s=1.0,
-        generator_cpu_system_s=0.0,
-    )
-    with create_experiment(folder, "# made by a test\n", plan, suite) as made:
-        made.write_ceilings([ceiling])
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
     return folder
 
 

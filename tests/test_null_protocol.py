@@ -97,7 +97,6 @@ def test_a_null_protocol_runs_through_plan_engine_records_and_report(tmp_path: P
         assert [row.operation for row in record.by_operation] == ["nothing"]
         assert not record.errors
     assert [each.protocol for each in experiment.head.configurations] == ["null", "null"]
-    assert experiment.ceilings() == []
 
     built = report.build(experiment)
     said = io.StringIO()

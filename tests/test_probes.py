@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,10 +14,7 @@ import psutil
 import pytest
 
 from serverdyno.probes.host import host_facts, read, whole
-from serverdyno.probes.noise import machine_cpu, used_by_others
-
-NOTHING = {"user_s": 0.0, "nice_s": 0.0, "system_s": 0.0, "idle_s": 0.0, "irq_s": 0.0, "softirq_s": 0.0}
-BEFORE = NOTHING | {"steal_s": 0.0, "at_s": 100.0, "cpus": 4.0}
+from serverdyno.probes.noise import CpuTime, OthersUse, machine_cpu, process_cpu_s, used_by_others
 
 
 def test_the_facts_are_plain_data_and_agree_with_other_sources(tmp_path: Path) -> None:
@@ -45,32 +43,48 @@ def test_what_cannot_be_read_is_none_and_never_a_guess(tmp_path: Path) -> None:
     assert host_facts()["documents"] is None
 
 
-@pytest.mark.parametrize(
-    ("used", "own_cpu_s", "others_s", "interrupts_s", "steal_s"),
-    [
-        ({"user_s": 6.0, "system_s": 3.0, "softirq_s": 1.0}, 9.5, 0.5, 1.0, 0.0),
-        ({"user_s": 1.0, "steal_s": 4.0}, 1.0, 0.0, 0.0, 4.0),
-        ({"nice_s": 2.0, "idle_s": 38.0}, 0.0, 2.0, 0.0, 0.0),
-    ],
-)
-def test_what_is_not_ours_is_somebody_elses(
-    used: dict[str, float], own_cpu_s: float, others_s: float, interrupts_s: float, steal_s: float
-) -> None:
-    after = BEFORE | used | {"at_s": 110.0}
-    noise = used_by_others(BEFORE, after, own_cpu_s)
-    assert noise["interval_s"] == 10.0
-    assert noise["others_s"] == pytest.approx(others_s)
-    assert noise["others_share"] == pytest.approx(others_s / 40)
-    assert noise["interrupts_s"] == pytest.approx(interrupts_s)
-    assert noise["steal_s"] == pytest.approx(steal_s)
-    assert noise["steal_share"] == pytest.approx(steal_s / 40)
+def test_what_is_not_ours_is_somebody_elses_and_never_less_than_nothing() -> None:
+    before = CpuTime(at_s=100.0, cpus=4, busy_s=50.0, steal_s=1.0)
+    after = CpuTime(at_s=110.0, cpus=4, busy_s=60.0, steal_s=3.0)
+    assert used_by_others(before, after, 9.5) == OthersUse(interval_s=10.0, others_s=0.5, steal_s=2.0)
+    # Of a process that ended meanwhile more may be known than the machine's figure has yet.
+    assert used_by_others(before, after, 10.02).others_s == 0.0
 
 
-def test_another_busy_process_shows_as_noise() -> None:
-    before = machine_cpu()
-    own = time.process_time()
-    burn = "import time\nwhile time.process_time() < 0.5: pass"
-    subprocess.run([sys.executable, "-I", "-S", "-c", burn], check=True)
-    noise = used_by_others(before, machine_cpu(), time.process_time() - own)
-    assert noise["others_s"] > 0.4
-    assert noise["interval_s"] > 0.4
+SPIN = "import time\nend = time.perf_counter() + {seconds}\nwhile time.perf_counter() < end: pass"
+
+
+def spinning(seconds: float, cpu: int) -> subprocess.Popen[bytes]:
+    """A process that does nothing else on one CPU."""
+    code = f"import os\nos.sched_setaffinity(0, [{cpu}])\n{SPIN.format(seconds=seconds)}"
+    return subprocess.Popen([sys.executable, "-I", "-S", "-c", code])
+
+
+def test_another_busy_process_shows_as_noise_on_the_cpus_that_it_uses() -> None:
+    first = min(os.sched_getaffinity(0))
+    before, own_s = machine_cpu([first]), time.process_time()
+    with spinning(0.5, first) as other:
+        used_s = 0.0
+        while other.poll() is None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                used_s = process_cpu_s(other.pid)
+            time.sleep(0.01)
+    used = used_by_others(before, machine_cpu([first]), time.process_time() - own_s)
+    # Less what this process used on that CPU itself, which is taken from what it used anywhere.
+    assert used_s > 0.05
+    assert used.others_s + (time.process_time() - own_s) >= 0.9 * used_s
+    assert used.interval_s > 0.4
+
+
+def test_the_cpu_time_of_a_process_is_in_nanoseconds_and_agrees_with_its_own() -> None:
+    code = f"import time\n{SPIN.format(seconds=0.2)}\nprint(time.process_time(), flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None and other.stdin is not None
+        own_s = float(other.stdout.readline())
+        seen_s = process_cpu_s(other.pid)
+        other.stdin.write("\n")
+    assert own_s <= seen_s < own_s + 0.1
+    with pytest.raises(psutil.NoSuchProcess):
+        process_cpu_s(other.pid)

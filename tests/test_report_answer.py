@@ -51,7 +51,7 @@ def test_one_repetition_names_no_winner() -> None:
 
 
 def test_a_gap_is_at_least_so_large_where_the_generator_held_the_faster_one_back() -> None:
-    said = verdict({"apache": Shape(2100), "nginx": Shape(3900, knee=24, ceiling_s=4600)})
+    said = verdict({"apache": Shape(2100), "nginx": Shape(3900, knee=24, waiting=0.3)})
     assert said.startswith("nginx served at least ")
 
 

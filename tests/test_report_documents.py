@@ -33,7 +33,7 @@ SCHEMA = Path(__file__).parent.parent / "docs" / document.SCHEMA_NAME
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    source = experiment({"apache": Shape(2100, fall=0.25), "nginx": Shape(3900, ceiling_s=4600)})
+    source = experiment({"apache": Shape(2100, fall=0.25), "nginx": Shape(3900, waiting=0.3)})
     return build_from(
         replace(source, records=[with_error(source.records[0], "server", 2, left=1), *source.records[1:]])
     )

@@ -16,7 +16,7 @@ from serverdyno.report.views import charts
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import FORMAT_VERSION
 from serverdyno.store.note import RunNote
-from serverdyno.store.records import CeilingRecord, MixRecord
+from serverdyno.store.records import MixRecord
 from synthetic_experiment import Shape, experiment, scaled, with_error, without_success
 
 TEN = (1, 4, 8, 12, 16, 20, 24, 28, 32, 36)
@@ -98,7 +98,7 @@ def test_a_curve_that_still_rises_names_the_next_suite_unless_the_generator_held
     [claim] = claims(rising, "Not saturated")
     assert "apache (32 clients)" in claim
     assert "dyno suite extend" in claim
-    held = report_of(experiment({"apache": Shape(2000, knee=32, fall=0, ceiling_s=2050)}))
+    held = report_of(experiment({"apache": Shape(2000, knee=32, fall=0, waiting=0.5)}))
     [claim] = claims(held, "Not saturated")
     assert "dyno suite extend" not in claim
     assert "would show no more" in claim
@@ -235,19 +235,6 @@ def test_a_correction_is_said_only_where_a_verdict_was_corrected_and_for_so_many
     ) == {6}
     assert "corrected for 6 comparisons" in " ".join(table(report, "improvements").notes)
     assert "12 comparisons" not in said_everywhere(report)
-
-
-def test_what_the_reference_server_reached_stands_beside_the_ceiling() -> None:
-    source = experiment({"a": Shape(2000, ceiling_s=60_000.0)}, repetitions=1)
-    assert "Generator's ceiling" not in [subject.title for subject in build_from(source).disclosure]
-    few = CeilingRecord(1, 1, 2, 0.0, 2.0, 18_600, 0, 0, 0.1, 0.5, ["a"])
-    report = build_from(replace(source, ceilings=[few, replace(few, mix=9, clients=99, configurations=[])]))
-    [facts] = [subject.facts for subject in report.disclosure if subject.title == "Generator's ceiling"]
-    assert "not of the round trip" in facts[0].text
-    assert facts[1].label == "1 client x 2 threads, for a"
-    assert "reached 9,300 requests/s with the reference server" in facts[1].text
-    assert "using 0.30 CPUs" in facts[1].text and facts[1].text.endswith("a ceiling of 60,000")
-    assert "held against" not in facts[2].text
 
 
 def stored(folder: Path, source: Source) -> Experiment:

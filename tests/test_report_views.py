@@ -25,7 +25,7 @@ from synthetic_experiment import Shape, experiment, with_error
 GOLDEN = Path(__file__).parent / "golden"
 THREE = {
     "apache": Shape(2100, fall=0.25),
-    "nginx": Shape(3900, knee=24, ceiling_s=4600),
+    "nginx": Shape(3900, knee=24, waiting=0.3),
     "lighttpd": Shape(2140, noise=0.03),
 }
 VOID = {"meta", "link", "br", "img", "hr", "input"}

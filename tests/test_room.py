@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from serverdyno import protocols
 from serverdyno.errors import UserError
 from serverdyno.fleet.placement import place
 from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
-from serverdyno.runner.calibrate import Calibration, calibration_servers
+from serverdyno.runner.calibrate import Calibration, CalibrationServer
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.room import check_room
 from serverdyno.store.experiment import Experiment
@@ -51,7 +52,7 @@ def test_workspaces_of_a_tebibyte_are_refused_before_anything_is_started(tmp_pat
     assert raised.value.hint is not None and "fewer clients" in raised.value.hint
     assert listener.stages == ["looking at this machine"]
     opened = Experiment.open(folder)
-    assert (opened.mixes(), opened.ceilings(), opened.run_notes()) == ([], [], {})
+    assert (opened.mixes(), opened.run_notes()) == ([], {})
 
 
 def test_every_server_without_the_room_is_named(tmp_path: Path) -> None:
@@ -76,5 +77,5 @@ def test_no_ceiling_is_measured_where_not_even_the_smallest_mix_fits_into_memory
     head = Experiment.open(created(tmp_path / "e", TIB, of("reference-smb"))).head
     listener = Listener()
     calibration = Calibration(head.suite, head.mixes, head.plan.generator, place(head.plan.generator))
-    assert calibration.measure(calibration_servers(head), listener) == []
+    assert calibration.measure([CalibrationServer(protocols.of("smb"), "reference-smb")], listener) == []
     assert listener.stages == [] and "ceiling is not measured" in listener.notices[0]

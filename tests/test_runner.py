@@ -17,16 +17,15 @@ from typing import Any
 import psutil
 import pytest
 
-from dyno_process import INSTALLED, NO_LIMIT, PATIENCE_S, Home, experiment, wait_for_line
-from serverdyno import _native, report
-from serverdyno.analysis.trust import Mark
+from dyno_process import INSTALLED, PATIENCE_S, Home, experiment, wait_for_line
+from serverdyno import _native
 from serverdyno.errors import DynoError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.fleet.placement import place
 from serverdyno.plan.expand import mixes
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.probes.window import UNKNOWN
-from serverdyno.runner.calibrate import calibration_mixes, document_bytes
+from serverdyno.runner.calibrate import calibration_mixes
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.experiment import carry_out, note_failure
 from serverdyno.runner.record import HostFigures, mix_record
@@ -128,7 +127,6 @@ def what(record: MixRecord) -> tuple[object, ...]:
         record.threads,
         record.window_s,
         record.stopped,
-        record.ceiling_operations_s,
         [row.operation for row in record.by_operation],
     )
 
@@ -149,22 +147,6 @@ def test_a_signal_ends_a_run_with_its_number_and_advice_and_leaves_nothing(
     assert f"dyno resume '{folder}'" in told
     assert "Traceback" not in told
     assert {(1, 1), (1, 2)} <= Experiment.open(folder).finished()
-
-
-def test_an_interrupted_calibration_leaves_nothing_and_is_begun_anew(home: Home, tmp_path: Path) -> None:
-    plan, folder = tmp_path / "plan.toml", tmp_path / "e"
-    plan.write_text(PLAN)
-    with home.started("run", plan, "--into", folder) as dyno:
-        wait_for_line(dyno, "generator's ceiling, 1 x 2 connections")
-        ports = home.ports()
-        dyno.send_signal(signal.SIGINT)
-        _, told = dyno.communicate(timeout=PATIENCE_S)
-    assert dyno.returncode == 130
-    assert f"dyno resume {folder}" in told
-    assert ports
-    home.assert_nothing_is_left(ports)
-    opened = Experiment.open(folder)
-    assert (opened.ceilings(), opened.mixes(), opened.plan_text) == ([], [], PLAN)
 
 
 @contextmanager
@@ -258,12 +240,12 @@ def test_a_server_that_is_missing_is_told_before_another_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_type("lighttpd"), "installed", staticmethod(lambda: None))
-    folder = experiment(tmp_path / "e", [REFERENCE, ServerPlan(server="lighttpd")], ceiling_operations_s=None)
+    folder = experiment(tmp_path / "e", [REFERENCE, ServerPlan(server="lighttpd")])
     with pytest.raises(ServerError, match="not installed here: lighttpd") as refused:
         carried_out(folder, Listener())
     assert refused.value.hint == "apt-get install lighttpd"
     opened = Experiment.open(folder)
-    assert not opened.ceilings() and not opened.finished() and not opened.run_notes()
+    assert not opened.finished() and not opened.run_notes()
 
 
 def test_a_server_of_the_users_that_dies_in_its_last_mix_fails_its_run(tmp_path: Path) -> None:
@@ -374,16 +356,6 @@ def test_resume_sets_damaged_records_aside_by_name_and_measures_the_mix_again(
     assert "mix-02.parquet.damaged" in (folder / "report" / "report.html").read_text()
 
 
-def test_a_mix_near_the_ceiling_is_marked_and_one_far_below_it_is_not(whole: Path, tmp_path: Path) -> None:
-    near = experiment(tmp_path / "e", [REFERENCE], clients=[1], ceiling_operations_s=1)
-    assert carried_out(near)
-    for folder, ceiling in ((near, 1), (whole, NO_LIMIT)):
-        opened = Experiment.open(folder)
-        assert {record.ceiling_operations_s for record in opened.mixes()} == {ceiling}
-        marks = [Mark.GENERATOR_LIMITED in mix.marks for mix in report.build(opened).results.mixes]
-        assert set(marks) == {ceiling == 1}
-
-
 def test_the_runs_note_holds_the_servers_own_count_of_all_requests(tmp_path: Path) -> None:
     if "nginx" not in INSTALLED:
         pytest.skip("nginx is not installed here")
@@ -406,27 +378,6 @@ def tiny_load(folder: Path, url: str, **bounds: Any) -> Experiment:
         name="load", title="", suite="load", servers=[ServerPlan(server="external", url=url, **bounds)]
     )
     return create_experiment(folder, "", plan, suite)
-
-
-def test_the_size_of_a_document_is_found_even_where_its_answer_is_slow(tmp_path: Path) -> None:
-    server = _native.ReferenceServer.start(body_bytes=12_345, fault="delay=500ms")
-    try:
-        with tiny_load(tmp_path / "e", f"http://127.0.0.1:{server.port}/") as created:
-            assert document_bytes(created.head) == 12_345
-    finally:
-        server.stop()
-
-
-def test_a_document_that_is_not_there_is_said_before_anything_is_measured(tmp_path: Path) -> None:
-    server = _native.ReferenceServer.start(fault="status-500")
-    try:
-        with (
-            tiny_load(tmp_path / "e", f"http://127.0.0.1:{server.port}/") as created,
-            pytest.raises(ServerError, match=r"does not serve the workload: .*500"),
-        ):
-            document_bytes(created.head)
-    finally:
-        server.stop()
 
 
 def test_errors_are_kept_with_their_side_and_their_words(tmp_path: Path) -> None:

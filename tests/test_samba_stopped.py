@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dyno_process import NO_LIMIT
 from file_server import machine, needs_root, wait_until_machine_is
 from serverdyno import _native
 from serverdyno.errors import DynoError
@@ -23,7 +22,6 @@ from serverdyno.plan.model import Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.protocols.files import FilesSettings
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import CeilingRecord
 from test_runner import Listener, carried_out
 from users_smbd import PASSWORD, USER, started
 
@@ -93,20 +91,8 @@ def created(folder: Path, first: ServerPlan) -> Path:
     )
     servers = [first, ServerPlan(server="reference-smb", name="other", settings={"network": "loopback"})]
     plan = Plan(name="tiny", title="Tiny", suite="tiny", repetitions=1, servers=servers)
-    ceiling = CeilingRecord(
-        mix=1,
-        clients=1,
-        threads=1,
-        started_unix_s=0.0,
-        window_s=1.0,
-        operations=NO_LIMIT,
-        bytes_in=0,
-        errors=0,
-        generator_cpu_user_s=1.0,
-        generator_cpu_system_s=0.0,
-    )
-    with create_experiment(folder, "# made by a test\n", plan, suite) as made:
-        made.write_ceilings([ceiling])
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
     return folder
 
 

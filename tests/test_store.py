@@ -29,7 +29,6 @@ from serverdyno.store.file_format import FileFormat, Upgrade
 from serverdyno.store.head import FORMAT_VERSION, ExperimentHead
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import (
-    CeilingRecord,
     ClientRow,
     ErrorRow,
     MixRecord,
@@ -97,7 +96,6 @@ def make_record(run: RunKey, mix: int, *, stopped: bool = False, **changes: Any)
         server_rss_bytes=None,
         others_cpu_s=0.5,
         steal_cpu_s=None,
-        ceiling_operations_s=20_000.5,
         by_operation=[
             OperationRow("GET 223.gif", 3, 669, 0, 0, TIMES),
             OperationRow("GET 404.htm", 0, 0, 0, 1, b""),
@@ -123,7 +121,7 @@ def test_an_experiment_reads_back_as_it_was_made(experiment: Experiment) -> None
     with Experiment.open(experiment.folder) as found:
         assert found.head == make_head()
         assert found.plan_text == PLAN_TEXT
-        assert (found.mixes(), found.finished(), found.ceilings(), found.run_notes()) == ([], set(), [], {})
+        assert (found.mixes(), found.finished(), found.run_notes()) == ([], set(), {})
         assert found.disclosure() == {"servers": {}}
 
 
@@ -207,12 +205,22 @@ def test_the_columns_of_format_4_are_these() -> None:
         ("bool", False): {"stopped", "syncs_known"},
         ("binary", False): {"response_time_hdr", "connect_time_hdr", "loop_lag_hdr"},
         ("binary", True): {"handshake_time_hdr"},
-        ("int64", True): {"server_rss_bytes", "under_way_at_close", "passes", "bytes_checked"},
+        ("int64", True): {
+            "server_rss_bytes",
+            "under_way_at_close",
+            "overdue_at_end",
+            "passes",
+            "pass_operations",
+            "bytes_checked",
+        },
         ("double", True): {
             "server_cpu_s",
             "others_cpu_s",
             "steal_cpu_s",
-            "ceiling_operations_s",
+            "outstanding_s",
+            "ready_work_s",
+            "run_delay_s",
+            "io_wait_s",
             "generator_busiest_cpu_s",
             "under_way_longest_s",
         },
@@ -291,18 +299,15 @@ def test_a_reader_can_not_write(experiment: Experiment) -> None:
         reader.write_mix(make_record(reader.head.order[0], 1))
 
 
-def test_notes_ceilings_and_disclosure_come_back_as_they_were_written(experiment: Experiment) -> None:
+def test_notes_and_disclosure_come_back_as_they_were_written(experiment: Experiment) -> None:
     run = experiment.head.order[1]
     experiment.write_run_note(run, NOTE)
-    ceilings = [CeilingRecord(1, 8, 2, 1.7e9, 4.8, 96_000, 2**40, 0, 4.0, 0.5)]
-    experiment.write_ceilings(ceilings)
     experiment.write_host({"kernel": "6.1", "cpus": [0, 1]})
     files = {"/etc/apache2/mime.types": "text/html html\n", "httpd.conf": "ServerName \u00fc\n", "../x": "y"}
     description = {"server": "nginx", "command": ["nginx", "-c"], "files": files, "notes": []}
     experiment.write_description("a", description)
     with Experiment.open(experiment.folder) as found:
         assert found.run_notes() == {2: NOTE}
-        assert found.ceilings() == ceilings
         assert found.disclosure() == {
             "host": {"kernel": "6.1", "cpus": [0, 1]},
             "servers": {"a": description},
@@ -404,7 +409,6 @@ def check_damaged(experiment: Experiment, path: str) -> None:
     """Reading everything fails, and the error names the file."""
     with pytest.raises(DynoError) as caught, Experiment.open(experiment.folder) as reader:
         reader.mixes()
-        reader.ceilings()
         reader.run_notes()
         reader.disclosure()
     assert path in str(caught.value)
@@ -415,7 +419,6 @@ def check_damaged(experiment: Experiment, path: str) -> None:
     "path",
     [
         "experiment.json",
-        "ceilings.json",
         "disclosure/host.json",
         "disclosure/a/description.json",
         "runs/001-a-r1/run.json",
@@ -426,13 +429,11 @@ def check_damaged(experiment: Experiment, path: str) -> None:
 def test_a_damaged_file_is_named(experiment: Experiment, path: str, content: bytes) -> None:
     run = experiment.head.order[0]
     experiment.write_mix(make_record(run, 1))
-    experiment.write_ceilings([])
     experiment.write_host({})
     experiment.write_description("a", {})
     experiment.write_run_note(run, RunNote(state="done"))
-    if (path, content) != ("ceilings.json", b"[]"):
-        (experiment.folder / path).write_bytes(content)
-        check_damaged(experiment, path)
+    (experiment.folder / path).write_bytes(content)
+    check_damaged(experiment, path)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from synthetic_experiment import Shape, experiment
 SECRET = "the content of a file elsewhere"
 FILES = [
     "experiment.json",
-    "ceilings.json",
     "disclosure/host.json",
     "disclosure/apache/description.json",
     "disclosure/apache/files/httpd.conf",
@@ -39,7 +38,6 @@ def folder(tmp_path: Path) -> Path:
             kept.write_mix(record)
         for run in source.head.order:
             kept.write_run_note(run, RunNote(state="done"))
-        kept.write_ceilings([])
         kept.write_host({"kernel": "6.1"})
         kept.write_description(
             "apache", {"version": "2.4", "settings": {}, "files": {"httpd.conf": "Listen 1"}}

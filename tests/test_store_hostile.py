@@ -42,7 +42,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             kept.write_mix(record)
         for run in source.head.order:
             kept.write_run_note(run, RunNote(state="done"))
-        kept.write_ceilings([])
         kept.write_host({"system": {"kernel": "of another machine"}})
         for name in shapes:
             files = {"httpd.conf": "Listen 1\nListen 2\n"}

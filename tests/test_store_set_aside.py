@@ -33,18 +33,16 @@ def test_what_is_damaged_is_set_aside_by_name_and_its_place_is_free_again(experi
     experiment.write_mix(make_record(run, 1))
     experiment.write_mix(make_record(run, 2))
     experiment.write_run_note(run, RunNote(state="done"))
-    experiment.write_ceilings([])
     folder = experiment.folder / "runs" / run.folder
     shutil.copy(folder / "mix-01.parquet", folder / "mix-03.parquet")  # of another mix
     whole = (folder / "mix-01.parquet").read_bytes()
     left = {path: damage(path) for path in (folder / "mix-02.parquet", folder / "run.json")}
-    (experiment.folder / "ceilings.json").write_bytes(b"")
 
     said = experiment.set_aside_damaged()
-    named = (*left, folder / "mix-03.parquet", experiment.folder / "ceilings.json")
-    assert all(any(f"{path} is " in sentence for sentence in said) for path in named) and len(said) == 4
+    named = (*left, folder / "mix-03.parquet")
+    assert all(any(f"{path} is " in sentence for sentence in said) for path in named) and len(said) == 3
     assert [path.with_name(f"{path.name}.damaged").read_bytes() for path in left] == list(left.values())
-    assert (experiment.finished(), experiment.run_notes(), experiment.ceilings()) == ({(1, 1)}, {}, [])
+    assert (experiment.finished(), experiment.run_notes()) == ({(1, 1)}, {})
     assert (folder / "mix-01.parquet").read_bytes() == whole
     assert experiment.set_aside_damaged() == []
     experiment.write_mix(make_record(run, 2))
@@ -54,7 +52,7 @@ def test_what_is_damaged_is_set_aside_by_name_and_its_place_is_free_again(experi
     assert len(experiment.set_aside_damaged()) == 1
     assert (folder / "mix-02.parquet.damaged").read_bytes() == left[folder / "mix-02.parquet"]
     assert (folder / "mix-02.parquet.damaged-2").read_bytes() == again
-    assert len(experiment.set_aside) == 5
+    assert len(experiment.set_aside) == 4
     assert experiment.set_aside[-1] == f"runs/{run.folder}/run.json.damaged"
 
 

@@ -29,7 +29,6 @@ def stored(folder: Path, source: Source) -> Path:
     with Experiment.create(folder, PLAN, source.head) as made:
         for record in source.records:
             made.write_mix(record)
-        made.write_ceilings(source.ceilings)
     return folder
 
 
@@ -145,7 +144,7 @@ def test_an_experiment_past_its_peak_gives_none_unless_asked_for_anyway(home: Ho
 
 
 def test_a_rise_that_the_generator_may_have_set_the_end_of_is_no_reason(home: Home, tmp_path: Path) -> None:
-    source = experiment({"nginx": replace(RISING, ceiling_s=9000.0)}, clients=CLIENTS)
+    source = experiment({"nginx": replace(RISING, waiting=0.5)}, clients=CLIENTS)
     folder = stored(tmp_path / "e", source)
     done = home.dyno("suite", "extend", folder, "--into", tmp_path / "larger.toml")
     assert done.returncode == 2

@@ -230,12 +230,14 @@ class MixResult(TypedDict):
     handshakes: list[HandshakeResult]  # of TLS, by what was agreed; none without TLS
     under_way_at_close: int  # operations that the window's figures don't have, because they ended after it
     under_way_longest_s: float  # the longest that one of them took in the end
+    outstanding_s: float  # operations that were under way x seconds, in the window
     overdue_at_end: int  # operations of paced clients that were due before the end and never began
     digests: dict[int, int]  # of each client's first operations, where the document asks for it
     by_operation: list[OperationResult]
     by_client: list[ClientResult]
     by_second: list[SecondResult]
     errors: list[ErrorResult]
+    pass_operations: int | None  # operations of one pass of one client
     passes: int | None  # through the whole workload, by all clients; None of a workload that has no end
     bytes_checked: int | None  # application bytes whose content was compared; None for HTTP
     protocol_requests: int | None  # of all sessions, workspaces included: what the server should have counted

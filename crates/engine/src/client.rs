@@ -87,7 +87,7 @@ impl ClientThread {
     ) {
         let end_ns = self.limits.start_ns + self.limits.length_ns;
         let mut digest = OperationsDigest::new(self.limits.digest_operations, self.limits.thread);
-        let mut instant_failures = 0;
+        let (mut instant_failures, mut free_ns) = (0, self.limits.start_ns);
         let mut op = workload.next(&Outcome::START);
         loop {
             let due_ns = self.due.next_ns();
@@ -107,10 +107,12 @@ impl ClientThread {
             let performed = protocol.perform(&op, self.due.begins_ns(now_ns)).await;
             let done_ns = monotonic_ns();
             let elapsed_ns = done_ns - self.limits.start_ns;
+            let begun_ns = due_ns.max(free_ns) - self.limits.start_ns;
             let response_ns = done_ns.saturating_sub(due_ns);
             self.tally
                 .borrow_mut()
-                .count(self.state.place, &performed, elapsed_ns, response_ns);
+                .count(self.state.place, &performed, (begun_ns, elapsed_ns), response_ns);
+            free_ns = done_ns;
             op = workload.next(&Outcome {
                 ok: performed.result.is_ok(),
                 bytes_read: performed.bytes_read,

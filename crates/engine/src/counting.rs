@@ -43,6 +43,7 @@ struct HandshakeCount {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FilesCount {
     pub passes: u64,
+    pub pass_operations: u64,
     pub bytes_checked: u64,
     pub calls: Calls,
     pub requests: BTreeMap<&'static str, u64>,
@@ -111,9 +112,16 @@ impl Tally {
         }
     }
 
-    /// Counts one operation that ended `elapsed_ns` after the start of the mix.
-    pub(crate) fn count(&mut self, client: usize, performed: &Performed, elapsed_ns: u64, response_ns: u64) {
+    /// Counts one operation that was under way from `begun_ns` to `elapsed_ns` after the start of the mix.
+    pub(crate) fn count(
+        &mut self,
+        client: usize,
+        performed: &Performed,
+        (begun_ns, elapsed_ns): (u64, u64),
+        response_ns: u64,
+    ) {
         let measured = self.window.phase(elapsed_ns) == Phase::Measured;
+        self.mix.outstanding_ns += self.window.overlap_ns(begun_ns, elapsed_ns);
         self.mix.generator.connections += u64::from(performed.connections);
         self.mix.generator.reconnects += u64::from(performed.reconnected);
         if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
@@ -245,6 +253,7 @@ impl Tally {
     pub(crate) fn add_files(&mut self, files: FilesCount) {
         let mut more = MixTally {
             passes: Some(files.passes),
+            pass_operations: Some(files.pass_operations),
             bytes_checked: Some(files.bytes_checked),
             protocol_requests: Some(files.protocol_requests),
             ..MixTally::default()
@@ -365,7 +374,7 @@ mod tests {
             Arc::default(),
         );
         for moment in moments {
-            tally.count(2, &ended(result), *moment, 1000);
+            tally.count(2, &ended(result), (moment.saturating_sub(1000), *moment), 1000);
         }
         tally.finish(0, |_| None)
     }
@@ -402,6 +411,8 @@ mod tests {
             (2, 200)
         );
         assert_eq!(tally.generator.connections, 7);
+        // Of the operations of 1000 ns, those two were under way in the window that ended at its close.
+        assert_eq!(tally.outstanding_ns, 2 * 1000);
         let seconds: Vec<u64> = tally.by_second.iter().map(|second| second.operations).collect();
         assert_eq!(seconds, [1, 1, 1, 0, 0, 0, 1, 1, 0, 1, 1]);
     }

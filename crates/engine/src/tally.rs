@@ -228,6 +228,10 @@ pub struct MixTally {
     /// The longest that one of them took in the end.
     #[serde(rename = "under_way_longest_s", with = "seconds")]
     pub under_way_longest_ns: u64,
+    /// Operations that were under way times seconds, in the window, failures too: divided by the window it is the mean
+    /// number of request streams that waited for an answer.
+    #[serde(rename = "outstanding_s", with = "seconds")]
+    pub outstanding_ns: u64,
     /// Operations of paced clients that were due before the end of the mix and never began.
     pub overdue_at_end: u64,
     /// In the order of the workload's classes.
@@ -242,6 +246,8 @@ pub struct MixTally {
     pub digests: BTreeMap<u64, u64>,
     /// Of work on files: passes through the whole workload that ended in the mix.
     pub passes: Option<u64>,
+    /// Of work on files: the operations of one pass of one client.
+    pub pass_operations: Option<u64>,
     /// Of work on files: application bytes whose content was compared with what the file should contain, from start to
     /// end.
     pub bytes_checked: Option<u64>,
@@ -378,6 +384,7 @@ impl MixTally {
         );
         self.under_way_at_close += other.under_way_at_close;
         self.under_way_longest_ns = self.under_way_longest_ns.max(other.under_way_longest_ns);
+        self.outstanding_ns += other.outstanding_ns;
         self.overdue_at_end += other.overdue_at_end;
         if self.by_operation.is_empty() {
             self.by_operation.clone_from(&other.by_operation);
@@ -421,6 +428,7 @@ impl MixTally {
 impl MixTally {
     fn add_files(&mut self, other: &Self) {
         self.passes = sum(self.passes, other.passes);
+        self.pass_operations = self.pass_operations.max(other.pass_operations);
         self.bytes_checked = sum(self.bytes_checked, other.bytes_checked);
         self.protocol_requests = sum(self.protocol_requests, other.protocol_requests);
         union(

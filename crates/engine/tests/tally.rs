@@ -190,6 +190,8 @@ fn tally() -> impl Strategy<Value = MixTally> {
                     errors,
                     digests,
                     passes,
+                    pass_operations: passes,
+                    outstanding_ns: total,
                     bytes_checked: passes,
                     protocol_requests: passes,
                     calls,

@@ -46,6 +46,15 @@ impl Window {
         self.closes_ns().saturating_sub(self.opens_ns())
     }
 
+    /// How much of the time between two moments, since the start of the mix, lies in the window.
+    #[inline]
+    #[must_use]
+    pub fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        to_ns
+            .min(self.closes_ns())
+            .saturating_sub(from_ns.max(self.opens_ns()))
+    }
+
     /// The phase of a moment, `elapsed_ns` after the start of the mix.
     #[inline]
     #[must_use]
@@ -86,6 +95,16 @@ mod tests {
         assert_eq!(
             phases,
             [RampUp, RampUp, Measured, Measured, RampDown, RampDown, Drain]
+        );
+    }
+
+    #[test]
+    fn what_lies_across_a_border_is_in_the_window_up_to_it() {
+        let overlap = |from, to| OPEN_BENCHMARK.overlap_ns(from, to);
+        assert_eq!((overlap(0, 30), overlap(20, 35), overlap(40, 50)), (0, 5, 10));
+        assert_eq!(
+            (overlap(0, 300), overlap(260, 290), overlap(280, 290)),
+            (240, 10, 0)
         );
     }
 

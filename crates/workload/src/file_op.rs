@@ -137,4 +137,7 @@ pub trait FileWorkload: crate::Workload<Op = FileOp> {
 
     /// Whole passes that have been completed.
     fn passes(&self) -> u64;
+
+    /// The operations of an undisturbed pass.
+    fn pass_operations(&self) -> u64;
 }

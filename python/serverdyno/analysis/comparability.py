@@ -1,9 +1,8 @@
 """Whether two figures may be compared at all: what a verdict rests on besides its interval.
 
 An interval knows what differs from run to run. It does not know that one server threw its clients out, that a neighbour
-took a CPU from the other, that the two were asked for different operations, or that one of them kept a promise that the
-other didn't. Each of these shifts every run of one side alike. Not for: limits by the generator or the plan, which
-bound a figure and are marked (see `trust`).
+took a CPU from the other, that the two were asked for different operations, that one of them kept a promise that the
+other didn't, or that the generator or the plan held one of them back. Each of these shifts every run of one side alike.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from serverdyno.analysis.improvement import Improvement, Verdict
-from serverdyno.analysis.trust import NOISY_CPUS
+from serverdyno.analysis.trust import TAKEN_SHARE
 
 TOLERATED_SHARE = 0.01
 """Of the clients of a mix that left, and of its operations that failed. Throughput is of the others, so that it shifts
@@ -34,12 +33,14 @@ class ObstacleKind(StrEnum):
     OTHER_WORK = "different operations"
     NOISE = "others used the machine"
     DURABILITY = "durability"
+    RATE_BOUND = "held by the plan's rate"
+    HIDDEN = "held back by the generator"
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """One reason. `name`: of the configuration it is about, or nothing where it is about both. `amount`: a share; of
-    noise, CPUs."""
+    noise, CPUs; of what is hidden, the hidden speed."""
 
     kind: ObstacleKind
     name: str = ""
@@ -52,7 +53,8 @@ class Conditions:
 
     `left_share`, `failed_share`: of clients and of operations, in the mix where it is largest. `others_cpus`: CPUs that
     others and the hypervisor took, in the mean; None: not known. `cpus`: those of the server or of the generator, the
-    fewer. `operations`: successes by class.
+    fewer. `operations`: successes by class. `hidden_speed`: by how much the figure may be higher without the generator,
+    at most; None: not measured. `rate_bound`: the plan's rate held a mix.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Conditions:
     others_cpus: float | None
     cpus: int
     operations: Mapping[str, int]
+    hidden_speed: float | None = None
+    rate_bound: bool = False
 
 
 def obstacles(
@@ -80,7 +84,7 @@ def obstacles(
         why.append(Obstacle(ObstacleKind.OTHER_WORK, amount=unlike))
     if differs_in_durability:
         why.append(Obstacle(ObstacleKind.DURABILITY))
-    return (*why, *_noise(base, other, found))
+    return (*why, *_noise(base, other, found), *_held_back(base, other, found))
 
 
 def _beyond_loss(found: Improvement, share: float) -> bool:
@@ -110,12 +114,33 @@ def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
     return apart if apart > TOLERATED_OTHER_WORK + math.sqrt(len(classes) / min(totals)) else 0.0
 
 
+def _held_back(base: Conditions, other: Conditions, found: Improvement) -> Sequence[Obstacle]:
+    """What the generator or the plan may hide of a side. Who is slower must be so with all of it on its side."""
+    if found.low_percent is None or found.high_percent is None:
+        return ()
+    low, high = math.log1p(found.low_percent / 100), math.log1p(found.high_percent / 100)
+    of_base, of_other = (math.log1p(side.hidden_speed or 0.0) for side in (base, other))
+    margin = math.log1p((found.minimum_percent or found.floor_percent) / 100)
+    doubtful = {
+        Verdict.FASTER: [(base, low <= of_base)],
+        Verdict.SLOWER: [(other, high >= -of_other)],
+        Verdict.EQUIVALENT: [(base, low - of_base < -margin), (other, high + of_other > margin)],
+    }.get(found.verdict, [])
+    return [
+        Obstacle(ObstacleKind.RATE_BOUND, side.name)
+        if side.rate_bound
+        else Obstacle(ObstacleKind.HIDDEN, side.name, side.hidden_speed or 0.0)
+        for side, hidden in doubtful
+        if side.rate_bound or hidden
+    ]
+
+
 def _noise(base: Conditions, other: Conditions, found: Improvement) -> Sequence[Obstacle]:
     """Others slow a server down: it may be faster in spite of them, or slower by more than they can explain."""
     if base.others_cpus is None or other.others_cpus is None:
         return ()
     more = other.others_cpus - base.others_cpus
-    if abs(more) <= NOISY_CPUS:
+    if abs(more) <= TAKEN_SHARE * min(base.cpus, other.cpus):
         return ()
     explained = math.log1p(explained_share(abs(more), min(base.cpus, other.cpus)))
     low, high = _logs(found)

@@ -1,29 +1,43 @@
 """Which figures need a mark: where the generator, the plan or the machine, not the server, may have set them.
 
-Rule 2 of measurement: a mix at or above 80 % of the generator's measured ceiling is marked generator-limited
-and never reported as the server's peak without that mark. Errors are not counted here.
+The generator doubts itself by what it sees in every mix. `waiting_share` g is the share of each round trip that was
+spent waiting in or for the generator. In a closed loop a server without that wait gets its requests sooner, by 1 / (1 -
+g) at most; and it can't get quicker than its CPUs allow, by 1 / U for a share U of them that was busy. The smaller of
+the two, less 1, is the hidden speed: by how much the server may be faster than shown, at most. How ready work is
+measured is in `crates/reactor/src/ready_work.rs`. Errors are not counted here.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-GENERATOR_LIMITED_SHARE = 0.80
-SATURATED_SHARE = 0.95
+HIDDEN_SPEED = 0.10
+"""From which on a figure is marked generator-limited."""
+IDLE_SHARE = 0.05
+"""Of the round trips: a generator that takes less of them is not what they wait for."""
+BUSY_SHARE = 0.85
+"""Of the server's CPUs, from which on they are what limits it: queues grow with 1 / (1 - U)."""
+LEAST_SHOWN = 0.01
+"""Of the server's speed: nothing larger than 99 times is told apart."""
 RATE_BOUND_SHARE = 0.90
-NOISY_CPUS = 0.10
-"""CPU seconds a second, of one CPU and not of all: the generator's and the server's are single CPUs too."""
+TAKEN_SHARE = 0.02
+"""Of the CPUs of the generator or of the server, and of the time of the generator's threads."""
+DISK_SHARE = 0.10
+"""Of the window, in which something waited for a disk."""
+RISES_SHARE = 0.05
+"""By which the next load level is higher where more clients get more."""
 SAMPLES_BEYOND_PERCENTILE = 10
 
 
 class Mark(StrEnum):
     """Why a figure must be read with care. Letters in tables: `LETTERS`."""
 
-    GENERATOR_LIMITED = "generator-limited: at least 80 % of what the generator can make here"
-    GENERATOR_SATURATED = "generator CPU saturated: at least 95 % of its threads' time"
-    CEILING_UNKNOWN = "ceiling unknown: the generator may be what was measured"
+    GENERATOR_LIMITED = "generator-limited: the server may be more than 10 % faster than shown"
     RATE_BOUND = "rate-bound: at least 90 % of the rate that the plan allows"
-    NOISY = "noisy: others, or the hypervisor, took more than 10 % of a CPU"
+    NOISY = (
+        "noisy: others or the hypervisor took more than 2 % of the CPUs of the generator or the server, or the "
+        "generator waited for a CPU for more than 2 % of the window"
+    )
     ERRORS = "errors in the mix, in its ramps included"
     CLIENTS_LEFT = "clients left the mix"
     STARVED = "clients without a completed operation in the window: the figures are of the others"
@@ -37,8 +51,6 @@ class Mark(StrEnum):
 
 LETTERS = {
     Mark.GENERATOR_LIMITED: "G",
-    Mark.GENERATOR_SATURATED: "S",
-    Mark.CEILING_UNKNOWN: "U",
     Mark.RATE_BOUND: "R",
     Mark.NOISY: "N",
     Mark.ERRORS: "E",
@@ -53,44 +65,77 @@ LETTERS = {
 LIMITS = {
     Mark.RATE_BOUND: "rate-bound",
     Mark.GENERATOR_LIMITED: "generator-limited",
-    Mark.GENERATOR_SATURATED: "generator-saturated",
 }
 """Marks of figures that something else than the server may have set, as an adjective."""
 
 
+class Limit(StrEnum):
+    """What a mix waited for, as far as it can be seen."""
+
+    RATE = "the plan's rate"
+    GENERATOR = "generator"
+    SERVER = "server CPU"
+    DISK = "disk"
+    ROUND_TRIP = "latency"
+    UNSEEN = "latency or locks"
+
+
 def limits(marks: frozenset[Mark]) -> tuple[Mark, ...]:
-    """Those of the marks that are limits. Saturated is the same as generator-limited, by another measure."""
-    repeated = Mark.GENERATOR_SATURATED if Mark.GENERATOR_LIMITED in marks else None
-    return tuple(mark for mark in LIMITS if mark in marks and mark is not repeated)
+    """Those of the marks that are limits."""
+    return tuple(mark for mark in LIMITS if mark in marks)
 
 
-def share_of_ceiling(operations_s: float, ceiling_operations_s: float | None) -> float | None:
-    """Throughput as a share of the generator's ceiling, both in operations/s; None where it is unknown."""
-    if ceiling_operations_s is None or ceiling_operations_s <= 0:
+def waiting_share(ready_work_s: float | None, outstanding_s: float | None) -> float | None:
+    """Return the share of all round trips that was spent waiting in or for the generator; None: not measured."""
+    if ready_work_s is None or not outstanding_s:
         return None
-    return operations_s / ceiling_operations_s
+    return min(1.0, ready_work_s / outstanding_s)
 
 
-def is_saturated(cpu_share: float) -> bool:
-    """Whether a share of CPU time is as good as all of it."""
-    return cpu_share >= SATURATED_SHARE
+def hidden_speed(waiting: float | None, server_share: float | None) -> float | None:
+    """Return by how much the server may be faster than shown, at most: 0.25 for 25 %; None: not measured.
+
+    `waiting`: see `waiting_share`. `server_share`: of the CPUs that the server may use, busy; None: not known.
+    """
+    if waiting is None:
+        return None
+    shown = max(1 - waiting, server_share or 0.0, LEAST_SHOWN)
+    return max(0.0, 1 / shown - 1)
 
 
-def generator_cpu_share(cpu_s: float, window_s: float, threads: int) -> float:
-    """CPU seconds of the generator's threads in the window, as a share of what the threads had."""
-    return cpu_s / (window_s * threads)
+def generator_marks(hidden: float | None) -> frozenset[Mark]:
+    """The mark of a mix whose server may be faster than shown by `hidden`; None, not measured, marks nothing."""
+    return frozenset({Mark.GENERATOR_LIMITED} if hidden is not None and hidden > HIDDEN_SPEED else ())
 
 
-def generator_marks(share: float | None, cpu_share: float) -> frozenset[Mark]:
-    """The marks of one mix, from its share of the ceiling (None: unknown) and the generator's CPU share."""
-    found = set()
-    if share is None:
-        found.add(Mark.CEILING_UNKNOWN)
-    elif share >= GENERATOR_LIMITED_SHARE:
-        found.add(Mark.GENERATOR_LIMITED)
-    if is_saturated(cpu_share):
-        found.add(Mark.GENERATOR_SATURATED)
-    return frozenset(found)
+def seen_limits(
+    marks: frozenset[Mark],
+    waiting: float | None,
+    server_share: float | None,
+    io_wait_share: float | None,
+    *,
+    rises: bool | None,
+) -> tuple[Limit, ...]:
+    """Return what limited a mix, as far as it can be seen; nothing where it is not known.
+
+    Where neither generator nor server is busy, something else is waited for. `io_wait_share`: of the window, in which
+    some process waited for a disk. `rises`: whether more clients got more, so that each of them waits for its own
+    answers; None: there is no higher load level.
+    """
+    found = [
+        limit
+        for limit, holds in (
+            (Limit.RATE, Mark.RATE_BOUND in marks),
+            (Limit.GENERATOR, Mark.GENERATOR_LIMITED in marks),
+            (Limit.SERVER, server_share is not None and server_share >= BUSY_SHARE),
+        )
+        if holds
+    ]
+    if found or waiting is None or waiting >= IDLE_SHARE or server_share is None:
+        return tuple(found)
+    if io_wait_share is not None and io_wait_share > DISK_SHARE:
+        return (Limit.DISK,)
+    return (Limit.ROUND_TRIP if rises else Limit.UNSEEN,)
 
 
 def rate_marks(attempts_s: float, max_rate_per_s: float | None) -> frozenset[Mark]:
@@ -99,10 +144,19 @@ def rate_marks(attempts_s: float, max_rate_per_s: float | None) -> frozenset[Mar
     return frozenset({Mark.RATE_BOUND} if held else ())
 
 
-def machine_marks(others_cpus: float | None, steal_cpus: float | None) -> frozenset[Mark]:
-    """The mark of a mix that others disturbed, from CPU seconds a second; None, where unknown, marks nothing."""
-    taken = max((cpus for cpus in (others_cpus, steal_cpus) if cpus is not None), default=0.0)
-    return frozenset({Mark.NOISY} if taken > NOISY_CPUS else ())
+def taken_share(taken_cpus: float | None, cpus: int) -> float | None:
+    """Return what others took of `cpus`, those of the generator or the server, the fewer; None: not known."""
+    return None if taken_cpus is None else taken_cpus / cpus
+
+
+def machine_marks(taken: float | None, run_delay: float | None) -> frozenset[Mark]:
+    """The mark of a mix that others disturbed; None, where unknown, marks nothing.
+
+    `taken`: by others and the hypervisor, see `taken_share`. `run_delay`: of the window, in which the generator's
+    threads were ready and had no CPU, in the mean.
+    """
+    most = max((share for share in (taken, run_delay) if share is not None), default=0.0)
+    return frozenset({Mark.NOISY} if most > TAKEN_SHARE else ())
 
 
 def percentile_is_known(samples: int, quantile: float) -> bool:

@@ -34,7 +34,9 @@ def calibrate(
     chosen, generator = suites.load(suite), GeneratorPlan(threads=threads)
     terms = chosen.work.terms
     servers = [
-        CalibrationServer(protocol, protocol.reference_server, {}, (protocol.title,))
+        CalibrationServer(
+            protocol, protocol.reference_server, protocol.reference_settings(chosen.settings(protocol))
+        )
         for protocol in protocols.carrying(chosen.work)
         if protocol.reference_server is not None
     ]
@@ -53,14 +55,13 @@ def calibrate(
         header_style="bold",
     )
     for ceiling in ceilings:
-        cpu_s = ceiling.generator_cpu_user_s + ceiling.generator_cpu_system_s
         table.add_row(
-            *(ceiling.configurations if len(servers) > 1 else []),
+            *([ceiling.protocol] if len(servers) > 1 else []),
             str(ceiling.clients),
             str(ceiling.threads),
             format_count(ceiling.operations / ceiling.window_s),
-            f"{cpu_s / ceiling.operations * 1e6:.1f}" if ceiling.operations else "",
-            f"{cpu_s / ceiling.window_s / min(threads, ceiling.clients):.0%}",
+            f"{ceiling.cpu_s / ceiling.operations * 1e6:.1f}" if ceiling.operations else "",
+            f"{ceiling.cpu_s / ceiling.window_s / min(threads, ceiling.clients):.0%}",
             format_count(capacity_s(ceiling, threads)),
         )
     out = standard_output()
@@ -68,7 +69,7 @@ def calibrate(
     say(
         out,
         f"generator on CPUs {_listed(placement.generator)}, reference server on {_listed(placement.server)}; "
-        "a mix at 80 % of its ceiling or more is marked generator-limited",
+        "for information: whether the generator limits a mix is measured in that mix",
     )
     if placement.shared:
         say(out, "note: generator and server share CPUs; they take time from each other.")

@@ -33,8 +33,7 @@ def carry_out_and_report(experiment: Experiment, *, page: bool = True, new: bool
     head, rest = experiment.head, missing(experiment)
     say_load(console, head.suite, head.configurations)
     if rest:
-        calibrated = bool(experiment.ceilings())
-        left = time_left(head.suite, head.configurations, list(rest.values()), calibrated=calibrated)
+        left = time_left(head.suite, list(rest.values()))
         say(console, f"{len(rest)} runs, about {format_duration_s(left.total_s())} in all")
     try:
         with progress_for(console) as progress:

@@ -43,7 +43,7 @@ def check(
     planned = mixes(loaded.suite, checked.scale)
     levels, _ = placed(checked)
     runs = order(levels, checked.repetitions, checked.order, checked.seed)
-    left = time_left(loaded.suite, levels, [planned for _ in runs], calibrated=False)
+    left = time_left(loaded.suite, [planned for _ in runs])
     console = standard_output()
     say(console, f"{plan}: no problems")
     say(

@@ -23,6 +23,7 @@ from serverdyno import _native
 from serverdyno._native import SessionError
 from serverdyno.errors import DynoError
 from serverdyno.fleet.pipe import REFUSALS
+from serverdyno.probes.noise import process_cpu_s
 
 WORKSPACES_BITS = 32
 READY_LOOK_S = 0.01  # between two looks whether every client is ready
@@ -69,10 +70,9 @@ class WorkerProcess:
     def cpu_s(self) -> float:
         """CPU seconds so far; 0 of a process that has ended."""
         try:
-            used = psutil.Process(self._process.pid).cpu_times()
+            return process_cpu_s(self._process.pid)
         except psutil.NoSuchProcess:
             return 0.0
-        return float(used.user + used.system)
 
     @property
     def pid(self) -> int:

@@ -1,4 +1,4 @@
-"""How much of the machine others used while a mix ran: other processes, other virtual machines (steal).
+"""How much of some CPUs was used while a mix ran, and by whom: others of this machine, the hypervisor (steal).
 
 Not for the CPU time of the server or of the generator; those are measured where they run and given to
 `used_by_others`.
@@ -7,38 +7,116 @@ Not for the CPU time of the server or of the generator; those are measured where
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
-BUSY = ("user_s", "nice_s", "system_s", "irq_s", "softirq_s")
+from serverdyno.units import NS_PER_S
+
+CPUACCT = Path("/sys/fs/cgroup/cpuacct")
+SCHEDSTAT = Path("/proc/schedstat")
+IO_PRESSURE = Path("/proc/pressure/io")
+US_PER_S = 1e6
+_BUSY = ("user", "nice", "system", "irq", "softirq")
+_CPU_CLOCK = 2
+"""CPUCLOCK_SCHED of the kernel's include/linux/posix-timers.h: what the scheduler counts, in nanoseconds."""
 
 
-def machine_cpu() -> dict[str, float]:
-    """CPU seconds of the whole machine since boot, by kind (/proc/stat, all CPUs), with their time.
+@dataclass(frozen=True, slots=True)
+class CpuTime:
+    """What was used of some CPUs since boot, in CPU seconds, at one moment of the monotonic clock.
 
-    `at_s` is on the monotonic clock; `cpus` is their number. The kernel counts guests' time in `user_s` too.
+    `busy_s`: of all processes and of the kernel, without `steal_s`, which the hypervisor gave to others.
     """
-    kinds = {f"{kind}_s": seconds for kind, seconds in psutil.cpu_times()._asdict().items()}
-    return kinds | {"at_s": time.monotonic(), "cpus": float(psutil.cpu_count() or 1)}
+
+    at_s: float
+    cpus: int
+    busy_s: float
+    steal_s: float
 
 
-def used_by_others(before: dict[str, float], after: dict[str, float], own_cpu_s: float) -> dict[str, float]:
-    """What others used between two snapshots, in which our processes used `own_cpu_s` CPU seconds.
+@dataclass(frozen=True, slots=True)
+class OthersUse:
+    """CPU seconds between two moments: `others_s` of everybody but us, `steal_s` taken by the hypervisor.
 
-    `interval_s`: wall time. `others_s`: CPU seconds of everybody else. Kernels that account interrupts apart
-    (CONFIG_IRQ_TIME_ACCOUNTING) charge our network interrupts to nobody, so `interrupts_s` of it may be ours;
-    it may fall below zero by the precision of the ticks (10 ms each process). `steal_s`: CPU seconds that the
-    hypervisor gave to others. Shares are of `interval_s` x CPUs.
+    The two have nothing in common and may be added.
     """
-    used = {key: after[key] - before[key] for key in after if key != "cpus"}
-    capacity_s = used["at_s"] * after["cpus"]
-    others_s = sum(used[kind] for kind in BUSY) - own_cpu_s
-    steal_s = used["steal_s"]
-    return {
-        "interval_s": used["at_s"],
-        "others_s": others_s,
-        "others_share": others_s / capacity_s,
-        "interrupts_s": used["irq_s"] + used["softirq_s"],
-        "steal_s": steal_s,
-        "steal_share": steal_s / capacity_s,
-    }
+
+    interval_s: float
+    others_s: float
+    steal_s: float
+
+
+def machine_cpu(cpus: Collection[int] = ()) -> CpuTime:
+    """What was used of those CPUs since boot; none: of all.
+
+    In nanoseconds where the kernel tells: the root group of cpuacct, or /proc/schedstat (Documentation/scheduler/
+    sched-stats.rst, field 7 of a CPU), whose times hold what was stolen while a process ran. Else in ticks of
+    /proc/stat. Steal is in ticks everywhere.
+    """
+    ticks = psutil.cpu_times(percpu=True)
+    chosen = sorted(set(cpus) & set(range(len(ticks)))) or list(range(len(ticks)))
+    steal_s = sum(getattr(ticks[cpu], "steal", 0.0) for cpu in chosen)
+    at_s = time.monotonic()
+    if accounted := _accounted_ns():
+        busy_s = sum(accounted[cpu] for cpu in chosen) / NS_PER_S
+    elif run := _run_ns():
+        busy_s = sum(run.get(cpu, 0) for cpu in chosen) / NS_PER_S - steal_s
+    else:
+        busy_s = sum(getattr(ticks[cpu], kind, 0.0) for cpu in chosen for kind in _BUSY)
+    return CpuTime(at_s, len(chosen), busy_s, steal_s)
+
+
+def _accounted_ns() -> list[int]:
+    """By CPU, of the whole machine; nothing where the root group is not to be seen, as from within a container."""
+    try:
+        if not (CPUACCT / "release_agent").exists():  # which the root group alone has
+            return []
+        return [int(word) for word in (CPUACCT / "cpuacct.usage_percpu").read_text().split()]
+    except (OSError, ValueError):
+        return []
+
+
+def _run_ns() -> dict[int, int]:
+    try:
+        lines = [line.split() for line in SCHEDSTAT.read_text().splitlines() if line.startswith("cpu")]
+        return {int(words[0][3:]): int(words[7]) for words in lines}
+    except (OSError, ValueError, IndexError):
+        return {}
+
+
+def used_by_others(before: CpuTime, after: CpuTime, own_cpu_s: float) -> OthersUse:
+    """What others used between two moments, in which our processes used `own_cpu_s` CPU seconds; never below zero.
+
+    Kernels that account interrupts apart (CONFIG_IRQ_TIME_ACCOUNTING) charge our network interrupts to nobody, so
+    that they are among the others'.
+    """
+    return OthersUse(
+        interval_s=after.at_s - before.at_s,
+        others_s=max(0.0, after.busy_s - before.busy_s - own_cpu_s),
+        steal_s=max(0.0, after.steal_s - before.steal_s),
+    )
+
+
+def process_cpu_s(pid: int) -> float:
+    """CPU seconds of a process so far, with its threads that have ended, and without its children.
+
+    By its CPU clock, in nanoseconds (clock_getcpuclockid(3)). Raises psutil.NoSuchProcess.
+    """
+    try:
+        return time.clock_gettime_ns((~pid << 3) | _CPU_CLOCK) / NS_PER_S
+    except OSError as error:
+        raise psutil.NoSuchProcess(pid) from error
+
+
+def io_wait_s() -> float | None:
+    """Seconds since boot in which some process waited for a disk (`some` of Documentation/accounting/psi.rst).
+
+    None where the kernel does not tell.
+    """
+    try:
+        return float(IO_PRESSURE.read_text().split("total=", 2)[1].split()[0]) / US_PER_S
+    except (OSError, ValueError, IndexError):
+        return None

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from serverdyno.plan.model import Mix
-from serverdyno.probes.noise import machine_cpu, used_by_others
+from serverdyno.probes.noise import CpuTime, io_wait_s, machine_cpu, used_by_others
 
 
 @dataclass(frozen=True, slots=True)
 class WindowUse:
-    """CPU seconds in the window. None: not known, as of a server that the user runs."""
+    """CPU seconds in the window, of others and of steal on the CPUs that make the load or serve it.
+
+    `io_wait_s`: seconds in which some process of the machine waited for a disk. None: not known, as of a server that
+    the user runs.
+    """
 
     server_cpu_s: float | None
     others_cpu_s: float | None
     steal_cpu_s: float | None
+    io_wait_s: float | None
 
 
-UNKNOWN = WindowUse(None, None, None)
+UNKNOWN = WindowUse(None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,8 @@ class _Sample:
     at_s: float
     server_cpu_s: float | None
     own_cpu_s: float
-    machine: dict[str, float]
+    machine: CpuTime
+    io_wait_s: float | None
     syncs: dict[str, int] | None
 
 
@@ -43,12 +49,14 @@ class WindowMeter:
         server_cpu_s: Callable[[], float | None],
         server_syncs: Callable[[], dict[str, int] | None] = lambda: None,
         generator_cpu_s: Callable[[], float] = time.process_time,
+        cpus: Collection[int] = (),
     ) -> None:
         """`server_cpu_s`: CPU seconds of the server under test so far. `server_syncs`: its syncs so far, by name.
-        `generator_cpu_s`: CPU seconds of all processes that make the load.
+        `generator_cpu_s`: CPU seconds of all processes that make the load. `cpus`: where both run; none: anywhere.
         """
         self._generator_cpu_s = generator_cpu_s
         self._server_cpu_s, self._server_syncs = server_cpu_s, server_syncs
+        self._cpus = cpus
         self._opened: _Sample | None = None
         self._closed: _Sample | None = None
 
@@ -65,13 +73,14 @@ class WindowMeter:
             return UNKNOWN
         opened, closed = self._opened, self._closed
         share = window_s / (closed.at_s - opened.at_s)
-        if opened.server_cpu_s is None or closed.server_cpu_s is None:
-            steal_s = closed.machine["steal_s"] - opened.machine["steal_s"]
-            return WindowUse(None, None, steal_s * share)
-        server_s = closed.server_cpu_s - opened.server_cpu_s
-        ours_s = closed.own_cpu_s - opened.own_cpu_s + server_s
-        others = used_by_others(opened.machine, closed.machine, ours_s)
-        return WindowUse(server_s * share, others["others_s"] * share, others["steal_s"] * share)
+        waited_s = _grown(opened.io_wait_s, closed.io_wait_s)
+        io_wait_s = None if waited_s is None else waited_s * share
+        server_s = _grown(opened.server_cpu_s, closed.server_cpu_s)
+        own_s = closed.own_cpu_s - opened.own_cpu_s
+        others = used_by_others(opened.machine, closed.machine, own_s + (server_s or 0.0))
+        if server_s is None:
+            return WindowUse(None, None, others.steal_s * share, io_wait_s)
+        return WindowUse(server_s * share, others.others_s * share, others.steal_s * share, io_wait_s)
 
     def syncs(self) -> dict[str, int] | None:
         """Calls by name between the two samples, as they are: what came in the milliseconds that a sample was late
@@ -85,6 +94,12 @@ class WindowMeter:
         return {name: count - before[name] for name, count in after.items()}
 
     def _sample(self) -> _Sample:
-        # The syncs first: they are held against flushes of the window, and all else takes some milliseconds.
-        syncs = self._server_syncs()
-        return _Sample(time.monotonic(), self._server_cpu_s(), self._generator_cpu_s(), machine_cpu(), syncs)
+        # The syncs first: they are held against flushes of the window, and all else takes some milliseconds. Our own
+        # figures and the machine's last and close together: what passes between them counts as others'.
+        syncs, waited_s, at_s = self._server_syncs(), io_wait_s(), time.monotonic()
+        server_s = self._server_cpu_s()
+        return _Sample(at_s, server_s, self._generator_cpu_s(), machine_cpu(self._cpus), waited_s, syncs)
+
+
+def _grown(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before

@@ -26,8 +26,6 @@ class Protocol(HasSettings[SettingsT]):
     work: ClassVar[Work[Any]]
     reference_server: ClassVar[str | None] = None
     """The driver of the server that the generator is calibrated against; None: there is none."""
-    reference_follows: ClassVar[bool] = False
-    """Whether settings of a server decide what its clients have to do, so that the reference server must share them."""
     has_sessions: ClassVar[bool] = False
     """Whether each client has a session, about which it agrees with the server: see `Session` in a run's note."""
     session_note: ClassVar[str] = ""
@@ -52,11 +50,9 @@ class Protocol(HasSettings[SettingsT]):
         del settings, url, server_settings
         return None
 
-    def reference_settings(
-        self, settings: SettingsT, url: str | None, server_settings: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return how the reference server must be set for load like that on such a server."""
-        del settings, url, server_settings
+    def reference_settings(self, settings: SettingsT) -> dict[str, Any]:
+        """Return how the reference server must be set for such a load."""
+        del settings
         return {}
 
     def settings_for_reference(self, settings: SettingsT) -> SettingsT:

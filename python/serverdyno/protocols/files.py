@@ -10,7 +10,7 @@ from pydantic import Field
 from serverdyno import units, wording
 from serverdyno.protocols import load_file
 from serverdyno.protocols.model import SectionModel, Spelled
-from serverdyno.protocols.work import Fact, MixCounts, Terms, Work
+from serverdyno.protocols.work import Fact, MixCounts, Terms, Work, stayed
 
 if TYPE_CHECKING:
     from serverdyno import _native
@@ -67,13 +67,11 @@ class FilesSettings(SectionModel):
 
 
 def mbit_moved_per_s(record: MixCounts) -> float:
-    """Return application bytes read and written by the clients that were in the mix to its end.
+    """Return application bytes read and written by the clients that were in the mix until the window closed.
 
     A client with an error leaves the mix, and what it had moved is not in the sum (as in NetBench's mixes).
     """
-    moved = sum(
-        (row.bytes_read or 0) + row.bytes_written for row in record.by_client if row.left_at_s is None
-    )
+    moved = sum((row.bytes_read or 0) + row.bytes_written for row in record.by_client if stayed(row, record))
     return units.mbit_per_s(moved, record.window_s)
 
 

@@ -14,7 +14,6 @@ from serverdyno.protocols.http_request import RequestSettings
 from serverdyno.protocols.model import SectionModel
 from serverdyno.protocols.tls import TlsSettings, over_tls
 
-FOLLOWED = ("tls_min_version", "tls_max_version", "tls_resumption")
 """Settings of a server that the reference server shares where clients must do the same with it."""
 
 
@@ -81,15 +80,9 @@ class Http(Protocol[HttpSettings]):
             return "the suite is one over TLS: the URL must begin with https://"
         return 'the suite is one over TLS: give the server settings = { tls = "ecdsa-p256" }'
 
-    def reference_settings(
-        self, settings: HttpSettings, url: str | None, server_settings: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return the key of the server where it is one of ours, else the usual one."""
-        if settings.tls is None and not over_tls(url, server_settings):
-            return {}
-        key = server_settings.get("tls", "off")
-        found = {"tls": "ecdsa-p256" if key == "off" else key}
-        return found | {name: server_settings[name] for name in FOLLOWED if name in server_settings}
+    def reference_settings(self, settings: HttpSettings) -> dict[str, Any]:
+        """Return a key where the suite is one over TLS."""
+        return {} if settings.tls is None else {"tls": "ecdsa-p256"}
 
     def described(self, settings: HttpSettings, timeout: str) -> str:
         """Say version, connections and buffer."""

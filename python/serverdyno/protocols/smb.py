@@ -57,7 +57,6 @@ class Smb(Protocol[SmbSettings]):
     section = "smb"
     settings_type = SmbSettings
     reference_server = "reference-smb"
-    reference_follows = True
     has_sessions = True
     clients_directory = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
 

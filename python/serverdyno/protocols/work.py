@@ -51,8 +51,17 @@ class MixCounts(Protocol):
         """All bytes that came, in the window."""
 
     @property
+    def window_closes_s(self) -> float:
+        """When the measured part of the mix ends, since the start of the mix."""
+
+    @property
     def by_client(self) -> Sequence[ClientCounts]:
         """A row a client."""
+
+
+def stayed(client: ClientCounts, record: MixCounts) -> bool:
+    """Return whether a client was in the mix until the window closed: who fails later has its share of the window."""
+    return client.left_at_s is None or client.left_at_s >= record.window_closes_s
 
 
 @dataclass(frozen=True, slots=True)

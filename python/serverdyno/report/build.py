@@ -20,7 +20,7 @@ from serverdyno.report.model import Answer, Fact, Report
 from serverdyno.report.sections import beside as published_beside
 from serverdyno.report.sections import contents, testbed
 from serverdyno.report.source import Source
-from serverdyno.report.words import answer, caveats, ceilings, findings
+from serverdyno.report.words import answer, caveats, findings
 from serverdyno.report.words.disclosure import disclosure
 from serverdyno.report.words.methodology import methodology
 from serverdyno.report.words.reproduce import reproduce
@@ -48,7 +48,6 @@ def source_of(experiment: Experiment) -> Source:
     return Source(
         head=experiment.head,
         records=records,
-        ceilings=_unless_damaged(experiment.ceilings, [], damaged),
         disclosure=_unless_damaged(experiment.disclosure, {}, damaged),
         run_notes=run_notes,
         power_cuts=_unless_damaged(experiment.power_cuts, [], damaged),
@@ -110,7 +109,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
         methodology=methodology(source, results, comparisons),
         sections=tuple(others),
         testbed=bed,
-        disclosure=(*disclosure(source.disclosure), *ceilings.disclosed(source, results)),
+        disclosure=disclosure(source.disclosure),
         reproduce=reproduce(source),
         comparisons=comparisons,
         raw=raw_tables(source, results, comparisons),

@@ -11,7 +11,7 @@ from serverdyno.report.noise_floor import NoiseFloor
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.note import RunNote
 from serverdyno.store.powercut import PowerCuts
-from serverdyno.store.records import CeilingRecord, MixRecord
+from serverdyno.store.records import MixRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,6 @@ class Source:
 
     head: ExperimentHead
     records: Sequence[MixRecord]
-    ceilings: Sequence[CeilingRecord] = ()
     disclosure: Mapping[str, Any] = field(default_factory=dict)
     run_notes: Mapping[int, RunNote] = field(default_factory=dict)
     power_cuts: Sequence[PowerCuts] = ()
@@ -51,6 +50,13 @@ class Source:
             for configuration in self.head.configurations
             if configuration.bounds is not None
         }
+
+    @property
+    def closed(self) -> bool:
+        """Whether clients ask again as soon as they have an answer: they keep no pace and think nothing."""
+        suite = self.head.suite
+        pace = suite.work.operations_per_client_s(suite.settings(suite.work))
+        return pace is None and suite.think_time_s == 0
 
     @property
     def planned_mixes(self) -> int:

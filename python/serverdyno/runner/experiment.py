@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from serverdyno.errors import DynoError
-from serverdyno.fleet.placement import place
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.probes.durability import remove_abandoned
 from serverdyno.runner.ask import ask_users_servers, check_installed
-from serverdyno.runner.calibrate import Calibration, calibration_servers
 from serverdyno.runner.disclose import disclose_host
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.remarks import remarks
@@ -78,21 +76,12 @@ def ask(experiment: Experiment, progress: Progress) -> None:
     ask_users_servers(experiment.head, [each for each in configurations if each.url is not None], progress)
 
 
-def calibrate(experiment: Experiment, progress: Progress) -> None:
-    """Measures the generator's ceiling, unless an earlier part of the experiment has."""
-    if experiment.ceilings():
-        return
-    head = experiment.head
-    calibration = Calibration(head.suite, head.mixes, head.plan.generator, place(head.plan.generator))
-    experiment.write_ceilings(calibration.measure(calibration_servers(head), progress))
-
-
 def run_all(experiment: Experiment, progress: Progress) -> None:
     """Carries out every run that isn't whole."""
     remove_abandoned()
     rest = missing(experiment)
     head = experiment.head
-    left = time_left(head.suite, head.configurations, list(rest.values()), calibrated=True)
+    left = time_left(head.suite, list(rest.values()))
     for key, mixes in rest.items():
         run = Run(experiment, key, mixes, progress, left)
         left.run_begins()
@@ -111,4 +100,4 @@ def note_failure(experiment: Experiment, key: RunKey, error: DynoError) -> None:
     experiment.write_run_note(key, RunNote(state="failed", reason=str(error), hint=error.hint, **kept))
 
 
-STAGES = (disclose, ask, calibrate, run_all)
+STAGES = (disclose, ask, run_all)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,6 @@ from serverdyno.plan.model import Mix, RunKey
 from serverdyno.probes.window import WindowUse
 from serverdyno.store.records import (
     CallRow,
-    CeilingRecord,
     ClientRow,
     ErrorRow,
     HandshakeRow,
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostFigures:
-    """What was seen beside the load itself. `ceiling_operations_s`: the generator's, in operations a second.
+    """What was seen beside the load itself.
+
     `syncs`: system calls of the server that make data durable, in the window; None: not known.
     """
 
     use: WindowUse
     server_rss_bytes: int | None
-    ceiling_operations_s: float | None
     syncs: Mapping[str, int] | None = None
 
 
@@ -74,11 +73,16 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> M
         server_rss_bytes=seen.server_rss_bytes,
         others_cpu_s=seen.use.others_cpu_s,
         steal_cpu_s=seen.use.steal_cpu_s,
-        ceiling_operations_s=seen.ceiling_operations_s,
         generator_busiest_cpu_s=generator["busiest_cpu_s"],
         under_way_at_close=result["under_way_at_close"],
         under_way_longest_s=result["under_way_longest_s"],
+        outstanding_s=result["outstanding_s"],
+        overdue_at_end=result["overdue_at_end"],
+        ready_work_s=generator["ready_work_s"],
+        run_delay_s=generator["run_delay_s"],
+        io_wait_s=seen.use.io_wait_s,
         passes=result["passes"],
+        pass_operations=result["pass_operations"],
         bytes_checked=result["bytes_checked"],
         by_operation=[OperationRow(**row) for row in result["by_operation"]],
         by_client=[ClientRow(**row) for row in result["by_client"]],
@@ -93,21 +97,4 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> M
         handshakes=[HandshakeRow(**row) for row in result["handshakes"]],
         syncs_known=seen.syncs is not None,
         syncs=[SyncRow(name, count) for name, count in (seen.syncs or {}).items()],
-    )
-
-
-def ceiling_record(mix: Mix, result: MixResult, configurations: Sequence[str] = ()) -> CeilingRecord:
-    """What the generator did against the reference server, for those configurations (none: for all)."""
-    return CeilingRecord(
-        mix=mix.index,
-        clients=mix.clients,
-        threads=mix.threads,
-        started_unix_s=result["started_unix_s"] or 0.0,
-        window_s=result["window_s"],
-        operations=result["operations"],
-        bytes_in=result["bytes_in"],
-        errors=sum(error["count"] for error in result["errors"]),
-        generator_cpu_user_s=result["generator"]["cpu_user_s"],
-        generator_cpu_system_s=result["generator"]["cpu_system_s"],
-        configurations=list(configurations),
     )

@@ -11,7 +11,6 @@ from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
 from serverdyno.runner.ask import looked
-from serverdyno.runner.calibrate import ceiling_operations_s
 from serverdyno.runner.disclose import disclose_server
 from serverdyno.runner.durability import Durability, watched
 from serverdyno.runner.negotiated import NegotiatedSessions
@@ -89,7 +88,7 @@ class Run:
 
     def _run_mix(self, mix: Mix, setup: LoadSetup, server: ServerDriver, durability: Durability) -> None:
         self.progress.mix_started(self.key, mix, self.left.total_s())
-        meter = WindowMeter(server.cpu_s, durability.syncs, setup.generator_cpu_s)
+        meter = WindowMeter(server.cpu_s, durability.syncs, setup.generator_cpu_s, self._cpus(setup))
 
         def on_tick(snapshot: Snapshot) -> None:
             meter.look(snapshot["elapsed_s"], mix)
@@ -109,17 +108,17 @@ class Run:
         self.requests.add(result)
         self.agreed.add(result)
         use = meter.use(result["window_s"])
-        seen = HostFigures(use, server.rss_bytes(), self._ceiling(mix), meter.syncs())
+        seen = HostFigures(use, server.rss_bytes(), meter.syncs())
         record = mix_record(self.key, mix, result, seen)
         self.experiment.write_mix(record)
         self.done += 1
         self.left.mix_ends(mix.length_s)
         self.progress.mix_finished(record)
 
-    def _ceiling(self, mix: Mix) -> float | None:
-        generator = self.experiment.head.plan.generator
-        threads = generator.threads * generator.processes
-        return ceiling_operations_s(self.experiment.ceilings(), self.key.configuration, mix, threads)
+    def _cpus(self, setup: LoadSetup) -> frozenset[int]:
+        """Where the load is made and served; none: anywhere."""
+        server = self._configuration().cpus
+        return frozenset((*setup.cpus, *server)) if setup.cpus and server else frozenset()
 
     def _note(self, server: ServerDriver, served_before: int | None, durability: Durability) -> None:
         """The counts are of one start of the server: after a resume, of the mixes from `from_mix` on."""

@@ -9,8 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from serverdyno.plan.model import Configuration, Mix, Suite
-from serverdyno.runner.calibrate import LENGTH_S, calibration_mixes
+from serverdyno.plan.model import Mix, Suite
 
 # Measured on two CPUs of a virtual machine, 2026-11-22.
 START_S = 1.5  # a server: configuration, start, proof, a first look, end
@@ -25,18 +24,17 @@ class TimeLeft:
     load_s: float
     runs: int
     overhead_s: float
-    before_s: float = 0.0
     _learned: list[float] = field(default_factory=list)
     _began_s: float = 0.0
     _load_of_run_s: float = 0.0
 
     def total_s(self) -> float:
         """Return the seconds left, the report included."""
-        return self.before_s + self.load_s + self.runs * self.overhead_s + REPORT_S
+        return self.load_s + self.runs * self.overhead_s + REPORT_S
 
     def run_begins(self) -> None:
-        """Remember when; nothing is left of what comes before the first run."""
-        self.before_s, self._began_s, self._load_of_run_s = 0.0, time.monotonic(), 0.0
+        """Remember when."""
+        self._began_s, self._load_of_run_s = time.monotonic(), 0.0
 
     def mix_ends(self, length_s: float) -> None:
         """Take the load of one level off."""
@@ -52,18 +50,13 @@ class TimeLeft:
             self.overhead_s = sum(self._learned) / len(self._learned)
 
 
-def time_left(
-    suite: Suite, configurations: Sequence[Configuration], runs: Sequence[Sequence[Mix]], *, calibrated: bool
-) -> TimeLeft:
-    """Return what the mixes of `runs` take. `calibrated`: the generator's ceiling is known already."""
+def time_left(suite: Suite, runs: Sequence[Sequence[Mix]]) -> TimeLeft:
+    """Return what the mixes of `runs` take."""
     mixes = max(runs, key=len, default=[])
     clients = max((mix.clients for mix in mixes), default=0)
     workspaces_s = clients * suite.work.workspace_bytes(suite.settings(suite.work)) / WORKSPACE_BYTES_S
-    servers = len({configuration.protocol for configuration in configurations})
-    before_s = 0.0 if calibrated or not mixes else servers * len(calibration_mixes(mixes)) * LENGTH_S
     return TimeLeft(
         load_s=sum(mix.length_s for mixes in runs for mix in mixes),
         runs=len(runs),
         overhead_s=START_S + workspaces_s,
-        before_s=before_s,
     )

@@ -29,10 +29,6 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    def in_force(self) -> dict[str, Any]:
-        """Return what follows from the settings where they leave it open, for the reference server to do likewise."""
-        return {}
-
     def free_bytes(self) -> int | None:
         """Return the room that such a server would have for files now; None: it keeps none, or nobody knows."""
         return None

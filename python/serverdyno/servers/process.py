@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from serverdyno.errors import ServerError
+from serverdyno.probes.noise import process_cpu_s
 from serverdyno.servers import write_back
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.proof import Listener, listeners
@@ -139,22 +140,22 @@ class ServerProcess:
     def cpu_s(self) -> float | None:
         """CPU seconds, user + system, of all processes of the server so far, those that have ended included.
 
-        Source: /proc/PID/stat: own times of the living, and `cutime` and `cstime` of them and of the keeper,
-        which hold the ended. The kernel counts in ticks (10 ms) per process, so a difference over N processes
-        is uncertain by about 5 ms x sqrt(N). Network work in interrupts is charged to whoever was
-        interrupted. Time of a child is lost if its parent ignores SIGCHLD; none of our servers does. None
-        once the keeper is gone.
+        Source: the CPU clocks of the living, in nanoseconds, and `cutime` and `cstime` of them and of the keeper in
+        /proc/PID/stat, which hold the ended, in ticks of 10 ms. Network work in interrupts is charged to whoever was
+        interrupted. Time of a child is lost if its parent ignores SIGCHLD; none of our servers does. None once the
+        keeper is gone.
         """
         for _ in range(STEADY_ATTEMPTS):
             # A process that ends between two readings would be missed or counted twice: take it again then.
             before = set(self._processes())
             try:
-                _, _, user_s, system_s, _ = psutil.Process(self.keeper.pid).cpu_times()
-                times = [process.cpu_times()[:4] for process in before]
+                ended = [psutil.Process(self.keeper.pid), *before]
+                ended_s = sum(sum(process.cpu_times()[2:4]) for process in ended)
+                living_s = sum(process_cpu_s(process.pid) for process in before)
             except psutil.NoSuchProcess:
                 continue
             if set(self._processes()) == before:
-                return None if self._gone() else round(user_s + system_s + sum(map(sum, times)), 6)
+                return None if self._gone() else ended_s + living_s
         return None
 
     def _gone(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -118,7 +118,3 @@ class SambaSettings(DiskSettings):
     def grants_leases(self) -> bool:
         """smb2 leases, as used."""
         return self.oplocks and not self.kernel_oplocks if self.smb2_leases is None else self.smb2_leases
-
-    def in_force(self) -> dict[str, Any]:
-        """Leases follow from oplocks."""
-        return {"smb2_leases": self.grants_leases}

@@ -11,7 +11,7 @@ from typing import Any
 
 from serverdyno._native import Histogram
 from serverdyno.plan.model import MAX_LENGTH_S, Mix
-from serverdyno.store.records import CeilingRecord, MixRecord
+from serverdyno.store.records import MixRecord
 
 MIN_WINDOW_S = 1e-3
 LATEST_UNIX_S = 1e11
@@ -32,14 +32,6 @@ def check_mix(record: MixRecord, mix: Mix) -> None:
         raise ValueError(f"length_s is {record.length_s}, with a window of {record.window_s} s")
     if any(row.second > MAX_LENGTH_S for row in record.by_second):
         raise ValueError("by_second: a second beyond the longest mix")
-
-
-def check_ceiling(ceiling: CeilingRecord) -> None:
-    """Raises ValueError where a ceiling can't have been measured."""
-    _check_values("", ceiling)
-    _check_times(ceiling.started_unix_s, ceiling.window_s)
-    if not (ceiling.mix and ceiling.clients and ceiling.threads):
-        raise ValueError("it is of no load")
 
 
 def _check_times(started_unix_s: float, window_s: float) -> None:

@@ -1,7 +1,7 @@
 """An experiment is a folder. This is the way into it and out of it.
 
 ```
-plan.toml  experiment.json  ceilings.json  powercuts.json
+plan.toml  experiment.json  powercuts.json
 disclosure/host.json  disclosure/<configuration>/description.json  disclosure/<configuration>/files/...
 runs/<NNN>-<configuration>-r<K>/run.json  runs/.../mix-<NN>.parquet
 ```
@@ -13,10 +13,9 @@ nothing about what the figures mean: that is `analysis`.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -28,7 +27,7 @@ from serverdyno.errors import DynoError, UserError
 from serverdyno.plan.model import RunKey
 from serverdyno.plan.order import order as order_of
 from serverdyno.store import table
-from serverdyno.store.check import check_ceiling, check_mix
+from serverdyno.store.check import check_mix
 from serverdyno.store.damage import DamagedError, damaged
 from serverdyno.store.disclosed import DisclosedServer
 from serverdyno.store.file_format import CURRENT, FileFormat
@@ -38,10 +37,9 @@ from serverdyno.store.json_file import MOST_BYTES, as_bytes, read_json, read_mod
 from serverdyno.store.lock import LOCK_NAME, WriterLock
 from serverdyno.store.note import RunNote
 from serverdyno.store.powercut import PowerCuts
-from serverdyno.store.records import CeilingRecord, MixRecord
+from serverdyno.store.records import MixRecord
 
-PLAN, HEAD, CEILINGS = "plan.toml", "experiment.json", "ceilings.json"
-POWER_CUTS = "powercuts.json"
+PLAN, HEAD, POWER_CUTS = "plan.toml", "experiment.json", "powercuts.json"
 HOST, REPORT = "disclosure/host.json", "report"
 MOST_MIX_BYTES = 64 * MIB
 MOST_DISCLOSED_BYTES = 16 * MIB
@@ -122,7 +120,7 @@ class Experiment:
 
         Only for the writer. What others put there stays, and then the folder does.
         """
-        if self.finished() or self.ceilings() or self.run_notes():
+        if self.finished() or self.run_notes():
             return False
         names = [PLAN, HEAD, HOST, LOCK_NAME]
         if set(self._files.names()) - {HEAD, PLAN, LOCK_NAME, "disclosure"}:
@@ -261,22 +259,6 @@ class Experiment:
                 problems.append(error)
         return notes, problems
 
-    def write_ceilings(self, ceilings: Sequence[CeilingRecord]) -> None:
-        """Keeps the generator's ceilings. Replaces what was written before."""
-        self._write(CEILINGS, as_bytes([dataclasses.asdict(ceiling) for ceiling in ceilings]))
-
-    def ceilings(self) -> list[CeilingRecord]:
-        """The generator's ceilings; empty before they were measured."""
-        if not self._files.exists(CEILINGS):
-            return []
-        try:
-            found = TypeAdapter(list[CeilingRecord]).validate_python(read_json(self._files, CEILINGS))
-            for ceiling in found:
-                check_ceiling(ceiling)
-        except ValueError as error:  # pydantic's are among them
-            raise damaged(self.folder / CEILINGS, error) from error
-        return found
-
     def write_power_cuts(self, cuts: PowerCuts) -> None:
         """Keeps the power cuts of a configuration. Replaces those that it had before."""
         others = [each for each in self.power_cuts() if each.configuration != cuts.configuration]
@@ -292,7 +274,7 @@ class Experiment:
             raise damaged(self.folder / POWER_CUTS, error) from error
 
     def set_aside_damaged(self) -> list[str]:
-        """Renames each damaged mix, run's note and file of ceilings, so that its place is free; a sentence for each.
+        """Renames each damaged mix and run's note, so that its place is free; a sentence for each.
 
         Nothing is deleted. Raises DynoError for a file that can't be read, since it may be whole, before any is
         renamed; and where one can't be renamed, with those that were before. What is damaged of the head or the
@@ -300,7 +282,7 @@ class Experiment:
         """
         if self._lock is None:
             raise ValueError(f"{self.folder} is open for reading only")
-        problems = [*self.readable_mixes()[1], *self.readable_run_notes()[1], *_problem_of(self.ceilings)]
+        problems = [*self.readable_mixes()[1], *self.readable_run_notes()[1]]
         unreadable = [problem for problem in problems if not isinstance(problem, DamagedError)]
         if unreadable:
             raise unreadable[0]
@@ -409,13 +391,6 @@ def _all(read: tuple[Value, list[DynoError]]) -> Value:
     if problems:
         raise problems[0]
     return found
-
-
-def _problem_of(read: Callable[[], object]) -> Iterator[DynoError]:
-    try:
-        read()
-    except DynoError as error:
-        yield error
 
 
 def _read_head(files: Folder, file_format: FileFormat) -> tuple[ExperimentHead, int]:

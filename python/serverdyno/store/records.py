@@ -103,7 +103,14 @@ class SyncRow:
 
 @dataclass(frozen=True, slots=True)
 class MixRecord:
-    """Everything that is kept of one mix. `None` means not measured, never zero."""
+    """Everything that is kept of one mix. `None` means not measured, never zero.
+
+    `outstanding_s`: operations that were under way times seconds; `ready_work_s`: connections whose next step was the
+    generator's times seconds; `run_delay_s`: engine threads that were ready and had no CPU times seconds; `io_wait_s`:
+    seconds in which some process of the machine waited for a disk; all of the window. `others_cpu_s`, `steal_cpu_s`: on
+    the CPUs that make the load or serve it. `overdue_at_end`: operations that were due in the mix and never begun.
+    `pass_operations`: of one pass of the workload of one client.
+    """
 
     run: int
     configuration: str
@@ -136,13 +143,18 @@ class MixRecord:
     source_addresses: int
     server_cpu_s: float | None
     server_rss_bytes: int | None
-    ceiling_operations_s: float | None
     others_cpu_s: float | None = None
     steal_cpu_s: float | None = None
     generator_busiest_cpu_s: float | None = None
     under_way_at_close: int | None = None
     under_way_longest_s: float | None = None
+    outstanding_s: float | None = None
+    overdue_at_end: int | None = None
+    ready_work_s: float | None = None
+    run_delay_s: float | None = None
+    io_wait_s: float | None = None
     passes: int | None = None
+    pass_operations: int | None = None
     bytes_checked: int | None = None
     by_operation: list[OperationRow] = field(default_factory=list)
     by_client: list[ClientRow] = field(default_factory=list)
@@ -155,22 +167,7 @@ class MixRecord:
     handshake_time_hdr: bytes | None = None
     handshakes: list[HandshakeRow] = field(default_factory=list)
 
-
-@dataclass(frozen=True, slots=True)
-class CeilingRecord:
-    """What the generator could do on this machine with the load of one mix, against the reference server.
-
-    `configurations`: for which of the experiment's; none: for all.
-    """
-
-    mix: int
-    clients: int
-    threads: int
-    started_unix_s: float
-    window_s: float
-    operations: int
-    bytes_in: int
-    errors: int
-    generator_cpu_user_s: float
-    generator_cpu_system_s: float
-    configurations: list[str] = field(default_factory=list)
+    @property
+    def window_closes_s(self) -> float:
+        """When the measured part ends, since the start of the mix."""
+        return self.length_s - self.ramp_down_s

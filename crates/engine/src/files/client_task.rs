@@ -268,6 +268,7 @@ impl<S: Sessions> Drop for ClientTask<S> {
                 None => self.figures().since(before),
             };
         }
+        files.pass_operations = self.workload.as_files().pass_operations();
         files.protocol_requests = self.client.protocol_requests();
         files.sessions = self.client.sessions().to_vec();
         files.connections = self.client.connections();

@@ -269,4 +269,9 @@ impl FileWorkload for DiskMix {
     fn passes(&self) -> u64 {
         self.passes
     }
+
+    fn pass_operations(&self) -> u64 {
+        let pieces = self.order.iter().map(|&piece| &self.script.pieces[piece]);
+        pieces.map(|piece| piece.steps.len() as u64).sum()
+    }
 }

@@ -256,4 +256,8 @@ impl FileWorkload for LoadFileReplay {
     fn passes(&self) -> u64 {
         self.passes
     }
+
+    fn pass_operations(&self) -> u64 {
+        (self.file.steps.len() + self.file.restore.len()) as u64
+    }
 }

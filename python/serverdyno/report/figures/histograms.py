@@ -31,8 +31,12 @@ class Times:
     percentiles_ms: tuple[float | None, ...]
 
 
-def times(blobs: Sequence[bytes]) -> Times | None:
-    """The merged times of HDR V2 histograms of nanoseconds; None when they hold no sample."""
+def times(blobs: Sequence[bytes], timeouts: int = 0, timeout_ms: float = 0.0) -> Times | None:
+    """The merged times of HDR V2 histograms of nanoseconds; None when they hold no sample.
+
+    `timeouts`: operations that had no answer after `timeout_ms`. In percentiles they count above every success: a
+    server that answers half of its requests at once and the others never has no median of a millisecond.
+    """
     merged = Histogram.merged([blob for blob in blobs if blob])
     if merged.count == 0:
         return None
@@ -43,12 +47,20 @@ def times(blobs: Sequence[bytes]) -> Times | None:
         min_ms=merged.min / units.NS_PER_MS,
         max_ms=merged.max / units.NS_PER_MS,
         percentiles_ms=tuple(
-            merged.value_at(quantile) / units.NS_PER_MS
-            if percentile_is_known(merged.count, quantile)
-            else None
-            for quantile in QUANTILES
+            _percentile_ms(merged, quantile, timeouts, timeout_ms) for quantile in QUANTILES
         ),
     )
+
+
+def _percentile_ms(merged: Histogram, quantile: float, timeouts: int, timeout_ms: float) -> float | None:
+    """None where it is not known; where it is that of a timeout, what that waited for at least."""
+    samples = merged.count + timeouts
+    if not percentile_is_known(samples, quantile):
+        return None
+    of_successes = quantile * samples / merged.count
+    if of_successes > 1:
+        return max(timeout_ms, merged.max / units.NS_PER_MS)
+    return merged.value_at(of_successes) / units.NS_PER_MS
 
 
 def samples(blob: bytes) -> int:

@@ -9,13 +9,13 @@ from typing import Any
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import share_of_ceiling
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.protocols.work import Terms, Work
+from serverdyno.report.figures.generator import generator_cpu_s
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, times
-from serverdyno.report.figures.results import MixFigures, Results, generator_cpu_s, operations_per_s
+from serverdyno.report.figures.results import MixFigures, Results, operations_per_s
 from serverdyno.report.source import Source
-from serverdyno.store.records import CallRow, CeilingRecord, ClientRow, MixRecord, RequestRow, SyncRow
+from serverdyno.store.records import CallRow, ClientRow, MixRecord, RequestRow, SyncRow
 
 TIME_COLUMNS = ("mean_ms", "sd_ms", "min_ms", "max_ms", *(f"{name}_ms" for name in QUANTILE_NAMES))
 SPREAD_COLUMNS = ("n", "mean", "min", "max", "sd")
@@ -71,7 +71,6 @@ def _tables(source: Source, results: Results, comparisons: Sequence[Comparison])
         _operations(results),
         _errors(results),
         _improvements(comparisons, results.work),
-        _ceilings(source),
         *(_of_files(results) if results.work.shows_clients else ()),
     )
 
@@ -116,7 +115,10 @@ def _points(results: Results) -> RawTable:
         *(f"{figure}_{part}" for figure in figures for part in SPREAD_COLUMNS),
         *TIME_COLUMNS,
         "generator_cpu_share",
-        "share_of_ceiling",
+        "waiting_share",
+        "hidden_speed",
+        "run_delay_share",
+        "taken_share",
         "marks",
     )
     rows = tuple(
@@ -146,7 +148,10 @@ def _point(mix: MixFigures, terms: Terms) -> tuple[Value, ...]:
         *_spread(cost.generator_cpu_us),
         *_times(mix.response),
         cost.generator_cpu_share,
-        cost.share_of_ceiling,
+        mix.waiting_share,
+        mix.hidden_speed,
+        cost.run_delay_share,
+        cost.taken_share,
         "; ".join(sorted(mark.name.lower() for mark in mix.marks)),
     )
 
@@ -188,12 +193,16 @@ def _mixes(results: Results) -> RawTable:
         "generator_busiest_cpu_s",
         "under_way_at_close",
         "under_way_longest_s",
-        "ceiling_operations_s",
-        "share_of_ceiling",
+        "outstanding_s",
+        "overdue_at_end",
+        "ready_work_s",
+        "run_delay_s",
+        "io_wait_s",
         "connections",
         "reconnects",
         "source_addresses",
         "passes",
+        "pass_operations",
         "bytes_checked",
         "syncs_known",
     )
@@ -202,14 +211,13 @@ def _mixes(results: Results) -> RawTable:
 
 
 def _mix(record: MixRecord) -> tuple[Value, ...]:
-    operations_s = operations_per_s(record)
     return (
         *_run(record),
         record.started_unix_s,
         record.window_s,
         record.clients_participating,
         record.operations,
-        operations_s,
+        operations_per_s(record),
         record.operations_total,
         record.bytes_read,
         record.bytes_written,
@@ -225,12 +233,16 @@ def _mix(record: MixRecord) -> tuple[Value, ...]:
         record.generator_busiest_cpu_s,
         record.under_way_at_close,
         record.under_way_longest_s,
-        record.ceiling_operations_s,
-        share_of_ceiling(operations_s, record.ceiling_operations_s),
+        record.outstanding_s,
+        record.overdue_at_end,
+        record.ready_work_s,
+        record.run_delay_s,
+        record.io_wait_s,
         record.connections,
         record.reconnects,
         record.source_addresses,
         record.passes,
+        record.pass_operations,
         record.bytes_checked,
         "yes" if record.syncs_known else "no",
     )
@@ -270,12 +282,6 @@ def _errors(results: Results) -> RawTable:
         for row in record.errors
     )
     return RawTable("errors", "One row a run, mix and kind of error", columns, rows)
-
-
-def _ceilings(source: Source) -> RawTable:
-    columns = tuple(field.name for field in fields(CeilingRecord))
-    rows = tuple((*astuple(ceiling)[:-1], " ".join(ceiling.configurations)) for ceiling in source.ceilings)
-    return RawTable("ceilings", "One row a mix: the generator against the reference server", columns, rows)
 
 
 def _improvements(comparisons: Sequence[Comparison], work: Work[Any]) -> RawTable:

@@ -15,13 +15,24 @@ from typing import Any
 import numpy as np
 
 from serverdyno import units
-from serverdyno.analysis import curve, stalls, trust
-from serverdyno.analysis.fairness import jain
+from serverdyno.analysis import curve, trust
 from serverdyno.analysis.improvement import Runs
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.durability import Promise, promises
+from serverdyno.report.figures.fates import fairness, left, passes_a_client, stalled, starved
+from serverdyno.report.figures.generator import (
+    cpus_busy,
+    generator_cpu_s,
+    generator_cpu_share,
+    hidden_speed,
+    noise_marks,
+    run_delay_share,
+    taken_cpus,
+    waiting_share,
+)
+from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.shape import Shape, shape_of
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
@@ -34,8 +45,10 @@ RecordFigure = Callable[[MixRecord], float]
 class Cost:
     """What a mix cost. CPU time in microseconds per successful request; None: not measured, or no request.
 
-    `*_cpus_busy`: CPU seconds per second, of the server, of others on the machine, and taken by the
-    hypervisor (steal). These, shares and memory: the largest of any repetition.
+    `*_cpus_busy`: CPU seconds per second, of the server, of others, and taken by the hypervisor (steal); of the latter
+    two `taken_share`, of the generator's or the server's CPUs, the fewer. `run_delay_share`: of the window, in which
+    the generator's threads waited for a CPU. `io_wait_share`: of the window, in which some process waited for a disk.
+    These, shares and memory: the largest of any repetition.
     """
 
     server_cpu_us: curve.Spread | None
@@ -46,7 +59,9 @@ class Cost:
     generator_cpu_us: curve.Spread | None
     generator_cpu_share: float
     generator_threads: int
-    share_of_ceiling: float | None
+    run_delay_share: float | None
+    taken_share: float | None
+    io_wait_share: float | None
     loop_lag: histograms.Times | None
 
 
@@ -83,6 +98,9 @@ class MixFigures:
     throughput counts. `response`: of the merged repetitions; `response_of_runs`: of each that had a success.
     `operations`: successes by class, summed; `others_cpus`: CPUs that others and the hypervisor took, in the mean.
     `under_way_*`: operations that the window closed upon, summed, and how long the slowest of them took in the end.
+    `waiting_share`: of the round trips, spent waiting in or for the generator; `hidden_speed`: by how much the server
+    may be faster than shown, at most (`analysis.trust`); both in the mean of the repetitions, None: not measured.
+    `overdue_at_end`: operations that were due and never begun, summed.
     """
 
     mix: int
@@ -114,6 +132,9 @@ class MixFigures:
     server_cpus: int | None
     operations: dict[str, int]
     others_cpus: float | None
+    waiting_share: float | None
+    hidden_speed: float | None
+    overdue_at_end: int
     marks: frozenset[trust.Mark]
 
     @property
@@ -122,12 +143,10 @@ class MixFigures:
         return self.clients_left == self.clients * self.repetitions
 
     @property
-    def server_saturated(self) -> bool:
-        """Whether the server used nearly all of the CPUs that it may use; False where that isn't known."""
+    def server_share(self) -> float | None:
+        """The share of the CPUs that the server may use that was busy; None where that isn't known."""
         busy = self.cost.server_cpus_busy
-        return (
-            busy is not None and self.server_cpus is not None and trust.is_saturated(busy / self.server_cpus)
-        )
+        return None if busy is None or self.server_cpus is None else busy / self.server_cpus
 
     @property
     def own_queue_ms(self) -> float | None:
@@ -193,6 +212,16 @@ class ConfigurationResult:
             return self.shape.peak.value
         return self.throughput.peak.mean if self.throughput else 0.0
 
+    def limits_of(self, mix: MixFigures) -> tuple[trust.Limit, ...]:
+        """What limited one of its mixes, as far as it can be seen. The next load level shows if more clients help."""
+        later = next((each for each in self.finished if each.mix > mix.mix), None)
+        rises = (
+            None if later is None else later.throughput.mean > mix.throughput.mean * (1 + trust.RISES_SHARE)
+        )
+        return trust.seen_limits(
+            mix.marks, mix.waiting_share, mix.server_share, mix.cost.io_wait_share, rises=rises
+        )
+
     @property
     def last(self) -> MixFigures | None:
         """The last mix that at least one repetition finished."""
@@ -239,6 +268,7 @@ def compute(source: Source) -> Results:
             used.append(record)
         else:
             left_out.append((record, reason))
+    cpus = {found.name: len(found.cpus) or None for found in source.head.configurations}
     return Results(
         work=source.head.suite.work,
         axis=axis_of(source.head.suite.axis),
@@ -246,7 +276,11 @@ def compute(source: Source) -> Results:
         used=tuple(used),
         left_out=tuple(left_out),
         promises=tuple(promises(source, used)),
-        contradictions=tuple(problem for record in used for problem in _contradictions(record)),
+        contradictions=tuple(
+            problem
+            for record in used
+            for problem in contradictions(record, cpus[record.configuration], closed=source.closed)
+        ),
     )
 
 
@@ -258,16 +292,6 @@ def operations_per_s(record: MixRecord) -> float:
 def attempts_per_s(record: MixRecord) -> float:
     """Operations per second of the window, failed ones included."""
     return (record.operations + sum(row.in_window for row in record.errors)) / record.window_s
-
-
-def cpus_busy(cpu_s: float | None, record: MixRecord) -> float | None:
-    """CPU seconds of a record's window for each of its seconds; None where they are unknown."""
-    return None if cpu_s is None else cpu_s / record.window_s
-
-
-def generator_cpu_s(record: MixRecord) -> float:
-    """CPU seconds of the generator's threads in the window."""
-    return record.generator_cpu_user_s + record.generator_cpu_system_s
 
 
 def _server_cpu_us(record: MixRecord) -> float:
@@ -285,20 +309,6 @@ def _unusable(record: MixRecord) -> str | None:
     return None
 
 
-def _contradictions(record: MixRecord) -> list[str]:
-    counted = {
-        "the response-time histogram": histograms.samples(record.response_time_hdr),
-        "the classes of operation": sum(row.count for row in record.by_operation),
-        "the clients": sum(row.operations for row in record.by_client),
-    }
-    return [
-        f"run {record.run}, {record.configuration}, mix {record.name}: {name} add up to {count:,} operations, "
-        f"the mix to {record.operations:,}"
-        for name, count in counted.items()
-        if count != record.operations
-    ]
-
-
 def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> ConfigurationResult:
     by_mix: dict[int, list[MixRecord]] = defaultdict(list)
     for record in used:
@@ -311,8 +321,10 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
         len(repetitions),
         source.max_rate_per_s.get(name),
         len(cpus) or None,
+        len(source.head.plan.generator.cpus) or None,
         source.head.suite.work.terms,
         axis_of(source.head.suite.axis),
+        source.head.suite.timeout_s * 1000,
     )
     mixes = tuple(_mix(by_mix[index], given) if by_mix[index] else None for index in indices)
     terms = given.terms
@@ -368,13 +380,21 @@ def _spread(values: Sequence[float]) -> curve.Spread:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What the plan gives to every mix of a configuration. `server_cpus` None: not known, as of a user's own server."""
+    """What the plan gives to every mix of a configuration. `*_cpus`: None where not known, as of a user's."""
 
     repetitions: int
     max_rate_per_s: float | None
     server_cpus: int | None
+    generator_cpus: int | None
     terms: Terms
     axis: Axis
+    timeout_ms: float
+
+    @property
+    def fewest_cpus(self) -> int:
+        """Those of the generator or of the server, whichever has fewer; all where neither is known."""
+        known = [count for count in (self.server_cpus, self.generator_cpus) if count is not None]
+        return min(known, default=1)
 
 
 def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
@@ -383,10 +403,14 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
     for record in records:
         for row in record.errors:
             errors[row.side] += row.count
-    single = [histograms.times([record.response_time_hdr]) for record in records]
+    single = [
+        histograms.times([record.response_time_hdr], _timeouts(record), given.timeout_ms)
+        for record in records
+    ]
     terms = given.terms
-    left = sum(client.left_at_s is not None for record in records for client in record.by_client)
-    passes = _passes_a_client(records)
+    waiting = _of_all(records, waiting_share)
+    hidden = _of_all(records, lambda record: hidden_speed(record, given.server_cpus))
+    passes = passes_a_client(records)
     return MixFigures(
         mix=first.mix,
         level=given.axis.level(first),
@@ -402,24 +426,31 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         if terms.below_cache
         else None,
         passes_a_client=passes,
-        clients_took_part=min(record.clients_participating for record in records),
-        clients_left=left,
-        clients_starved=max(_starved(record) for record in records),
-        stalls={record.repetition: found for record in records if (found := _stalled(record))},
-        fairness=_fairness(records, of_operations=terms.throughput_counts_operations),
+        clients_took_part=min(record.clients - left(record) for record in records),
+        clients_left=sum(left(record) for record in records),
+        clients_starved=max(starved(record) for record in records),
+        stalls={record.repetition: found for record in records if (found := stalled(record))},
+        fairness=fairness(records, of_operations=terms.throughput_counts_operations),
         errors=dict(errors),
         faults=_faults(records),
         errors_in_window=sum(row.in_window for record in records for row in record.errors),
-        response=histograms.times([record.response_time_hdr for record in records]),
+        response=histograms.times(
+            [record.response_time_hdr for record in records],
+            sum(_timeouts(record) for record in records),
+            given.timeout_ms,
+        ),
         response_of_runs=tuple(times for times in single if times is not None),
         under_way_at_close=sum(record.under_way_at_close or 0 for record in records),
         under_way_longest_ms=_most(_milliseconds(record.under_way_longest_s) for record in records),
         connections=_connections(records),
-        cost=_cost(records),
+        cost=_cost(records, given),
         server_cpus=given.server_cpus,
         operations=_by_class(records),
         others_cpus=_others_cpus(records),
-        marks=_marks(records, given, passes),
+        waiting_share=waiting,
+        hidden_speed=hidden,
+        overdue_at_end=sum(record.overdue_at_end or 0 for record in records),
+        marks=_marks(records, given, passes) | trust.generator_marks(hidden),
     )
 
 
@@ -432,6 +463,22 @@ def _faults(records: Sequence[MixRecord]) -> dict[str, int]:
     return dict(counts.most_common())
 
 
+def _of_all(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | None]) -> float | None:
+    """The mean over the repetitions, by their operations, since it is about the mean throughput; None: not known."""
+    known = [(found, record.operations) for record in records if (found := figure(record)) is not None]
+    operations = sum(weight for _, weight in known)
+    if len(known) < len(records):
+        return None
+    if not operations:
+        return max((found for found, _ in known), default=None)
+    return sum(found * weight for found, weight in known) / operations
+
+
+def _timeouts(record: MixRecord) -> int:
+    """Operations that had no answer in time, in the window."""
+    return sum(row.in_window for row in record.errors if row.fault.endswith("timeout"))
+
+
 def _by_class(records: Sequence[MixRecord]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for record in records:
@@ -442,54 +489,16 @@ def _by_class(records: Sequence[MixRecord]) -> dict[str, int]:
 def _others_cpus(records: Sequence[MixRecord]) -> float | None:
     """In the mean of the repetitions in which both are known."""
     taken = [
-        (record.others_cpu_s + record.steal_cpu_s) / record.window_s
+        found
         for record in records
-        if record.others_cpu_s is not None and record.steal_cpu_s is not None
+        if record.others_cpu_s is not None and (found := taken_cpus(record)) is not None
     ]
     return sum(taken) / len(taken) if taken else None
-
-
-def _starved(record: MixRecord) -> int:
-    return stalls.starved((row.operations, row.left_at_s is None) for row in record.by_client)
-
-
-def _stalled(record: MixRecord) -> tuple[int, ...]:
-    completed = {row.second: row.operations for row in record.by_second}
-    return stalls.stalled(completed, record.ramp_up_s, record.window_s)
-
-
-def _fairness(records: Sequence[MixRecord], *, of_operations: bool) -> curve.Spread | None:
-    """Of each repetition by itself, so that what differs between repetitions is not taken for unfairness."""
-    indices = [
-        jain(
-            [
-                row.operations if of_operations else (row.bytes_read or 0) + row.bytes_written
-                for row in record.by_client
-                if row.left_at_s is None
-            ]
-        )
-        for record in records
-    ]
-    return curve.spread([index for index in indices if index is not None])
 
 
 def _network_share(records: list[MixRecord]) -> float | None:
     moved = sum(record.bytes_read + record.bytes_written for record in records)
     return sum(record.bytes_in + record.bytes_out for record in records) / moved if moved else None
-
-
-def _passes_a_client(records: list[MixRecord]) -> float | None:
-    """Of the window: records count the passes that ended anywhere in the mix, its ramps and what came after included.
-
-    What fell into the window is the share of its operations. A part of a pass counts for none in the records, so this
-    is rather too low than too high.
-    """
-    known = [
-        record.passes / record.clients_participating * record.operations / max(1, record.operations_total)
-        for record in records
-        if record.passes is not None and record.clients_participating
-    ]
-    return min(known, default=None)
 
 
 def _connections(records: list[MixRecord]) -> Connections:
@@ -516,18 +525,14 @@ def _marks(records: list[MixRecord], given: _Given, passes_a_client: float | Non
     found: set[trust.Mark] = set()
     for record in records:
         found |= trust.rate_marks(attempts_per_s(record), given.max_rate_per_s)
-        found |= trust.machine_marks(
-            cpus_busy(record.others_cpu_s, record), cpus_busy(record.steal_cpu_s, record)
-        )
-        share = trust.share_of_ceiling(operations_per_s(record), record.ceiling_operations_s)
-        found |= trust.generator_marks(share, _generator_cpu_share(record))
+        found |= noise_marks(record, given.fewest_cpus)
         if record.errors:
             found.add(trust.Mark.ERRORS)
-        if record.clients_participating < record.clients:
+        if left(record):
             found.add(trust.Mark.CLIENTS_LEFT)
-        if _starved(record):
+        if starved(record):
             found.add(trust.Mark.STARVED)
-        if _stalled(record):
+        if stalled(record):
             found.add(trust.Mark.STALLED)
     if len(records) < given.repetitions:
         found.add(trust.Mark.MISSING)
@@ -536,14 +541,7 @@ def _marks(records: list[MixRecord], given: _Given, passes_a_client: float | Non
     return frozenset(found)
 
 
-def _generator_cpu_share(record: MixRecord) -> float:
-    """Of its busiest thread, where that was recorded: one thread at its limit delays the clients that it has."""
-    if record.generator_busiest_cpu_s is not None:
-        return trust.generator_cpu_share(record.generator_busiest_cpu_s, record.window_s, 1)
-    return trust.generator_cpu_share(generator_cpu_s(record), record.window_s, record.generator_threads)
-
-
-def _cost(records: list[MixRecord]) -> Cost:
+def _cost(records: list[MixRecord], given: _Given) -> Cost:
     measured = [record for record in records if record.server_cpu_s is not None]
     resident = [record.server_rss_bytes for record in records if record.server_rss_bytes is not None]
     return Cost(
@@ -553,12 +551,11 @@ def _cost(records: list[MixRecord]) -> Cost:
         steal_cpus_busy=_most(cpus_busy(record.steal_cpu_s, record) for record in records),
         server_rss_bytes=max(resident, default=None),
         generator_cpu_us=_per_request_us(records, [generator_cpu_s(record) for record in records]),
-        generator_cpu_share=max(_generator_cpu_share(record) for record in records),
+        generator_cpu_share=max(generator_cpu_share(record) for record in records),
         generator_threads=records[0].generator_threads,
-        share_of_ceiling=_most(
-            trust.share_of_ceiling(operations_per_s(record), record.ceiling_operations_s)
-            for record in records
-        ),
+        run_delay_share=_most(run_delay_share(record) for record in records),
+        taken_share=_most(trust.taken_share(taken_cpus(record), given.fewest_cpus) for record in records),
+        io_wait_share=_most(cpus_busy(record.io_wait_s, record) for record in records),
         loop_lag=histograms.times([record.loop_lag_hdr for record in records]),
     )
 

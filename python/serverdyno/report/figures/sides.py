@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from serverdyno.analysis.comparability import Conditions
@@ -46,7 +46,18 @@ def _conditions(name: str, result: ConfigurationResult, places: Collection[int])
         others_cpus=sum(others) / len(others) if others else None,
         cpus=min((min(mix.server_cpus or 1, mix.cost.generator_threads) for mix in mixes), default=1),
         operations=operations,
+        hidden_speed=_hidden_speed(mixes),
+        rate_bound=any(Mark.RATE_BOUND in mix.marks for mix in mixes),
     )
+
+
+def _hidden_speed(mixes: Sequence[MixFigures]) -> float | None:
+    """Of the mean over the mixes, by their throughput; None where it was not measured in all of them."""
+    known = [(mix.hidden_speed, mix.throughput.mean) for mix in mixes if mix.hidden_speed is not None]
+    total = sum(weight for _, weight in known)
+    if len(known) < len(mixes) or not total:
+        return None
+    return sum(hidden * weight for hidden, weight in known) / total
 
 
 def _failed_share(mix: MixFigures) -> float:

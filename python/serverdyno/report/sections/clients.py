@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from serverdyno import units, wording
 from serverdyno.analysis import curve
 from serverdyno.analysis.fairness import jain
+from serverdyno.protocols.work import stayed
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.sections.tables import spread_cell
@@ -65,11 +66,11 @@ def per_client(results: Results) -> list[PerClient]:
 
 
 def _stayed_mbit_s(record: MixRecord) -> list[float]:
-    """Of each client that was in the mix to its end."""
+    """Of each client that was in the mix until the window closed."""
     return [
         units.mbit_per_s((row.bytes_read or 0) + row.bytes_written, record.window_s)
         for row in record.by_client
-        if row.left_at_s is None
+        if stayed(row, record)
     ]
 
 

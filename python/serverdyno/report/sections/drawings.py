@@ -13,7 +13,7 @@ from serverdyno import wording
 from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import GENERATOR_LIMITED_SHARE, LIMITS, limits
+from serverdyno.analysis.trust import LIMITS, limits
 from serverdyno.plan.axis import Axis
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
@@ -88,19 +88,11 @@ def _throughput_panel(source: Source, results: Results, group: Sequence[Configur
     terms = results.terms
     series = _series(results, group, lambda mix: _spread_point(mix.level, mix.throughput, mix))
     if not terms.throughput_counts_operations:
-        # The ceiling and the bounds are of operations: they are no level of a figure in bits.
+        # The bounds are of operations: they are no level of a figure in bits.
         return Panel("", terms.unit, series)
     highest = max((point.high or point.y for line in series for point in line.points), default=0.0)
-    ceilings = [
-        mix.operations_s.maximum / mix.cost.share_of_ceiling
-        for result in group
-        for mix in result.mixes
-        if mix is not None and mix.cost.share_of_ceiling
-    ]
     bounds = source.max_rate_per_s
-    levels = [(GENERATOR_LIMITED_SHARE * ceiling, "80 % of the generator's ceiling") for ceiling in ceilings]
-    levels = [min(levels)] if levels else []
-    levels += [(bounds[result.name], f"Bound of {result.name}") for result in group if result.name in bounds]
+    levels = [(bounds[result.name], f"Bound of {result.name}") for result in group if result.name in bounds]
     near = tuple((level, name) for level, name in levels if 0 < level < 1.5 * highest)
     return Panel("", _capital(terms.unit), series, levels=near)
 

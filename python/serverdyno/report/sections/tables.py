@@ -21,10 +21,9 @@ from serverdyno.report.words import verdicts
 from serverdyno.report.words.basis import letters, mark_notes
 from serverdyno.store.note import RunNote
 
-COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN, Mark.GENERATOR_SATURATED, Mark.NOISY}
+COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.NOISY}
 RESPONSE_MARKS = {
     Mark.GENERATOR_LIMITED,
-    Mark.GENERATOR_SATURATED,
     Mark.RATE_BOUND,
     Mark.NOISY,
     Mark.STARVED,
@@ -355,7 +354,12 @@ def _time_range(values: Sequence[float | None]) -> str:
 def costs(results: Results, basis: str) -> Table:
     """One row a configuration and mix: CPU of server and generator, and how near the latter was to its limits."""
     rows = [
-        (Cell(result.name), Cell(f"{mix.clients:,}"), *_cost_cells(mix), Cell(_limited_by(mix)))
+        (
+            Cell(result.name),
+            Cell(f"{mix.clients:,}"),
+            *_cost_cells(mix),
+            Cell(_limited_by(result, mix)),
+        )
         for result in results.configurations
         for mix in result.finished
     ]
@@ -367,7 +371,8 @@ def costs(results: Results, basis: str) -> Table:
         Column("Server", "MiB"),
         Column("Generator CPU", f"µs/{results.terms.operation}"),
         Column("Generator CPU", "of its threads"),
-        Column("Generator", "of its ceiling"),
+        Column("Generator", "of round trips"),
+        Column("Hidden speed", "at most"),
         Column("Loop lag p99", "ms"),
         Column("Others", "CPUs busy"),
         Column("Steal", "CPUs"),
@@ -375,42 +380,46 @@ def costs(results: Results, basis: str) -> Table:
     )
     notes = (
         f"{wording.NOTHING} not measured. Shares, CPUs busy and memory: the largest of any repetition.",
-        "Others: all else on the machine, the kernel's work included. Steal: taken by the hypervisor.",
+        "Generator, of round trips: the share of each that was spent waiting in or for the generator. Hidden speed: by "
+        "how much the server may be faster than shown, at most.",
+        "Others: all else on the CPUs of generator and server, the kernel's work included. Steal: taken by the "
+        "hypervisor.",
         "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
-        "Limited by: what ran at its limit; the server where at least 95 % of its CPUs were busy. Nothing found: too "
-        "few clients, waiting of the server, or something that was not measured.",
+        "Limited by: what ran at its limit; the server's CPUs from 85 % on. Where neither they nor the generator were "
+        "busy, it is the disk where something waited for it for more than 10 % of the window, latency where more "
+        "clients got more, else latency or locks. Nothing found: not measured, or the generator had a part in it.",
         *mark_notes(frozenset().union(*(result.marks for result in results.configurations)) & COST_MARKS),
     )
     title = f"CPU per {results.terms.operation}, and the generator's own limits"
     return Table("costs", 0, title, basis, columns, tuple(rows), notes, key_columns=2)
 
 
-def _limited_by(mix: MixFigures) -> str:
-    limits = {
-        "the plan's rate": Mark.RATE_BOUND in mix.marks,
-        "generator": bool(mix.marks & {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}),
-        "server": mix.server_saturated,
-        "others on the machine": Mark.NOISY in mix.marks,
-    }
-    return ", ".join(name for name, holds in limits.items() if holds) or "nothing found"
+def _limited_by(result: ConfigurationResult, mix: MixFigures) -> str:
+    names = [f"{limit}" for limit in result.limits_of(mix)]
+    if Mark.NOISY in mix.marks:
+        names.append("others on the machine")
+    return ", ".join(names) or "nothing found"
 
 
 def _cost_cells(mix: MixFigures) -> list[Cell]:
     cost = mix.cost
     resident = None if cost.server_rss_bytes is None else cost.server_rss_bytes / 2**20
     lag = cost.loop_lag.percentiles_ms[QUANTILES.index(0.99)] if cost.loop_lag else None
-    limits = letters(mix.marks & {Mark.GENERATOR_LIMITED, Mark.CEILING_UNKNOWN})
-    saturated = letters(mix.marks & {Mark.GENERATOR_SATURATED})
+    limits = letters(mix.marks & {Mark.GENERATOR_LIMITED})
+    noisy = letters(machine_marks(cost.taken_share, None))
     return [
         spread_cell(cost.server_cpu_us),
         Cell(wording.cpus(cost.server_cpus_busy)),
         Cell(wording.rate(resident)),
         spread_cell(cost.generator_cpu_us),
-        Cell(wording.share(cost.generator_cpu_share), marks=saturated),
-        Cell(wording.share(cost.share_of_ceiling), marks=limits),
+        Cell(
+            wording.share(cost.generator_cpu_share), marks=letters(machine_marks(None, cost.run_delay_share))
+        ),
+        Cell(wording.share(mix.waiting_share)),
+        Cell(wording.share(mix.hidden_speed), marks=limits),
         Cell(wording.significant(lag)),
-        Cell(wording.cpus(cost.others_cpus_busy), marks=letters(machine_marks(cost.others_cpus_busy, None))),
-        Cell(wording.cpus(cost.steal_cpus_busy), marks=letters(machine_marks(None, cost.steal_cpus_busy))),
+        Cell(wording.cpus(cost.others_cpus_busy), marks=noisy),
+        Cell(wording.cpus(cost.steal_cpus_busy)),
     ]
 
 

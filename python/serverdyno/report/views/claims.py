@@ -15,6 +15,7 @@ from typing import Any
 from serverdyno import wording
 from serverdyno.analysis.improvement import Improvement, Metric
 from serverdyno.analysis.pairs import Comparison
+from serverdyno.protocols.work import stayed
 from serverdyno.published.model import Claim
 from serverdyno.published.tables import Tables, of_columns
 from serverdyno.report.figures.results import ConfigurationResult
@@ -62,9 +63,9 @@ def tables(records: Sequence[MixRecord]) -> Tables:
 
 
 def _moved_bits(record: MixRecord) -> int:
-    """By clients that were in the mix to its end."""
+    """By clients that were in the mix until the window closed."""
     return 8 * sum(
-        (row.bytes_read or 0) + row.bytes_written for row in record.by_client if row.left_at_s is None
+        (row.bytes_read or 0) + row.bytes_written for row in record.by_client if stayed(row, record)
     )
 
 

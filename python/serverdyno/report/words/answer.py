@@ -13,7 +13,7 @@ from serverdyno import wording
 from serverdyno.analysis.comparability import ObstacleKind
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import Mark, limits
+from serverdyno.analysis.trust import Limit, Mark
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.levels import Levels
@@ -24,7 +24,15 @@ from serverdyno.report.words.ranking import by_cpu
 
 MOST_LISTED = 4
 """Names in one sentence."""
-GENERATOR = {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}
+GENERATOR = {Mark.GENERATOR_LIMITED}
+LIMITED_BY = {
+    Limit.RATE: "the plan's rate",
+    Limit.GENERATOR: "the load generator",
+    Limit.SERVER: "the server's CPU",
+    Limit.DISK: "the disk, neither CPU was full",
+    Limit.ROUND_TRIP: "latency, neither CPU was full",
+    Limit.UNSEEN: "latency or locks, neither CPU was full",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +190,13 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     if all(average.verdict is Verdict.TOO_FEW_REPETITIONS for _, average in measured):
         return f"No winner from one repetition: {gap}, and that may not repeat."
     if largest.verdict is Verdict.NOT_COMPARABLE:
-        return f"No winner: the configurations can't be compared fairly. Measured: {gap}."
+        held_back = why and why <= {ObstacleKind.HIDDEN, ObstacleKind.RATE_BOUND}
+        because = (
+            "the generator or the plan's rate may hide more than the gap"
+            if held_back
+            else "the configurations can't be compared fairly"
+        )
+        return f"No winner: {because}. Measured: {gap}."
     if all(average.verdict is Verdict.EQUIVALENT for _, average in measured):
         return f"A draw: all are equal within the plan's minimum effect of {largest.minimum_percent:g} %."
     return f"No winner: the largest gap is within run-to-run variation ({gap})."
@@ -262,7 +276,7 @@ def limit(results: Results) -> str:
 def _limits_of(result: ConfigurationResult) -> str:
     by_word: dict[str, list[str]] = {}
     for mix in result.finished:
-        by_word.setdefault(_limit_of(mix), []).append(f"{mix.level:,}")
+        by_word.setdefault(_limit_of(result, mix), []).append(f"{mix.level:,}")
     everywhere = len(result.finished)
     noun = "client" if [mix.level for mix in result.finished] == [1] else "clients"
     return ", ".join(
@@ -273,12 +287,9 @@ def _limits_of(result: ConfigurationResult) -> str:
     )
 
 
-def _limit_of(mix: MixFigures) -> str:
-    if Mark.RATE_BOUND in mix.marks:
-        return "the plan's rate"
-    if limits(mix.marks):
-        return "the load generator"
-    return "the server's CPU" if mix.server_saturated else "neither CPU was full"
+def _limit_of(result: ConfigurationResult, mix: MixFigures) -> str:
+    found = result.limits_of(mix)
+    return LIMITED_BY[found[0]] if found else "neither CPU was full"
 
 
 def gaps(found: Sequence[Levels], results: Results) -> str:

@@ -5,12 +5,12 @@ Each is said once, however many mixes it concerns. What the figures show is in `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from serverdyno import clean, wording
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.plan.model import RunKey
-from serverdyno.report.figures.results import Results, cpus_busy
+from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Caveat
 from serverdyno.report.source import Source
 from serverdyno.report.words import durability, negotiated, power_cuts, tls
@@ -65,7 +65,6 @@ def _texts(source: Source, results: Results) -> tuple[str, ...]:
         *_run_warnings(source),
         *_shared_cpus(source),
         *_noise(results),
-        *_low_ceiling(results),
         *_clients_left(results),
         *_starved(results),
         *_stalled(results),
@@ -89,8 +88,6 @@ def _set_aside(source: Source) -> list[str]:
             "What only that note of the run told of mixes that are whole is lost: the requests that the server "
             "counted, what sessions agreed on, what the files lay on."
         )
-    if "ceilings" in names:
-        said.append("The generator's ceilings were measured anew, if mixes were measured after that.")
     return [" ".join(said)]
 
 
@@ -157,26 +154,27 @@ def _shared_cpus(source: Source) -> list[str]:
 
 
 def _noise(results: Results) -> list[str]:
-    """What others took from the mixes that are marked for it."""
-    used = [
-        (cpus_busy(record.others_cpu_s, record), cpus_busy(record.steal_cpu_s, record))
-        for record in results.used
-    ]
-    known = [pair for pair in used if pair[0] is not None]
-    noisy = [pair for pair in known if machine_marks(*pair)]
+    """What others took from the points that are marked for it."""
+    noisy = [mix for mix in results.mixes if Mark.NOISY in mix.marks]
     if not noisy:
         return []
     parts = [
-        f"up to {wording.cpus(max(taken))} CPUs {whom}"
-        for place, whom in enumerate(("for other work of this machine", "taken by the hypervisor"))
-        if (taken := [cpus for pair in noisy if (cpus := pair[place]) is not None])
-        and machine_marks(max(taken), None)
+        f"others used up to {_most(mix.cost.others_cpus_busy for mix in noisy)} CPUs",
+        f"the hypervisor took up to {_most(mix.cost.steal_cpus_busy for mix in noisy)}",
     ]
-    measured = "" if len(known) == len(used) else " in which that was measured"
+    waited = max((mix.cost.run_delay_share or 0.0 for mix in noisy), default=0.0)
+    if machine_marks(None, waited):
+        parts.append(
+            f"the generator's threads waited for a CPU for up to {wording.share(waited)} of the window"
+        )
     return [
-        f"Others used the machine in {len(noisy):,} of {wording.plural(len(known), 'mix')}{measured}: "
-        f"{wording.listing(parts)}. These mixes are marked noisy (N); figures of a quiet machine may differ."
+        f"Noise in {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}: {wording.listing(parts)}. "
+        "These points are marked noisy (N); figures of a quiet machine may differ."
     ]
+
+
+def _most(cpus: Iterable[float | None]) -> str:
+    return wording.cpus(max((each for each in cpus if each is not None), default=None))
 
 
 def _clients_left(results: Results) -> list[str]:
@@ -300,19 +298,4 @@ def _parts_of_a_pass(results: Results) -> list[str]:
         "pass of the workload in the window, in the mean of the clients, in the repetition with the fewest; they are "
         "marked P. A quicker server gets further in it, and so is asked for other operations: neither operations/s nor "
         "Mbit/s compare like with like there. Longer mixes do."
-    ]
-
-
-def _low_ceiling(results: Results) -> list[str]:
-    """A throughput that the generator could not have made, had its ceiling been measured well."""
-    shares = [mix.cost.share_of_ceiling for mix in results.mixes]
-    above = [share for share in shares if share is not None and share > 1]
-    if not above:
-        return []
-    return [
-        f"In {len(above):,} of {wording.plural(len(shares), 'point')} the throughput was above the generator's "
-        f"ceiling (up to {wording.share(max(above))} of it), so the ceiling was measured too low and some marks G "
-        "may be undue: the machine was busy meanwhile (dyno calibrate shows the ceiling when it is not), or a "
-        "connection to this server costs the generator less than one to the reference server does. Where a mix is "
-        "marked S, too, the generator was the limit all the same."
     ]

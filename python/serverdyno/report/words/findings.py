@@ -68,7 +68,19 @@ def _highest_and_lowest(results: Results, beside: Mapping[str, str]) -> str:
     highest = _peak_claim(ranked[0], results.terms, beside)
     if len(ranked) == 1:
         return f"Peak: {highest}"
+    if _may_be_as_high(ranked[-1], ranked[0]):
+        claims = " ".join(_peak_claim(result, results.terms, beside) for result in (ranked[0], ranked[-1]))
+        return f"The peaks can't be ranked, since the generator or the plan held the lowest back: {claims}"
     return f"Highest peak: {highest} Lowest peak: {_peak_claim(ranked[-1], results.terms, beside)}"
+
+
+def _may_be_as_high(lowest: ConfigurationResult, highest: ConfigurationResult) -> bool:
+    """Whether what the generator or the plan's rate hides of the lowest peak is as much as lies between the two."""
+    peak = lowest.peak
+    if peak is None or not lowest.peak_height:
+        return False
+    hidden = peak.hidden_speed if Mark.GENERATOR_LIMITED in peak.marks else None
+    return Mark.RATE_BOUND in peak.marks or lowest.peak_height * (1 + (hidden or 0.0)) > highest.peak_height
 
 
 def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
@@ -142,7 +154,7 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
         return f"{result.name} finished no mix."
     if summary.peak.mean == 0:
         return _nothing_counted(result, terms)
-    words = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
+    words = _limit_words(peak)
     limited = f" ({words})" if words else ""
     starved = _starved_words(peak, terms)
     flushed = f", {beside[result.name]}" if result.name in beside else ""
@@ -150,6 +162,14 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
         f"{result.name}, {terms.written(result.peak_height)} {terms.unit}{limited} with "
         f"{wording.plural(peak.clients, 'client')}{starved}{flushed}."
     )
+
+
+def _limit_words(mix: MixFigures) -> str:
+    """What else than the server may have set a figure, and by how much the server may be faster then."""
+    words = [LIMITS[mark] for mark in limits(mix.marks)]
+    if Mark.GENERATOR_LIMITED in mix.marks:
+        words.append(f"the server may be up to {wording.share(mix.hidden_speed)} faster")
+    return ", ".join(words)
 
 
 def _starved_words(mix: MixFigures, terms: Terms) -> str:
@@ -187,7 +207,7 @@ def _peak_finding(
         f"({terms.second_written(peak.second.mean)} {terms.second_unit}) with "
         f"{wording.plural(peak.clients, 'client')}{_starved_words(peak, terms)}"
     )
-    limited = ", ".join(LIMITS[mark] for mark in limits(peak.marks))
+    limited = _limit_words(peak)
     if Mark.RATE_BOUND in peak.marks:
         bound = wording.rate(source.max_rate_per_s[result.name])
         claim = (
@@ -195,14 +215,14 @@ def _peak_finding(
             f"({limited}): its own peak is not known."
         )
     else:
-        qualified = f", {limited}: the server may be faster" if limited else ""
+        qualified = f", {limited}" if limited else ""
         claim = f"{result.name} peaked at {figures}{qualified}. {_after_the_peak(result, peak)}"
     evidence = [
         _spread_words(peak, terms),
         *curves.peak_words(result, terms),
         _network_words(peak),
         _response_words(peak),
-        _ceiling_words(peak),
+        _hidden_words(peak),
         f"{tables['peaks']} and {tables['shape']}",
     ]
     return Finding("Peak", claim, "; ".join(part for part in evidence if part) + ".")
@@ -238,7 +258,7 @@ def _response_words(mix: MixFigures) -> str:
         return ""
     words = f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
     own_ms = mix.own_queue_ms
-    limited = mix.marks & {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}
+    limited = Mark.GENERATOR_LIMITED in mix.marks
     mostly_own = limited and own_ms is not None and own_ms >= OWN_QUEUE_SHARE * mix.response.mean_ms
     return f"{words}, mostly the generator's own queue" if mostly_own else words
 
@@ -250,34 +270,31 @@ def _network_words(mix: MixFigures) -> str:
     return f"bytes on the network: {wording.share(mix.network_share)} of those that applications moved"
 
 
-def _ceiling_words(mix: MixFigures) -> str:
-    share = mix.cost.share_of_ceiling
-    return (
-        "the generator's ceiling is unknown"
-        if share is None
-        else f"{wording.share(share)} of the generator's ceiling"
-    )
+def _hidden_words(mix: MixFigures) -> str:
+    if mix.hidden_speed is None:
+        return "whether the generator held it back was not measured"
+    return f"without the generator at most {wording.share(mix.hidden_speed)} more"
 
 
 def _generator_finding(results: Results, tables: dict[str, str]) -> Finding:
-    mixes = results.mixes
-    limited = sum(Mark.GENERATOR_LIMITED in mix.marks for mix in mixes)
-    saturated = sum(Mark.GENERATOR_SATURATED in mix.marks for mix in mixes)
-    unknown = sum(Mark.CEILING_UNKNOWN in mix.marks for mix in mixes)
-    points = wording.plural(len(mixes), "point")
-    shares = [mix.cost.share_of_ceiling for mix in mixes if mix.cost.share_of_ceiling is not None]
-    busiest = max(mix.cost.generator_cpu_share for mix in mixes)
-    if unknown == len(mixes):
-        claim = "The generator's ceiling was not measured, so it may be what set these figures."
-    elif limited:
-        claim = f"Generator-limited: {limited:,} of {points}, lower bounds of what the server can do."
+    known = [mix for mix in results.mixes if mix.hidden_speed is not None]
+    points = wording.plural(len(results.mixes), "point")
+    busiest = max(mix.cost.generator_cpu_share for mix in results.mixes)
+    evidence = f"busiest generator {wording.share(busiest)} of its threads' time; {tables['costs']}."
+    if not known:
+        claim = f"Whether the generator limited any of {points} was not measured."
+        return Finding("Generator", claim, evidence)
+    limited = [mix for mix in known if Mark.GENERATOR_LIMITED in mix.marks]
+    most = wording.share(max(mix.hidden_speed or 0.0 for mix in known))
+    waiting = wording.share(max(mix.waiting_share or 0.0 for mix in known))
+    evidence = f"at most {waiting} of a round trip spent in or for the generator; {evidence}"
+    if limited:
+        claim = (
+            f"The generator limited {len(limited):,} of {points}, marked G: the servers may be up to {most} faster "
+            "there than shown."
+        )
     else:
-        nearest = wording.share(max(shares))
-        claim = f"None of {points} with a known ceiling reached 80 % of it; the nearest, {nearest}."
-    if saturated:
-        claim += f" In {saturated:,} the generator's CPU was saturated."
-    highest = f"highest share of the ceiling {wording.share(max(shares))}; " if shares else ""
-    evidence = f"{highest}busiest generator {wording.share(busiest)} of its threads' time; {tables['costs']}."
+        claim = f"The generator limited none of {points}: no server is more than {most} faster than shown."
     return Finding("Generator", claim, evidence)
 
 

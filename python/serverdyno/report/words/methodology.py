@@ -186,18 +186,15 @@ def _verification(source: Source) -> str:
 def _generator(source: Source, results: Results) -> str:
     plan = source.head.plan.generator
     where = f"on {wording.cpu_set(plan.cpus)}" if plan.cpus else UNRECORDED_CPUS
-    return f"{wording.plural(plan.threads, 'thread')} {where}. {_ceiling(results)}"
+    return f"{wording.plural(plan.threads, 'thread')} {where}. {_share(results)}"
 
 
-def _ceiling(results: Results) -> str:
-    known = [record.ceiling_operations_s for record in results.used if record.ceiling_operations_s]
-    if not known:
-        return "Its ceiling was not measured."
-    span = wording.span(min(known), max(known))
+def _share(results: Results) -> str:
+    if all(mix.hidden_speed is None for mix in results.mixes):
+        return "Its share of the round trips was not measured."
     return (
-        f"Its ceiling, of CPU time, against the reference server: {span} {results.terms.operations}/s, depending on "
-        "the mix; what the reference server reached stands in the disclosure. "
-        "A mix at 80 % of its ceiling or more is marked generator-limited."
+        "What it takes of each round trip is measured in every mix; where the server may be more than 10 % faster "
+        "without it, the figure is marked generator-limited."
     )
 
 

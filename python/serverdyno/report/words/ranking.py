@@ -15,7 +15,7 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark
 from serverdyno.report.figures.results import ConfigurationResult, Results
 
-GENERATOR = {Mark.GENERATOR_LIMITED, Mark.GENERATOR_SATURATED}
+GENERATOR = {Mark.GENERATOR_LIMITED}
 
 
 def by_cpu(results: Results, comparisons: Sequence[Comparison], *, paired: bool) -> str:

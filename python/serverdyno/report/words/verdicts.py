@@ -162,6 +162,8 @@ def reason(why: Obstacle) -> str:
         ObstacleKind.FAILED: f"up to {share} of the operations of {why.name} failed in a mix",
         ObstacleKind.OTHER_WORK: f"{share} of the operations were of other kinds",
         ObstacleKind.NOISE: f"others took {wording.cpus(why.amount)} CPUs more in the mixes of {why.name}",
+        ObstacleKind.HIDDEN: f"{why.name} may be up to {share} faster than the generator let it show",
+        ObstacleKind.RATE_BOUND: f"the rate of its plan held {why.name}",
         ObstacleKind.DURABILITY: "they differ in what became of a flush",
     }[why.kind]
 

@@ -1,0 +1,61 @@
+"""What single clients came to in the window of one record: who left, who got nothing, how far each came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serverdyno.analysis import curve, stalls
+from serverdyno.analysis.fairness import jain
+from serverdyno.protocols.work import stayed
+from serverdyno.store.records import MixRecord
+
+
+def left(record: MixRecord) -> int:
+    """How many clients left before the window closed."""
+    return sum(not stayed(row, record) for row in record.by_client)
+
+
+def starved(record: MixRecord) -> int:
+    """How many clients stayed and completed nothing."""
+    return stalls.starved((row.operations, stayed(row, record)) for row in record.by_client)
+
+
+def stalled(record: MixRecord) -> tuple[int, ...]:
+    """The whole seconds of the window without any success."""
+    completed = {row.second: row.operations for row in record.by_second}
+    return stalls.stalled(completed, record.ramp_up_s, record.window_s)
+
+
+def fairness(records: Sequence[MixRecord], *, of_operations: bool) -> curve.Spread | None:
+    """Of each repetition by itself, so that what differs between repetitions is not taken for unfairness."""
+    indices = [
+        jain(
+            [
+                row.operations if of_operations else (row.bytes_read or 0) + row.bytes_written
+                for row in record.by_client
+                if stayed(row, record)
+            ]
+        )
+        for record in records
+    ]
+    return curve.spread([index for index in indices if index is not None])
+
+
+def passes_a_client(records: list[MixRecord]) -> float | None:
+    """Operations of the window against those of a pass, in the mean of the clients that stayed.
+
+    Records of earlier versions know no operations of a pass. They count whole passes from start to end of the mix, of
+    which the share of the window's operations is taken; parts of a pass are missing there.
+    """
+    known = []
+    for record in records:
+        clients = record.clients - left(record)
+        if record.passes is None or not clients:
+            continue
+        if record.pass_operations:
+            done = sum(row.operations for row in record.by_client if stayed(row, record))
+            known.append(done / clients / record.pass_operations)
+        else:
+            share = record.operations / max(1, record.operations_total)
+            known.append(record.passes / clients * share)
+    return min(known, default=None)

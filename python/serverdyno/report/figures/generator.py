@@ -1,0 +1,57 @@
+"""What one record says of the generator and of others on the machine: shares of time, and what follows from them.
+
+The rules are in `analysis.trust`; `results` puts the repetitions together.
+"""
+
+from __future__ import annotations
+
+from serverdyno.analysis import trust
+from serverdyno.store.records import MixRecord
+
+
+def cpus_busy(cpu_s: float | None, record: MixRecord) -> float | None:
+    """CPU seconds of a record's window for each of its seconds; None where they are unknown."""
+    return None if cpu_s is None else cpu_s / record.window_s
+
+
+def generator_cpu_s(record: MixRecord) -> float:
+    """CPU seconds of the generator's threads in the window."""
+    return record.generator_cpu_user_s + record.generator_cpu_system_s
+
+
+def waiting_share(record: MixRecord) -> float | None:
+    """The share of a mix's round trips that was spent waiting in or for the generator; None: not measured."""
+    return trust.waiting_share(record.ready_work_s, record.outstanding_s)
+
+
+def hidden_speed(record: MixRecord, server_cpus: int | None) -> float | None:
+    """By how much the server may be faster than a mix shows, at most; None: not measured."""
+    busy = cpus_busy(record.server_cpu_s, record)
+    share = None if busy is None or server_cpus is None else busy / server_cpus
+    return trust.hidden_speed(waiting_share(record), share)
+
+
+def taken_cpus(record: MixRecord) -> float | None:
+    """CPUs that others and the hypervisor took; None where neither is known."""
+    taken = [cpu_s for cpu_s in (record.others_cpu_s, record.steal_cpu_s) if cpu_s is not None]
+    return sum(taken) / record.window_s if taken else None
+
+
+def run_delay_share(record: MixRecord) -> float | None:
+    """Of the window, in which the generator's threads waited for a CPU, in their mean; None: not known."""
+    if record.run_delay_s is None:
+        return None
+    return record.run_delay_s / (record.window_s * record.generator_threads)
+
+
+def noise_marks(record: MixRecord, fewest_cpus: int) -> frozenset[trust.Mark]:
+    """The mark of a mix that others disturbed. `fewest_cpus`: of the generator or the server."""
+    taken = trust.taken_share(taken_cpus(record), fewest_cpus)
+    return trust.machine_marks(taken, run_delay_share(record))
+
+
+def generator_cpu_share(record: MixRecord) -> float:
+    """Of its busiest thread, where that was recorded: one thread at its limit delays the clients that it has."""
+    if record.generator_busiest_cpu_s is not None:
+        return record.generator_busiest_cpu_s / record.window_s
+    return generator_cpu_s(record) / (record.window_s * record.generator_threads)

@@ -1,0 +1,66 @@
+"""What must hold in every record, whatever was measured. A record for which it doesn't is a defect of ours or damage.
+
+Requests against the server's own count are of a run, and stand with its note (`words.caveats`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from serverdyno import units, wording
+from serverdyno.report.figures import histograms
+from serverdyno.report.figures.generator import generator_cpu_s
+from serverdyno.store.records import MixRecord
+
+LITTLE_SHARE = 0.01
+"""Histograms round by 0.1 %, and clocks are read a moment apart."""
+CPU_SHARE, CPU_S = 0.02, 0.05
+"""Ticks of 10 ms, and samples that are late by some milliseconds."""
+
+
+def contradictions(record: MixRecord, server_cpus: int | None, *, closed: bool) -> list[str]:
+    """Return what does not hold, a sentence each. `server_cpus`: None: not known. `closed`: without a pace."""
+    name = f"run {record.run}, {record.configuration}, mix {record.name}"
+    found = [*_sums(record), *_cpu(record, server_cpus), *(_little(record) if closed else ())]
+    return [f"{name}: {each}" for each in found]
+
+
+def _sums(record: MixRecord) -> Iterator[str]:
+    counted = {
+        "the response-time histogram": (histograms.samples(record.response_time_hdr), record.operations),
+        "the classes of operation": (sum(row.count for row in record.by_operation), record.operations),
+        "the clients": (sum(row.operations for row in record.by_client), record.operations),
+        "the seconds": (sum(row.operations for row in record.by_second), record.operations_total),
+    }
+    for name, (count, wanted) in counted.items():
+        if count != wanted:
+            yield f"{name} add up to {count:,} operations, the mix to {wanted:,}"
+    if record.operations > record.operations_total:
+        yield f"{record.operations:,} operations in the window, {record.operations_total:,} in the mix"
+
+
+def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:
+    used = [("the generator's threads", generator_cpu_s(record), record.generator_threads)]
+    if record.server_cpu_s is not None and server_cpus is not None:
+        used.append(("the server", record.server_cpu_s, server_cpus))
+    for name, cpu_s, cpus in used:
+        there_s = cpus * record.window_s
+        if cpu_s > there_s * (1 + CPU_SHARE) + CPU_S:
+            yield f"{name} used {cpu_s:.2f} CPU seconds of {there_s:.2f}"
+
+
+def _little(record: MixRecord) -> Iterator[str]:
+    """Little's law: throughput x response time = operations under way, up to those across the window's borders."""
+    times = histograms.times([record.response_time_hdr])
+    if record.outstanding_s is None or times is None or any(row.in_window for row in record.errors):
+        return
+    streams_s = record.clients * record.threads * record.window_s
+    if record.outstanding_s > streams_s * (1 + LITTLE_SHARE):
+        yield f"{record.outstanding_s:.2f} s under way, in {streams_s:.2f} s of all clients"
+    slowest_s = max(times.max_ms * units.NS_PER_MS / units.NS_PER_S, record.under_way_longest_s or 0.0)
+    across_s = slowest_s * record.clients * record.threads
+    answered_s = times.count * times.mean_ms * units.NS_PER_MS / units.NS_PER_S
+    apart_s = abs(answered_s - record.outstanding_s)
+    if apart_s > LITTLE_SHARE * record.outstanding_s + across_s:
+        share = wording.share(apart_s / max(record.outstanding_s, units.NS_PER_MS / units.NS_PER_S))
+        yield f"response times and operations under way differ by {share} (Little's law)"

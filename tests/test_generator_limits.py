@@ -1,0 +1,90 @@
+"""Real loads that the generator holds up: every mix knows it by itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from benches.mixes import http_target, web_mix
+
+from dyno_process import PATIENCE_S
+from serverdyno import _native
+from serverdyno.analysis.trust import Mark, machine_marks, waiting_share
+
+LENGTH_S = 1.5
+WINDOW_S = 1.0
+CPU = min(os.sched_getaffinity(0))
+SPIN = f"import os\nos.sched_setaffinity(0, [{CPU}])\nprint(flush=True)\nwhile True: pass"
+
+
+@contextmanager
+def busy_loop() -> Iterator[None]:
+    """A process that does nothing else on the generator's CPU."""
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", SPIN], stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None
+            other.stdout.readline()
+            yield
+        finally:
+            other.kill()
+
+
+def measured(threads: int = 1, **options: Any) -> _native.MixResult:
+    """A mix of a second against the reference server."""
+    server = _native.ReferenceServer.start(body_bytes=100, **options)
+    try:
+        target = http_target(f"http://127.0.0.1:{server.port}/")
+        load = web_mix(
+            target,
+            workload="url",
+            clients=16,
+            threads=1,
+            length_s=LENGTH_S,
+            ramp_up_s=LENGTH_S - WINDOW_S,
+            engine_threads=threads,
+            cpus=[CPU] * threads,
+        ).start()
+        assert load.wait(PATIENCE_S), "the mix does not end"
+        return load.result()
+    finally:
+        server.stop()
+
+
+def run_delay_share(result: _native.MixResult) -> float:
+    delay_s = result["generator"]["run_delay_s"]
+    if delay_s is None:
+        pytest.skip("this kernel does not count run delay")
+    return delay_s / (result["generator"]["threads"] * result["window_s"])
+
+
+def waiting(result: _native.MixResult) -> float:
+    found = waiting_share(result["generator"]["ready_work_s"], result["outstanding_s"])
+    assert found is not None
+    return found
+
+
+def test_a_generator_that_another_process_starves_is_marked_though_it_uses_little_cpu() -> None:
+    """The server waits 20 ms with each answer: next to nothing of a round trip is the generator's own."""
+    with busy_loop():
+        result = measured(fault="delay=20ms")
+    used_s = result["generator"]["cpu_user_s"] + result["generator"]["cpu_system_s"]
+    assert used_s < 0.6 * WINDOW_S
+    assert machine_marks(None, run_delay_share(result)) == {Mark.NOISY}
+
+
+def test_two_engine_threads_on_one_cpu_are_seen_to_hold_each_other_up() -> None:
+    """A plan may not say so; the engine can be told."""
+    result = measured(threads=2)
+    assert result["generator"]["threads"] == 2
+    assert machine_marks(None, run_delay_share(result)) == {Mark.NOISY}
+
+
+def test_streams_that_are_under_way_are_all_there_are() -> None:
+    result = measured(fault="delay=5ms")
+    assert result["outstanding_s"] == pytest.approx(16 * WINDOW_S, rel=0.02)
+    assert 0 < waiting(result) < 1

@@ -1,0 +1,188 @@
+"""What the generator, the plan and single clients hide of a server, in figures and in verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import synthetic_files as files
+from serverdyno.analysis.comparability import Conditions, ObstacleKind, obstacles
+from serverdyno.analysis.improvement import Improvement, Metric, Verdict
+from serverdyno.analysis.trust import Mark
+from serverdyno.protocols.files import mbit_moved_per_s
+from serverdyno.report.build import build_from
+from serverdyno.report.figures import histograms
+from serverdyno.report.figures.fates import passes_a_client
+from serverdyno.report.figures.invariants import contradictions
+from serverdyno.report.figures.results import compute
+from serverdyno.report.model import Report
+from serverdyno.store.records import MixRecord
+from synthetic_experiment import Shape, experiment, histogram, with_error
+
+
+def found(verdict: Verdict, low: float, high: float, minimum: float = 0.0) -> Improvement:
+    """A comparison with that interval, in per cent."""
+    return Improvement(
+        figure=Metric.OVERALL_AVERAGE,
+        base=1.0,
+        other=1.0,
+        percent=1.0,
+        low_percent=low,
+        high_percent=high,
+        observed_low_percent=low,
+        observed_high_percent=high,
+        repetitions=3,
+        paired=True,
+        mixes=(0,),
+        verdict=verdict,
+        minimum_percent=minimum,
+    )
+
+
+def side(name: str, hidden: float | None, *, rate_bound: bool = False) -> Conditions:
+    return Conditions(name, 0.0, 0.0, 0.0, 1, {"GET": 1000}, hidden, rate_bound)
+
+
+def why(base: Conditions, other: Conditions, improvement: Improvement) -> list[tuple[ObstacleKind, str]]:
+    reasons = obstacles(base, other, improvement, differs_in_durability=False)
+    return [(reason.kind, reason.name) for reason in reasons]
+
+
+@pytest.mark.parametrize(
+    ("hidden_base", "hidden_other", "improvement", "held"),
+    [
+        (0.25, 0.0, found(Verdict.FASTER, 26, 40), []),
+        (0.25, 9.0, found(Verdict.FASTER, 26, 40), []),  # what is hidden of the faster makes it faster still
+        (0.25, 0.0, found(Verdict.FASTER, 24, 40), ["a"]),
+        (0.0, 0.25, found(Verdict.SLOWER, -40, -21), []),
+        (0.0, 0.25, found(Verdict.SLOWER, -40, -19), ["b"]),
+        (
+            None,
+            None,
+            found(Verdict.SLOWER, -40, -19),
+            [],
+        ),  # not measured: nothing is claimed of the generator
+        (0.0, 0.0, found(Verdict.EQUIVALENT, -1, 1, 2.0), []),
+        (0.05, 0.0, found(Verdict.EQUIVALENT, -1, 1, 2.0), ["a"]),
+        (0.0, 0.05, found(Verdict.EQUIVALENT, -1, 1, 2.0), ["b"]),
+        (9.0, 9.0, found(Verdict.NO_DIFFERENCE_SHOWN, -1, 1), []),
+    ],
+)
+def test_a_gap_that_the_generator_may_hide_is_no_ranking(
+    hidden_base: float | None, hidden_other: float | None, improvement: Improvement, held: list[str]
+) -> None:
+    reasons = why(side("a", hidden_base), side("b", hidden_other), improvement)
+    assert reasons == [(ObstacleKind.HIDDEN, name) for name in held]
+
+
+def test_a_side_that_the_plans_rate_held_is_never_called_slower() -> None:
+    bound, free = side("a", 0.0, rate_bound=True), side("b", 0.0)
+    held = [(ObstacleKind.RATE_BOUND, "a")]
+    assert why(bound, free, found(Verdict.FASTER, 100, 200)) == held
+    assert why(free, bound, found(Verdict.SLOWER, -90, -80)) == held
+    assert why(bound, free, found(Verdict.SLOWER, -90, -80)) == []
+
+
+def verdict(report: Report) -> Verdict:
+    [comparison] = report.comparisons
+    return comparison.improvements[0].verdict
+
+
+def test_servers_that_the_generator_held_back_are_ranked_only_beyond_what_it_hides() -> None:
+    """A share of 0.3 of each round trip may hide 43 % of speed."""
+    held = {"a": Shape(2000, waiting=0.3), "b": Shape(2500, waiting=0.3)}
+    report = build_from(experiment(held))
+    assert verdict(report) is Verdict.NOT_COMPARABLE
+    assert any("may be up to 43" in found.claim for found in report.findings)
+    assert report.summary.text[1].startswith("The peaks can't be ranked")
+    assert all(Mark.GENERATOR_LIMITED in mix.marks for mix in report.results.mixes)
+    apart = build_from(experiment(held | {"b": Shape(4000, waiting=0.3)}))
+    assert verdict(apart) is Verdict.FASTER
+    old = build_from(experiment({"a": Shape(2000, waiting=None), "b": Shape(2500, waiting=None)}))
+    assert verdict(old) is Verdict.FASTER  # as it was said when nothing of it was measured
+    assert {mix.hidden_speed for mix in old.results.mixes} == {None}
+
+
+def test_a_busy_server_hides_nothing_behind_a_slow_generator() -> None:
+    report = build_from(experiment({"a": Shape(2000, waiting=0.6, server_cpu_us=600)}))
+    at_peak = max(report.results.mixes, key=lambda mix: mix.throughput.mean)
+    assert at_peak.hidden_speed is not None and at_peak.hidden_speed <= 0.0
+    assert Mark.GENERATOR_LIMITED not in at_peak.marks
+
+
+def test_timeouts_count_above_every_success() -> None:
+    quick = histogram([1_000_000] * 900)
+    alone = histograms.times([quick])
+    assert alone is not None and alone.percentiles_ms[:2] == pytest.approx((1.0, 1.0), rel=0.01)
+    some = histograms.times([quick], timeouts=100, timeout_ms=30_000)
+    assert some is not None
+    assert some.percentiles_ms[:3] == pytest.approx((1.0, 30_000, 30_000), rel=0.01)
+    assert some.count == 900  # the mean stays that of the answers
+
+
+def test_an_experiment_with_timeouts_says_so_in_its_percentiles() -> None:
+    source = experiment({"a": Shape(2000)}, clients=(8,), repetitions=1)
+    half = [with_error(record, "server", record.operations) for record in source.records]
+    [mix] = compute(replace(source, records=half)).mixes
+    assert mix.response is not None
+    assert mix.response.percentiles_ms[1] == source.head.suite.timeout_s * 1000
+
+
+def record_of(source_waiting: float = 0.02) -> MixRecord:
+    return experiment({"a": Shape(2000, waiting=source_waiting)}, repetitions=1).records[2]
+
+
+def test_a_record_that_breaks_no_invariant_is_not_warned_of() -> None:
+    assert contradictions(record_of(), 1, closed=True) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"operations": 1}, "the response-time histogram add up to"),
+        ({"operations_total": 9}, "the seconds add up to"),
+        ({"generator_cpu_user_s": 9.0}, "the generator's threads used"),
+        ({"server_cpu_s": 9.0}, "the server used 9.00 CPU seconds of 4.80"),
+        ({"outstanding_s": 1.0}, "Little's law"),
+        ({"outstanding_s": 900.0}, "s of all clients"),
+    ],
+)
+def test_a_broken_invariant_is_a_warning(change: dict[str, float], said: str) -> None:
+    source = experiment({"a": Shape(2000)}, repetitions=1)
+    place = len(source.records) // 2
+    records = list(source.records)
+    records[place] = replace(records[place], **change)  # type: ignore[arg-type]  # one of several types
+    report = build_from(replace(source, records=records))
+    warnings = [warning for warning in report.warnings if warning.startswith("The records contradict")]
+    assert any(said in warning for warning in warnings), warnings
+
+
+def test_a_client_that_fails_after_the_window_closed_keeps_its_share_of_it() -> None:
+    source = files.experiment({"samba": files.FileShape(120)}, repetitions=1)
+    record = source.records[2]
+    closes_s = record.window_closes_s
+    before, after = (
+        replace(
+            record,
+            by_client=[replace(record.by_client[0], left_at_s=at_s, errors=1), *record.by_client[1:]],
+            clients_participating=record.clients - 1,
+        )
+        for at_s in (closes_s - 0.001, closes_s)
+    )
+    assert mbit_moved_per_s(after) == mbit_moved_per_s(record) > mbit_moved_per_s(before)
+    marks = [
+        {mix.mix: mix.marks for mix in compute(replace(source, records=[each])).mixes}[record.mix]
+        for each in (before, after)
+    ]
+    assert [Mark.CLIENTS_LEFT in each for each in marks] == [True, False]
+
+
+def test_passes_are_counted_by_operations_and_not_by_whole_passes() -> None:
+    record = files.experiment({"samba": files.FileShape(120)}, repetitions=1).records[2]
+    mean = record.operations / record.clients
+    longer = replace(record, passes=0, pass_operations=int(mean / 1.5))
+    assert passes_a_client([longer]) == pytest.approx(1.5, rel=0.01)
+    assert passes_a_client([replace(record, passes=0, pass_operations=int(2 * mean))]) == pytest.approx(
+        0.5, rel=0.01
+    )
