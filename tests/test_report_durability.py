@@ -37,7 +37,7 @@ def report() -> Report:
 
 def test_flushes_and_syncs_are_disclosed_run_by_run(report: Report) -> None:
     shown = table(report, "durability")
-    assert column(shown, "What became of a flush") == [
+    assert column(shown, "What a flush did") == [
         EACH,
         "flushes answered without any sync",
         "flushes answered without any sync",
@@ -54,7 +54,7 @@ def test_flushes_and_syncs_are_disclosed_run_by_run(report: Report) -> None:
 def test_what_differs_in_durability_stands_above_all_figures(report: Report) -> None:
     [warning] = [warning for warning in report.warnings if "flush" in warning]
     assert warning.startswith(
-        "The configurations differ in what became of a flush, so their throughput buys different"
+        "A flush does different things in these configurations, so their throughput buys different"
     )
     assert f"samba-strict: {EACH}; samba-lax: flushes answered without any sync." in warning
 
@@ -90,7 +90,7 @@ def test_what_is_alike_or_not_known_is_not_called_different(
 
 def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(report: Report) -> None:
     [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
-    assert "they differ in what became of a flush" in claim
+    assert "a flush does different things in the two" in claim
     [durable] = [found.claim for found in report.findings if found.topic == "Durability"]
     assert "samba-lax: flushes answered without any sync (" in durable
     assert durable.endswith(" flushes, 0 syncs).")
@@ -98,7 +98,7 @@ def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(re
     assert "flush" not in " ".join(found.claim for found in alike.findings if found.topic == "Comparison")
     unknown = report_of(experiment({"a": FileShape(100), "b": FileShape(200, syncs_a_flush=None)}))
     [claim] = [found.claim for found in unknown.findings if found.topic == "Comparison"]
-    assert "Whether they did the same with a flush is not known." in claim
+    assert "It is not known whether both treat a flush alike." in claim
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,14 @@ def test_a_comparison_of_a_server_that_flushes_with_one_that_does_not_says_so(re
         (0.985, EACH, ""),
         (0.4, FEWER, ""),
         (0.0, "flushes answered without any sync", "What a client believed to be on the disk was not."),
-        (None, "not known", "What became of a flush is not known for samba"),
+        (None, "not known", "It is not known what a flush did on samba"),
     ],
 )
 def test_the_verdict_on_flushes_is_that_of_the_counts(
     syncs: float | None, verdict: str, warning: str
 ) -> None:
     report = report_of(experiment({"samba": FileShape(100, syncs_a_flush=syncs)}, repetitions=1))
-    assert column(table(report, "durability"), "What became of a flush") == [verdict]
+    assert column(table(report, "durability"), "What a flush did") == [verdict]
     found = [said for said in report.warnings if "flush" in said or "disk" in said]
     assert [warning in said for said in found] == ([True] if warning else [])
     if syncs is None:
@@ -126,7 +126,7 @@ def test_the_verdict_on_flushes_is_that_of_the_counts(
 def test_runs_of_one_configuration_that_differ_are_not_called_alike() -> None:
     source = experiment({"samba": FileShape(100)}, repetitions=2)
     report = report_of(source, lambda row: replace(row, syncs=[]) if row.run == 1 else row)
-    assert set(column(table(report, "durability"), "What became of a flush")) == {
+    assert set(column(table(report, "durability"), "What a flush did")) == {
         NONE,
         EACH,
     }
@@ -144,11 +144,16 @@ def test_runs_of_one_configuration_that_differ_are_not_called_alike() -> None:
         ((("tmpfs", "rw"),), None, MEMORY, "nothing is on a disk"),
         ((("ext4", "rw"), ("tmpfs", "rw")), 1.0, MEMORY, "in memory (on ext4, on tmpfs)"),
         ((("overlay", "rw"), ("ramfs", "rw")), 1.0, MEMORY, "in memory (on overlay, on ramfs)"),
-        ((("ext4", "rw,sync"),), 0.0, SYNCHRONOUS, "can't be told from the syncs of samba"),
-        ((("ext4", "rw,sync"),), 0.5, SYNCHRONOUS, "can't be told from the syncs of samba"),
-        ((("ext4", "rw,sync"),), None, SYNCHRONOUS, "can't be told from the syncs of samba"),
-        ((("ext4", "rw,dirsync"),), 0.0, DIRECTORIES, "can't be told from the syncs of samba"),
-        ((("overlay", "rw"), ("ext4", "rw,sync")), 0.0, SYNCHRONOUS, "can't be told from the syncs of samba"),
+        ((("ext4", "rw,sync"),), 0.0, SYNCHRONOUS, "syncs don't show what a flush did on samba"),
+        ((("ext4", "rw,sync"),), 0.5, SYNCHRONOUS, "syncs don't show what a flush did on samba"),
+        ((("ext4", "rw,sync"),), None, SYNCHRONOUS, "syncs don't show what a flush did on samba"),
+        ((("ext4", "rw,dirsync"),), 0.0, DIRECTORIES, "syncs don't show what a flush did on samba"),
+        (
+            (("overlay", "rw"), ("ext4", "rw,sync")),
+            0.0,
+            SYNCHRONOUS,
+            "syncs don't show what a flush did on samba",
+        ),
         ((("ext4", "rw,sync"),), 1.0, EACH, ""),
         ((("ext4", "rw,nobarrier"),), 1.0, f"{EACH}, and {CACHE}nobarrier", "can be lost with the power"),
         ((("ext4", "rw"), ("ext4", "rw,barrier=0")), 1.0, f"{EACH}, and {CACHE}barrier=0", CACHE),
@@ -164,7 +169,7 @@ def test_the_verdict_on_flushes_is_that_of_the_mounts_too(
     report = report_of(
         experiment({"samba": FileShape(100, syncs_a_flush=syncs, layers=layers)}, repetitions=1)
     )
-    assert column(table(report, "durability"), "What became of a flush") == [verdict]
+    assert column(table(report, "durability"), "What a flush did") == [verdict]
     found = [said for said in report.warnings if "flush" in said or "disk" in said]
     assert [warning in said for said in found] == ([True] if warning else [])
     assert NONE in verdict or not any(NONE in said for said in found)
@@ -189,10 +194,10 @@ def test_a_run_whose_note_is_lost_does_not_pass_for_one_on_a_disk(
     shape = FileShape(100, syncs_a_flush=syncs, layers=(("tmpfs", "rw"),))
     source = experiment({"a": shape, "b": shape})
     report = report_of(replace(source, run_notes={key.number: note for key in source.head.order if note}))
-    assert set(column(table(report, "durability"), "What became of a flush")) == {verdict}
+    assert set(column(table(report, "durability"), "What a flush did")) == {verdict}
     assert f"a and b: {NOWHERE}. On memory, nothing would be on a disk." in report.warnings
     [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
-    assert "Whether they did the same with a flush is not known." in claim
+    assert "It is not known whether both treat a flush alike." in claim
 
 
 def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_runs_unlike() -> None:
@@ -229,12 +234,12 @@ def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_run
         (
             FileShape(100, syncs_a_flush=0.0, at_once=True),
             "not known: writes don't wait for a sync there (tried with a file; as after chattr +S)",
-            "can't be told from the syncs of samba: writes don't wait",
+            "syncs don't show what a flush did on samba: writes don't wait",
         ),
         (
             FileShape(100, syncs_a_flush=0.0, at_once=None),
             "not known: it could not be tried whether writes wait for a sync",
-            "can't be told from the syncs of samba: it could not be tried",
+            "syncs don't show what a flush did on samba: it could not be tried",
         ),
         (
             FileShape(100, syncs_a_flush=0.0, witnesses=(0, 124)),
@@ -258,7 +263,7 @@ def test_a_verdict_needs_every_layer_a_tried_write_and_witnesses_that_agree(
     shape: FileShape, verdict: str, warning: str | None
 ) -> None:
     report = report_of(experiment({"samba": shape}, repetitions=1))
-    [said] = column(table(report, "durability"), "What became of a flush")
+    [said] = column(table(report, "durability"), "What a flush did")
     assert said.startswith(verdict)
     found = [text for text in report.warnings if "flush" in text or "disk" in text]
     assert [warning in text for text in found if warning] == ([True] if warning else [])
@@ -271,7 +276,7 @@ def test_servers_on_unlike_mounts_are_not_called_alike() -> None:
         other = FileShape(100, layers=(("ext4", options),))
         report = report_of(experiment({"a": on_disk, "b": other}))
         [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
-        assert ("they differ in what became of a flush" in claim) is differ
+        assert ("a flush does different things in the two" in claim) is differ
         assert any("buys different things" in said for said in report.warnings) is differ
         assert column(table(report, "durability"), "Files on")[1] == f"ext4 ({options.removeprefix('rw,')})"
     report = report_of(experiment({"a": on_disk, "b": FileShape(100, layers=(("tmpfs", "rw"),))}))
@@ -356,7 +361,7 @@ def test_a_mix_of_few_flushes_may_lack_one_and_a_run_of_such_mixes_may_not_lack_
         flush = next(each for each in row.by_operation if each.operation == "flush")
         return replace(row, by_operation=[*kept, replace(flush, count=1)], syncs=[])
 
-    [said] = column(table(report_of(source, changed), "durability"), "What became of a flush")
+    [said] = column(table(report_of(source, changed), "durability"), "What a flush did")
     assert said == NONE
 
 

@@ -88,9 +88,10 @@ def test_when_all_clients_left_that_is_said_and_not_that_nothing_succeeded() -> 
         said.count("samba-lax has no throughput: all clients left in the mixes of 1, 2, 4, 8 and 16 clients")
         == 2
     )
-    [head] = [warning for warning in report.warnings if warning.startswith("Clients left")]
+    [head] = [warning for warning in report.warnings if warning.startswith("Clients stopped early")]
     assert head.startswith(
-        "Clients left in 5 of 10 points, all repetitions together: samba-lax with 1 client (all of"
+        "Clients stopped early in 5 of 10 points, so the load was lower than planned. All repetitions together: "
+        "samba-lax with 1 client (all of"
     )
     assert (
         "8 clients (all of 16) and 1 more. These points are marked L" in head
@@ -99,7 +100,7 @@ def test_when_all_clients_left_that_is_said_and_not_that_nothing_succeeded() -> 
 
     hit = source.records[-1]
     few = report_of(source, lambda row: without_clients(row, 3) if row is hit else row)
-    [head] = [warning for warning in few.warnings if warning.startswith("Clients left")]
+    [head] = [warning for warning in few.warnings if warning.startswith("Clients stopped early")]
     assert f"together: {hit.configuration} with 16 clients (3 of 32). These" in head
 
 
@@ -144,7 +145,7 @@ def test_a_mix_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it() 
     assert [row[3].marks for row in table(aside, "improvements").rows] == ["P", ""]
     assert any(note.startswith("P part of a pass: ") for note in table(aside, "improvements").notes)
     [claim] = [found.claim for found in aside.findings if found.topic == "Comparison"]
-    assert "less than one pass of the workload in the window in mixes of overall average, so" in claim
+    assert "Clients had too little time to finish the workload in overall average, so" in claim
     assert [row.part_of_a_pass for row in document.document(aside).comparisons] == [True, False]
 
     at_peak = few_passes(source, {3}, "samba-strict")
@@ -173,7 +174,8 @@ def test_passes_of_the_ramps_are_none_of_the_window() -> None:
     ]
     [said] = [warning for warning in report.warnings if "marked P" in warning]
     assert said.startswith(
-        "In 4 of 5 points (of 2, 4, 8 and 16 clients) there was less than one pass of the workload in"
+        "In tests marked P, clients had too little time to finish the workload; compare with care. That is so in "
+        "4 of 5 points (of 2, 4, 8 and 16 clients): a client completed less than one pass"
     )
     assert "nearer" not in said
 
@@ -229,7 +231,7 @@ def test_what_differs_between_runs_is_not_sold_as_unfairness_to_clients() -> Non
     assert [(row[6].text, row[6].detail) for row in shown.rows] == [("1.000", "1.000–1.000")] * 5  # noqa: RUF001
     assert {row[5].text for row in shown.rows[1:]} == {"0"}
     assert shown.rows[0][5].text == "–"  # noqa: RUF001  (one client deviates from nobody)
-    assert "with the smallest and the largest" in shown.basis
+    assert "with their range" in shown.basis
 
 
 def test_calls_below_the_cache_are_counted_by_operation_at_the_peak(report: Report) -> None:

@@ -49,7 +49,7 @@ def test_mixes_that_noise_hides_are_not_told_apart_from_the_peak() -> None:
     [row] = table(steep, "shape").rows
     assert row[5].text == row[4].text == "16"
     [finding] = [found for found in flat.findings if found.topic == "Peak"]
-    assert "not told apart: the mixes of 1, 8, 16, 24, 32 clients" in finding.evidence
+    assert "the true peak may be at any of 1, 8, 16, 24, 32 clients" in finding.evidence
     assert "95 % interval" in finding.evidence
 
 
@@ -95,14 +95,14 @@ def test_too_few_mixes_are_not_judged_and_that_is_not_none_found() -> None:
 
 def test_a_curve_that_still_rises_names_the_next_suite_unless_the_generator_held_it() -> None:
     rising = report_of(experiment({"apache": Shape(2000, knee=32, fall=0)}))
-    [claim] = claims(rising, "Not saturated")
+    [claim] = claims(rising, "Still rising")
     assert "apache (32 clients)" in claim
     assert "dyno suite extend" in claim
     held = report_of(experiment({"apache": Shape(2000, knee=32, fall=0, waiting=0.5)}))
-    [claim] = claims(held, "Not saturated")
+    [claim] = claims(held, "Still rising")
     assert "dyno suite extend" not in claim
     assert "would show no more" in claim
-    assert claims(report_of(experiment({"apache": Shape(2000)})), "Not saturated") == []
+    assert claims(report_of(experiment({"apache": Shape(2000)})), "Still rising") == []
 
 
 def test_every_pair_is_compared_up_to_eight_configurations_and_verdicts_are_corrected() -> None:
@@ -197,7 +197,7 @@ def test_points_whose_repetitions_disagree_are_named_at_the_head_the_farthest_fi
     [said] = [warning for warning in report_of(source, second_lower).warnings if "disagree" in warning]
     said = said.replace("\N{NO-BREAK SPACE}", " ")
     assert said.startswith(
-        "Repetitions disagree in 5 of 10 points: their range is more than 20 % of the mean, "
+        "Repetitions disagree by more than 20 % in 5 of 10 points. The range as a share of the mean"
     )
     first = "a with 24 clients (67 %), b with 16 clients (50 %), a with 32 clients (35 %), b with 8 clients (29 %)"
     assert f"{first} and 1 more. Small" in said

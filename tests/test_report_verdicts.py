@@ -109,7 +109,9 @@ def test_servers_that_did_different_things_with_a_flush_are_not_compared_in_spee
     report = build_from(files.experiment(shapes))
     assert set(verdicts(report).values()) == {Verdict.NOT_COMPARABLE}
     assert kinds(report, Metric.PEAK) == [ObstacleKind.DURABILITY]
-    assert "they differ in what became of a flush. Seen: in overall average +" in comparison_words(report)
+    assert "a flush does different things in the two. Measured: in overall average +" in comparison_words(
+        report
+    )
 
 
 def test_servers_that_were_asked_for_other_operations_are_not_comparable() -> None:

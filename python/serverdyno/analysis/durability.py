@@ -47,7 +47,7 @@ UNCERTAIN = {SyncExtent.SYNCED, SyncExtent.UNKNOWN, SyncExtent.NOT_ALIKE}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a flush. `because` of one that is not known; `weak`: how far syncs went, where that is short."""
+    """What a flush did. `because` of one that is not known; `weak`: how far syncs went, where that is short."""
 
     extent: SyncExtent
     because: str = ""

@@ -40,9 +40,16 @@ _Found = tuple[AtLevel, Contrast | None]
 
 
 def at_levels(
-    pairs: Sequence[tuple[Runs, Runs]], *, paired: bool, minimum_percent: float = 0.0
+    pairs: Sequence[tuple[Runs, Runs]],
+    *,
+    paired: bool,
+    minimum_percent: float = 0.0,
+    floor_percent: float = 0.0,
 ) -> list[tuple[AtLevel, ...]]:
-    """Return one tuple for each pair (base, other): the levels that both finished with some throughput."""
+    """Return one tuple for each pair (base, other): the levels that both finished with some throughput.
+
+    `floor_percent`: the noise floor; no smaller difference is proven.
+    """
     found = [_pooled(_of_pair(base, other, paired)) for base, other in pairs]
     margin = margin_of(minimum_percent)
     p_values = [
@@ -55,11 +62,17 @@ def at_levels(
     verdicts = iter(held)
     return [
         tuple(
-            level if contrast is None else _judged(level, contrast, next(verdicts))
+            level
+            if contrast is None
+            else _judged(level, contrast, proven=next(verdicts) and _beyond(level, floor_percent))
             for level, contrast in of_pair
         )
         for of_pair in found
     ]
+
+
+def _beyond(level: AtLevel, floor_percent: float) -> bool:
+    return abs(float(np.log1p(level.percent / 100))) >= margin_of(floor_percent)
 
 
 def _of_pair(base: Runs, other: Runs, paired: bool) -> list[_Found]:
@@ -103,7 +116,7 @@ def _pooled(found: Sequence[_Found]) -> list[_Found]:
     ]
 
 
-def _judged(level: AtLevel, contrast: Contrast, proven: bool) -> AtLevel:
+def _judged(level: AtLevel, contrast: Contrast, *, proven: bool) -> AtLevel:
     low, high = contrast.interval()
     return replace(
         level,

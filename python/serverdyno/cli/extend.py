@@ -88,7 +88,7 @@ def _of_experiment(folder: Path, anyway: bool) -> tuple[Suite, str]:
     if unlimited:
         return suite, f"throughput of {_names(unlimited)} still rose {at}"
     if anyway:
-        return suite, f"it was asked for, although no server was seen to need it {at}"
+        return suite, f"it was asked for, although no server is known to need it {at}"
     if rising:
         raise UserError(
             f"throughput of {_names(rising)} still rose {at}, but the generator or the plan's bound set it there",

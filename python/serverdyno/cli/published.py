@@ -114,9 +114,10 @@ def page_style() -> str:
     """The style of a report's page, so that all pages look alike."""
     from importlib import resources  # noqa: PLC0415
 
-    return (resources.files("serverdyno.report.views") / "templates" / "report.css").read_text(
-        encoding="utf-8"
-    )
+    from serverdyno.report.views import palette  # noqa: PLC0415
+
+    style = resources.files("serverdyno.report.views") / "templates" / "report.css"
+    return palette.css() + style.read_text(encoding="utf-8")
 
 
 def _draw(picture: Picture, console: Console) -> None:
@@ -143,9 +144,18 @@ def _draw(picture: Picture, console: Console) -> None:
 
 
 def _charts(report: PublishedReport, drawn: list[Picture]) -> dict[str, str]:
-    from serverdyno.report.views import annotate, charts  # noqa: PLC0415
+    from serverdyno.report.views import charts, palette  # noqa: PLC0415
 
-    return {figure.title: annotate.alone(charts.svg(figure), figure) for figure in _figures(report, drawn)}
+    return {figure.title: palette.themed(charts.svg(figure)) for figure in _figures(report, drawn)}
+
+
+def _style(picture: Picture, look: tuple[int, int]) -> int:
+    """Bars have the colour alone; lines of one product differ in dash and shape."""
+    from serverdyno.report.views.palette import COLOURS, STYLES  # noqa: PLC0415
+
+    colour, variant = look
+    rounds = STYLES // len(COLOURS)
+    return colour % len(COLOURS) + (len(COLOURS) * (variant % rounds) if picture.kind == "lines" else 0)
 
 
 def _figures(report: PublishedReport, drawn: list[Picture]) -> Iterator[Figure]:
@@ -162,10 +172,8 @@ def _figures(report: PublishedReport, drawn: list[Picture]) -> Iterator[Figure]:
         seen[picture.title] = part = seen.get(picture.title, 0) + 1
         title = f"{picture.title}, continued {part}" if part > 1 else picture.title
         series = tuple(
-            Series(
-                line.name, style if picture.kind == "lines" else 0, tuple(Point(x, y) for x, y in line.points)
-            )
-            for style, line in enumerate(picture.lines)
+            Series(line.name, _style(picture, look), tuple(Point(x, y) for x, y in line.points))
+            for line, look in zip(picture.lines, picture.looks, strict=True)
         )
         lines = picture.kind == "lines"
         yield Figure(

@@ -28,7 +28,8 @@ def report(
     beside: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="A published report whose curves stand beside these, not as comparable."
+            metavar="NAME",
+            help="A published report whose curves are drawn next to these; the two are not comparable.",
         ),
     ] = None,
 ) -> None:

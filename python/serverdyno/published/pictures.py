@@ -61,6 +61,27 @@ class Picture:
         words = f"Figure{'s' if len(named) > 1 else ''} {' and '.join(named)}" if named else "Text"
         return f"{words}: {self.constant}" if self.constant else words
 
+    @property
+    def looks(self) -> tuple[tuple[int, int], ...]:
+        """Of each line its colour and its variant: lines of one product have one colour, and differ in the variant.
+
+        Products are told by the part of the names that varies least, such as the server in "2 processors, NetWare 6".
+        """
+        parts = [line.name.split(", ") for line in self.lines]
+        if len({len(names) for names in parts}) > 1:
+            return tuple((place, 0) for place in range(len(parts)))
+        distinct = [list(dict.fromkeys(column)) for column in zip(*parts, strict=True)]
+        varied = [place for place, values in enumerate(distinct) if len(values) > 1]
+        if len(varied) < 2:
+            return tuple((place if self.kind == "lines" else 0, 0) for place in range(len(parts)))
+        product = min(varied, key=lambda place: (len(distinct[place]), -place))
+        seen: dict[str, int] = defaultdict(int)
+        found = []
+        for names in parts:
+            found.append((distinct[product].index(names[product]), seen[names[product]]))
+            seen[names[product]] += 1
+        return tuple(found)
+
 
 def pictures(report: PublishedReport) -> list[Picture]:
     """Everything that can be drawn, in the order of the tables; what is printed twice, or is part of a curve, once."""

@@ -104,7 +104,7 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
             figures=first.figures,
             caveats=caveats.caveats(source, results),
         ),
-        summary=replace(summary, text=findings.summary(source, results, comparisons)),
+        summary=replace(summary, text=findings.summary(source, results)),
         findings=findings.findings(source, results, varied, comparisons, labels),
         methodology=methodology(source, results, comparisons),
         sections=tuple(others),

@@ -13,6 +13,7 @@ from serverdyno._native import Histogram
 from serverdyno.analysis.trust import percentile_is_known
 
 QUANTILES = (0.5, 0.95, 0.99, 0.999)
+MEDIAN = 0.5
 QUANTILE_NAMES = ("p50", "p95", "p99", "p99.9")
 
 
@@ -61,6 +62,20 @@ def _percentile_ms(merged: Histogram, quantile: float, timeouts: int, timeout_ms
     if of_successes > 1:
         return max(timeout_ms, merged.max / units.NS_PER_MS)
     return merged.value_at(of_successes) / units.NS_PER_MS
+
+
+def quantiles(blob: bytes, wanted: Sequence[float]) -> tuple[int, list[tuple[float, float]]]:
+    """How many samples a histogram has, and its quantiles in ms; the median stands even for few samples."""
+    if not blob:
+        return 0, []
+    found = Histogram.from_bytes(blob)
+    if found.count == 0:
+        return 0, []
+    return found.count, [
+        (quantile, found.value_at(quantile) / units.NS_PER_MS)
+        for quantile in wanted
+        if quantile <= MEDIAN or percentile_is_known(found.count, quantile)
+    ]
 
 
 def samples(blob: bytes) -> int:

@@ -12,7 +12,7 @@ from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures.generator import generator_cpu_s
-from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, times
+from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, quantiles, times
 from serverdyno.report.figures.results import MixFigures, Results, operations_per_s
 from serverdyno.report.source import Source
 from serverdyno.store.records import CallRow, ClientRow, MixRecord, RequestRow, SyncRow
@@ -71,7 +71,38 @@ def _tables(source: Source, results: Results, comparisons: Sequence[Comparison])
         _operations(results),
         _errors(results),
         _improvements(comparisons, results.work),
+        _seconds(results),
+        _histograms(results),
         *(_of_files(results) if results.work.shows_clients else ()),
+    )
+
+
+def _seconds(results: Results) -> RawTable:
+    """The seconds of every mix, ramps included."""
+    columns = (*RUN_COLUMNS, "second", "operations", "bytes_in", "errors")
+    rows = tuple(
+        (*_run(record), row.second, row.operations, row.bytes_in, row.errors)
+        for record in results.used
+        for row in record.by_second
+    )
+    return RawTable("seconds", "One row a run, mix and second, ramps included", columns, rows)
+
+
+HISTOGRAM_QUANTILES = (
+    *(place / 100 for place in range(5, 100, 5)),
+    *(0.96, 0.97, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999),
+)
+
+
+def _histograms(results: Results) -> RawTable:
+    """Response times as percentiles, which are far fewer than buckets; those with ten samples beyond them."""
+    columns = (*RUN_COLUMNS, "samples", "quantile", "response_ms")
+    rows = []
+    for record in results.used:
+        samples, found = quantiles(record.response_time_hdr, HISTOGRAM_QUANTILES)
+        rows += [(*_run(record), samples, quantile, value_ms) for quantile, value_ms in found]
+    return RawTable(
+        "histograms", "One row a run, mix and quantile of the response time", columns, tuple(rows)
     )
 
 

@@ -29,7 +29,7 @@ def section(source: Source, results: Results, published: PublishedReport) -> Sec
     curves = [picture for picture in pictures(published) if picture.kind == "lines" and picture.unit == unit]
     if not curves:
         raise UserError(
-            f"{published.name} has no curve in {unit}, so none can stand beside this one",
+            f"{published.name} has no curve in {unit}, so none can be drawn next to this one",
             hint="`dyno published show NAME` draws what a published report has",
         )
     left_out = len(curves) - MOST_PICTURES
@@ -44,7 +44,7 @@ def section(source: Source, results: Results, published: PublishedReport) -> Sec
     about = published.meta.citation
     text = f"{NOT_COMPARABLE} From: {about.title} ({about.laboratory}, {about.year}).{more}"
     lines = (text, *_hardware(published.meta))
-    return Section("beside", "Beside a published report", text=lines, figures=tuple(figures))
+    return Section("beside", "Next to a published report", text=lines, figures=tuple(figures))
 
 
 def _figure(place: int, ours: tuple[Panel, str], picture: Picture, meta: Meta) -> Figure:

@@ -81,7 +81,7 @@ def sections(
         *_scaling(results, designs.scaling, under.mean),
         *_tuning(designs.tuned, under.mean),
         *_crossed(designs.crossed, under.mean),
-        *_durability(source, results, under.each),
+        *_durability(source, results, under),
         *_times(results, under),
         *_trust(results, under),
         *_appendices(source, results, under),
@@ -151,14 +151,16 @@ def _crossed(found: Crossed | None, line: str) -> list[Section]:
     ]
 
 
-def _durability(source: Source, results: Results, line: str) -> list[Section]:
+def _durability(source: Source, results: Results, under: Lines) -> list[Section]:
     if not source.head.suite.work.has_durability:
         return []
     text = "A flush promises that what was written is on the disk. This is how we know whether it was."
-    shown = [durability.table(results.promises, line)]
+    shown = [durability.table(results.promises, under.each)]
     if source.power_cuts:
         shown.append(power_cuts.table(source, results))
-    return [Section("durability", "Durability: what a flush did", text=(text,), tables=tuple(shown))]
+    drawn = tuple(durability.figures(results, under.together))
+    title = "Durability: what a flush did"
+    return [Section("durability", title, text=(text,), figures=drawn, tables=tuple(shown))]
 
 
 def _times(results: Results, under: Lines) -> list[Section]:

@@ -22,9 +22,9 @@ def table(results: Results, basis: str) -> Table:
         Column("Peak", f"{unit}, by leave-one-out"),
         Column("Peak's 95 % interval", unit),
         Column("At clients"),
-        Column("Not told apart from the peak", "mixes of clients"),
+        Column("The peak may be at", "clients"),
         Column("95 % of the peak", "from clients"),
-        Column("Kept at the last mix", "of the highest mean"),
+        Column("Kept at the highest load", "of the highest mean"),
         Column("Its 95 % interval"),
         Column("Dips and drops", numeric=False),
         Column("n", "whole runs"),
@@ -32,7 +32,8 @@ def table(results: Results, basis: str) -> Table:
     notes = (
         "Leave-one-out: each run is read at the mix that the other runs chose, since the highest of noisy means is "
         "lifted by noise. Intervals: t intervals on logarithms, from two runs on.",
-        "Not told apart: the true peak is at one of these mixes in 95 of 100 experiments (subset selection, Gupta "
+        "The peak may be at: the true peak is at one of these load levels in 95 of 100 experiments (subset "
+        "selection, Gupta "
         "1965).",
         "Dips and drops: by a rule that finds any in 5 % of curves that are flat but for normal noise. "
         f"{wording.NOTHING} can't be judged: too few mixes or repetitions, or a mix without throughput.",

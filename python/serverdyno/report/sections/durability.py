@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from serverdyno import wording
 from serverdyno.analysis.durability import (
@@ -13,8 +13,11 @@ from serverdyno.analysis.durability import (
     STRAY_SHARE,
     UNSTABLE,
 )
-from serverdyno.report.figures.durability import Promise
-from serverdyno.report.model import Cell, Column, Table
+from serverdyno.report.figures import histograms
+from serverdyno.report.figures.durability import FLUSH, Promise
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
+from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Series, Table
+from serverdyno.report.sections.drawings import groups, style_of
 from serverdyno.report.words.durability import outside, worded
 from serverdyno.store.records import DATA_CALLS
 
@@ -31,10 +34,68 @@ def table(found: Sequence[Promise], basis: str) -> Table:
         Column("The disk's own fsync p50", "ms"),
         Column("Syncs of the server"),
         Column("Files on", numeric=False),
-        Column("What became of a flush", numeric=False),
+        Column("What a flush did", numeric=False),
     )
     rows = tuple(_row(promise) for promise in found)
     return Table("durability", 0, "What a flush did", basis, columns, rows, tuple(_notes(found)))
+
+
+def figures(results: Results, basis: str) -> list[Figure]:
+    """How long a flush took, and what passed below the clients' cache, at each load level."""
+    found = []
+    for suffix, group in groups(results):
+        panels = (
+            Panel(
+                "Flush p50", "ms", _series(results, group, lambda name, mix: _flush_ms(results, name, mix, 0))
+            ),
+            Panel(
+                "Flush p99", "ms", _series(results, group, lambda name, mix: _flush_ms(results, name, mix, 2))
+            ),
+            Panel(
+                "Above the client cache",
+                "Mbit/s",
+                _series(results, group, lambda _, mix: mix.throughput.mean),
+            ),
+            Panel("Below the client cache", "Mbit/s", _series(results, group, _below)),
+        )
+        drawn = tuple(panel for panel in panels if panel.series)
+        if drawn:
+            title = "Flush times, and throughput above and below the client cache"
+            axis = results.axis.title
+            found.append(Figure(f"flushes{suffix}", 0, title, basis, "lines", axis, drawn))
+    return found
+
+
+def _below(_: str, mix: MixFigures) -> float | None:
+    return None if mix.below_cache_mbit_s is None else mix.below_cache_mbit_s.mean
+
+
+def _series(
+    results: Results,
+    group: Sequence[ConfigurationResult],
+    value: Callable[[str, MixFigures], float | None],
+) -> tuple[Series, ...]:
+    found = []
+    for result in group:
+        points = tuple(
+            Point(mix.level, y) for mix in result.finished if (y := value(result.name, mix)) is not None
+        )
+        if points:
+            found.append(Series(result.name, style_of(results, result.name), points))
+    return tuple(found)
+
+
+def _flush_ms(results: Results, name: str, mix: MixFigures, place: int) -> float | None:
+    """A percentile of the flushes of one point, by its place; None where too few were answered."""
+    rows = [
+        row.response_time_hdr
+        for record in results.used
+        if record.configuration == name and record.mix == mix.mix
+        for row in record.by_operation
+        if row.operation == FLUSH
+    ]
+    found = histograms.times(rows)
+    return None if found is None else found.percentiles_ms[place]
 
 
 def _notes(found: Sequence[Promise]) -> Iterator[str]:

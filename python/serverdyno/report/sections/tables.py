@@ -62,7 +62,7 @@ def peaks(results: Results, basis: str) -> Table:
         Column("p50", "ms, at the peak"),
         Column("p99", "ms, at the peak"),
         Column("Errors", "all load levels"),
-        Column("Kept at the last mix", "share of peak"),
+        Column("Kept at the highest load", "share of peak"),
         Column("Fairness", "Jain's index"),
         Column("n", "runs"),
     )
@@ -308,7 +308,7 @@ def response_times(results: Results, basis: str) -> Table:
         "generator is at its limit, the mean is near it, and the times are the generator's: an upper bound of the "
         "server's.",
         f"Under way at close: {results.terms.operations} that had not ended when the window closed. They are in no "
-        "other figure here, so nothing that takes longer than the window can be seen but there.",
+        "other figure here, so an operation longer than the window appears only there.",
         *mark_notes(marks),
     )
     return Table(
@@ -485,7 +485,7 @@ def runs(source: Source, results: Results, basis: str) -> Table:
         Column("Run"),
         NAME,
         Column("Repetition"),
-        Column("Mixes finished"),
+        Column("Tests finished"),
         Column("State", numeric=False),
         Column("Answered", "requests"),
         Column("Failed", "requests"),

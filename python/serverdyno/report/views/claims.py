@@ -89,7 +89,7 @@ def _of_peak(identity: str, result: ConfigurationResult, report: Report, column:
         hundred = {"kind": "stated", "value": 100, "place": "per cent"}
         share = (_number(wording.share(summary.share_of_peak_kept)), "percent")
         rule = {"kind": "product", "of": [kept, hundred]}
-        yield _claim(f"{identity}.kept", place, "Kept at the last mix", share, rule)
+        yield _claim(f"{identity}.kept", place, "Kept at the highest load", share, rule)
 
 
 def _of_comparison(

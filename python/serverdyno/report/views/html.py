@@ -9,8 +9,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.model import Report
-from serverdyno.report.views import csv
-from serverdyno.report.views.palette import COLOURS, DARK_COLOURS, themed
+from serverdyno.report.views import csv as report_csv
+from serverdyno.report.views.palette import css, themed
 from serverdyno.report.views.shared import shared
 
 MOST_INLINED_ROWS = 5_000
@@ -35,10 +35,10 @@ def page(report: Report, drawings: Mapping[str, str]) -> str:
         drawings={key: themed(drawing) for key, drawing in drawings.items()},
         downloads=downloads,
         shared=shared(report),
-        colours=list(zip(COLOURS, DARK_COLOURS, strict=True)),
+        palette_css=css(),
     )
 
 
 def _data_url(table: RawTable) -> str:
-    encoded = base64.b64encode(csv.text(table).encode()).decode("ascii")
+    encoded = base64.b64encode(report_csv.text(table).encode()).decode("ascii")
     return f"data:text/csv;charset=utf-8;base64,{encoded}"

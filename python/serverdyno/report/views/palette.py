@@ -51,3 +51,12 @@ def themed(svg: str) -> str:
             f'"{value.lower()}"', f'"var({variable})"'
         )
     return svg
+
+
+def css() -> str:
+    """The CSS variables of the lines, light and dark."""
+    light, dark = (
+        " ".join(f"--series-{place}: {value};" for place, value in enumerate(colours))
+        for colours in (COLOURS, DARK_COLOURS)
+    )
+    return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"

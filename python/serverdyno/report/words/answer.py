@@ -28,10 +28,10 @@ GENERATOR = {Mark.GENERATOR_LIMITED}
 LIMITED_BY = {
     Limit.RATE: "the plan's rate",
     Limit.GENERATOR: "the load generator",
-    Limit.SERVER: "the server's CPU",
-    Limit.DISK: "the disk, neither CPU was full",
-    Limit.ROUND_TRIP: "latency, neither CPU was full",
-    Limit.UNSEEN: "latency or locks, neither CPU was full",
+    Limit.SERVER: "its own CPU",
+    Limit.DISK: "the disk",
+    Limit.ROUND_TRIP: "latency",
+    Limit.UNSEEN: "latency or locks",
 }
 
 
@@ -56,11 +56,9 @@ def verdict(source: Source, results: Results, comparisons: Sequence[Comparison],
         return f"There is no result: no {results.terms.operation} succeeded."
     if len(results.configurations) == 1:
         return _alone(results.configurations[0], results.terms)
-    said = []
     if designs.crossed is not None and designs.crossed.effects:
-        said.append(factorial.verdict(designs.crossed, results.terms))
-    else:
-        said.append(_of_pairs(source, results, comparisons))
+        return factorial.verdict(designs.crossed, results.terms)
+    said = [_of_pairs(source, results, comparisons)]
     if cpu := by_cpu(results, comparisons, paired=source.paired):
         said.append(cpu)
     return " ".join(said)
@@ -198,8 +196,8 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
         )
         return f"No winner: {because}. Measured: {gap}."
     if all(average.verdict is Verdict.EQUIVALENT for _, average in measured):
-        return f"A draw: all are equal within the plan's minimum effect of {largest.minimum_percent:g} %."
-    return f"No winner: the largest gap is within run-to-run variation ({gap})."
+        return f"A draw: all are equal within {largest.minimum_percent or largest.floor_percent:g} %."
+    return f"No winner: the largest gap is within run-to-run variation. Measured: {gap}."
 
 
 def _gap(comparison: Comparison, average: Improvement, terms: Terms) -> str:
@@ -263,8 +261,7 @@ def sure(source: Source, results: Results, comparisons: Sequence[Comparison]) ->
 
 
 def limit(results: Results) -> str:
-    """Return what set the figures of each configuration, as far as that was found."""
-    parts = [f"{result.name}: {_limits_of(result)}" for result in results.configurations if result.finished]
+    """Return what was at its limit, and at which load levels, of each configuration."""
     by_words: dict[str, list[str]] = {}
     for result in results.configurations:
         if result.finished:
@@ -276,20 +273,24 @@ def limit(results: Results) -> str:
 def _limits_of(result: ConfigurationResult) -> str:
     by_word: dict[str, list[str]] = {}
     for mix in result.finished:
-        by_word.setdefault(_limit_of(result, mix), []).append(f"{mix.level:,}")
-    everywhere = len(result.finished)
-    noun = "client" if [mix.level for mix in result.finished] == [1] else "clients"
+        if word := _limit_of(result, mix):
+            by_word.setdefault(word, []).append(f"{mix.level:,}")
+    if not by_word:
+        return "no CPU was full, so the limit was not found"
+    found = len(result.finished)
     return ", ".join(
-        f"{word} at all levels"
-        if len(levels) == everywhere > 1
-        else f"{word} with {wording.listing(levels)} {'client' if levels == ['1'] else noun}"
+        word if len(levels) == found else f"{word} with {_clients(levels)}"
         for word, levels in by_word.items()
     )
 
 
+def _clients(levels: Sequence[str]) -> str:
+    return f"{wording.listing(levels)} {'client' if list(levels) == ['1'] else 'clients'}"
+
+
 def _limit_of(result: ConfigurationResult, mix: MixFigures) -> str:
     found = result.limits_of(mix)
-    return LIMITED_BY[found[0]] if found else "neither CPU was full"
+    return LIMITED_BY[found[0]] if found else ""
 
 
 def gaps(found: Sequence[Levels], results: Results) -> str:
@@ -310,7 +311,8 @@ def gaps(found: Sequence[Levels], results: Results) -> str:
     least = "at least " if limited == {winner} else ""
     gap = wording.change((ratio - 1) * 100) if ratio < 2 else f"{wording.ratio(ratio)} times"
     unsafe = " They differ in what a flush does." if comparison.differs_in_durability else ""
-    return f"{winner} over {loser} with {wording.plural(mix.level, results.axis.noun)}: {least}{gap}.{unsafe}"
+    at = wording.plural(mix.level, results.axis.noun)
+    return f"Largest proven gap: {winner} over {loser} with {at}, {least}{gap}.{unsafe}"
 
 
 def _level_by_level(of_pair: Levels, results: Results) -> str:

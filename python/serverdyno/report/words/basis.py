@@ -19,11 +19,11 @@ NAMES_STATEMENT = (
 class Over(StrEnum):
     """What was done with the repetitions."""
 
-    MEAN = "Mean of {count}, with the smallest and the largest"
+    MEAN = "Mean of {count}, with their range"
     MEAN_ALONE = "Mean of {count}"
-    TOGETHER = "{count} together, with the smallest and the largest of single ones"
+    TOGETHER = "{count} together, with the range of single ones"
     SUM = "Sum of {count}"
-    EACH = "Each of {count} by itself"
+    EACH = "Each of {count} separately"
 
 
 def basis(source: Source, results: Results, over: Over = Over.MEAN) -> str:

@@ -168,7 +168,7 @@ def _noise(results: Results) -> list[str]:
             f"the generator's threads waited for a CPU for up to {wording.share(waited)} of the window"
         )
     return [
-        f"Noise in {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}: {wording.listing(parts)}. "
+        f"Noise in {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}. There {wording.listing(parts)}. "
         "These points are marked noisy (N); figures of a quiet machine may differ."
     ]
 
@@ -198,8 +198,9 @@ def _clients_left(results: Results) -> list[str]:
     )
     uncounted = f" {results.terms.clients_left_note}".rstrip()
     return [
-        f"Clients left in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, all repetitions together: "
-        f"{named}. These points are marked L: the load was lower than they say.{uncounted}"
+        f"Clients stopped early in {len(points):,} of {wording.plural(len(results.mixes), 'point')}, so the "
+        "load was lower "
+        f"than planned. All repetitions together: {named}. These points are marked L.{uncounted}"
     ]
 
 
@@ -222,9 +223,10 @@ def _starved(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Clients completed no {results.terms.operation} in the window in {len(points):,} of "
-        f"{wording.plural(len(results.mixes), 'point')}, though they stayed in the mix: {named}. These points are "
-        "marked C: throughput and response times are of the other clients alone."
+        f"Some clients completed nothing in {len(points):,} of {wording.plural(len(results.mixes), 'point')}. "
+        "They stayed, "
+        f"and completed no {results.terms.operation} in the window: {named}. These points are marked C: throughput and "
+        "response times are of the other clients alone."
     ]
 
 
@@ -247,8 +249,11 @@ def _stalled(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Nothing was completed for a second or more of the window: {named}. These points are marked T. Seconds are "
-        "counted from 0 at the start of the mix, ramps included; the drawing of each mix second by second shows them."
+        f"Everything stood still for a second or more in {wording.plural(len(points), 'test')}. Nothing "
+        "completed in the "
+        f"window meanwhile: {named}. These points are marked T. Seconds are counted from 0 at the start of the "
+        "mix, ramps "
+        "included; the chart of each mix second by second shows them."
     ]
 
 
@@ -274,9 +279,9 @@ def _unlike_repetitions(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Repetitions disagree in {len(apart):,} of {wording.plural(len(repeated), 'point')}: their range is more than "
-        f"{wording.share(RANGE_SHARE)} of the mean, the largest first: {named}. Small differences can't be told there, "
-        "and more repetitions may move the means."
+        f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
+        f"{wording.plural(len(repeated), 'point')}. The range as a share of the mean, largest first: {named}. Small "
+        "differences can't be shown there, and more repetitions may move the means."
     ]
 
 
@@ -294,8 +299,10 @@ def _parts_of_a_pass(results: Results) -> list[str]:
         return []
     clients = wording.listing([str(count) for count in sorted({mix.clients for mix in short})])
     return [
-        f"In {len(short):,} of {wording.plural(len(known), 'point')} (of {clients} clients) there was less than one "
-        "pass of the workload in the window, in the mean of the clients, in the repetition with the fewest; they are "
-        "marked P. A quicker server gets further in it, and so is asked for other operations: neither operations/s nor "
-        "Mbit/s compare like with like there. Longer mixes do."
+        "In tests marked P, clients had too little time to finish the workload; compare with care. "
+        f"That is so in {len(short):,} of {wording.plural(len(known), 'point')} (of {clients} clients): a "
+        "client completed "
+        "less than one pass in the window, in the mean of the repetition with the fewest. A faster server gets "
+        "further, so "
+        "it is asked for other operations. Longer mixes compare like with like."
     ]

@@ -125,9 +125,10 @@ def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: dict
         parts.append(f"{result.name} ({_with_clients(f'{result.last.clients:,}')})")
     peaks = "Its peak is" if len(group) == 1 else "Their peaks are"
     bounds = "a lower bound" if len(group) == 1 else "lower bounds"
-    claim = f"Throughput still rose at the last mix: {wording.listing(parts)}. {peaks} {bounds}. {advice}"
+    where = wording.listing(parts)
+    claim = f"Throughput was still rising at the highest load tested: {where}. {peaks} {bounds}. {advice}"
     return Finding(
-        "Not saturated", claim, f"Rule: by more than the noise, and by 2 % or more; {tables['peaks']}."
+        "Still rising", claim, f"Rule: by more than the noise, and by 2 % or more; {tables['peaks']}."
     )
 
 
@@ -139,12 +140,12 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
         span = terms.span(peak.low, peak.high)
         words.append(f"by leave-one-out {terms.written(peak.value)}, 95 % interval {span} {terms.unit}")
     if peak is not None and peak.candidates is not None and len(peak.candidates) > 1:
-        words.append(f"not told apart: the mixes of {clients_of(result, peak.candidates)} clients")
+        words.append(f"the true peak may be at any of {clients_of(result, peak.candidates)} clients")
     if shape.near_peak is not None:
         words.append(f"95 % of it from {_with_clients(clients_of(result, [shape.near_peak]))} on")
     if kept is not None and kept.low is not None and kept.high is not None and kept.share < 1:
         interval = wording.share_span(kept.low, kept.high)
-        words.append(f"kept at the last mix {wording.share(kept.share)}, 95 % interval {interval}")
+        words.append(f"kept at the highest load {wording.share(kept.share)}, 95 % interval {interval}")
     return words
 
 

@@ -30,7 +30,7 @@ def warnings(found: Sequence[Promise]) -> list[str]:
         sure = any(outcome.extent in (SyncExtent.NONE, SyncExtent.MEMORY) or outcome.weak for outcome in seen)
         parts = "; ".join(f"{name}: {_told(outcome, found, name)}" for name, outcome in did.items())
         said.append(
-            f"The configurations differ in what became of a flush, so their throughput "
+            f"A flush does different things in these configurations, so their throughput "
             f"{'buys' if sure else 'may buy'} different things. {parts}."
         )
     else:
@@ -73,9 +73,9 @@ def _why_not_known(extent: SyncExtent, because: str, names: str) -> str:
     if extent is SyncExtent.SYNCED:
         return f"{names}: {extent.value}. Whether they reached a disk is {because}."
     if because:
-        return f"What became of a flush can't be told from the syncs of {names}: {because}."
+        return f"The syncs don't show what a flush did on {names}: {because}."
     return (
-        f"What became of a flush is not known for {names}: what a client believed to be on the disk may not have "
+        f"It is not known what a flush did on {names}: what a client believed to be on the disk may not have "
         "been there."
     )
 

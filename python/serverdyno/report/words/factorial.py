@@ -11,9 +11,15 @@ from serverdyno.report.model import Finding
 
 def verdict(found: Crossed, terms: Terms) -> str:
     """Return `sendfile off: no difference shown; workers 2: +40 % (95 % interval ...)`, and interactions."""
-    parts = [_part(effect) for effect in found.main]
-    first = f"Main effects on the average {'rate' if terms.throughput_counts_operations else 'throughput'}: "
-    said = first + "; ".join(parts) + "."
+    what = "rate" if terms.throughput_counts_operations else "throughput"
+    if any(effect.proven for effect in found.effects):
+        said = f"Main effects on the average {what}: {'; '.join(_part(effect) for effect in found.main)}."
+    else:
+        names = wording.listing([effect.factor for effect in found.main])
+        spans = "; ".join(f"{_change(effect)}: {_interval(effect)}" for effect in found.main)
+        said = (
+            f"No winner: neither setting of {names} made a proven difference to the average {what} ({spans})."
+        )
     depends = [effect for effect in found.interactions if effect.proven]
     if depends:
         pairs = wording.listing([f"{effect.factor} and {effect.other}" for effect in depends])
@@ -22,11 +28,17 @@ def verdict(found: Crossed, terms: Terms) -> str:
 
 
 def _part(effect: Effect) -> str:
-    name = f"{effect.factor} {effect.level} instead of {effect.base}"
-    interval = wording.change_span(effect.low_percent, effect.high_percent)
     if not effect.proven:
-        return f"{name}: no proven difference ({interval})"
-    return f"{name}: {wording.change(effect.percent)} (95 % interval {interval})"
+        return f"{_change(effect)}: no proven difference ({_interval(effect)})"
+    return f"{_change(effect)}: {wording.change(effect.percent)} ({_interval(effect)})"
+
+
+def _change(effect: Effect) -> str:
+    return f"{effect.factor} {effect.level} instead of {effect.base}"
+
+
+def _interval(effect: Effect) -> str:
+    return f"95 % interval {wording.change_span(effect.low_percent, effect.high_percent)}"
 
 
 def findings(found: Crossed, tables: dict[str, str]) -> list[Finding]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from serverdyno import units, wording
-from serverdyno.analysis.improvement import Metric, Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
@@ -18,26 +17,33 @@ from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
-from serverdyno.report.words import curves, durability, factorial, power_cuts, scaling, tuning, verdicts
+from serverdyno.report.words import (
+    anomalies,
+    curves,
+    durability,
+    factorial,
+    power_cuts,
+    scaling,
+    tuning,
+    verdicts,
+)
 from serverdyno.report.words.basis import NAMES_STATEMENT
 
 MOST_FINDINGS = 8
 """On peaks and comparisons together; the tables hold the rest."""
-MOST_IN_SUMMARY = 3
+MOST_SUBJECTS = 6
+"""Configurations that one sentence names."""
 MOST_STALLS = 4
 """Points in one finding; the tables have the marks of all."""
 OWN_QUEUE_SHARE = 0.5
 """Of the mean response time, from which on the generator's own queue is most of it."""
 
 
-def summary(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """The executive summary, a paragraph each."""
+def summary(source: Source, results: Results) -> tuple[str, ...]:
+    """What was done, and the range of the peaks, a paragraph each."""
     paragraphs = [_what_was_done(source, results)]
     if any(result.peak for result in results.configurations):
-        beside = durability.beside_peaks(results.promises)
-        paragraphs.append(_highest_and_lowest(results, beside))
-    if comparisons:
-        paragraphs.append(_what_may_be_said(comparisons))
+        paragraphs.append(_highest_and_lowest(results, durability.beside_peaks(results.promises)))
     paragraphs.append(NAMES_STATEMENT)
     return tuple(paragraphs)
 
@@ -45,21 +51,23 @@ def summary(source: Source, results: Results, comparisons: Sequence[Comparison])
 def _what_was_done(source: Source, results: Results) -> str:
     names = source.configuration_names
     clients = [mix.clients for mix in source.head.mixes]
-    subject = wording.plural(len(names), "configuration")
-    listed = f" ({wording.listing(names)})" if len(names) <= 6 else ""
+    subject = wording.listing(names) if len(names) <= MOST_SUBJECTS else f"{len(names):,} configurations"
     runs = sorted({len(source.repetitions_of(name)) for name in names})
-    repetitions = wording.plural(runs[-1], "repetition") if runs else "no repetition"
+    times = {1: "once", 2: "twice"}.get(runs[-1], f"{runs[-1]:,} times") if runs else "never"
+    each = f"{times} each" if len(names) > 1 else times
     order = f", in {source.head.plan.order} order" if len(names) > 1 and runs and runs[-1] > 1 else ""
     load = (
-        f"from {min(clients):,} to {max(clients):,} clients"
+        f"at {wording.plural(len(clients), 'load level')} from {min(clients):,} to {max(clients):,} clients"
         if len(set(clients)) > 1
-        else wording.plural(clients[0], "client")
+        else f"with {wording.plural(clients[0], 'client')}"
     )
-    return (
-        f"{subject}{listed} under the suite {source.head.suite.name}: "
-        f"{wording.plural(len(source.head.mixes), 'mix')}, {load}, {repetitions} of each run{order}. "
-        f"{len(results.used):,} of {wording.plural(source.planned_mixes, 'mix')} were finished."
+    done = len(results.used)
+    completed = (
+        f"All {done:,} tests completed."
+        if done == source.planned_mixes
+        else f"{done:,} of {wording.plural(source.planned_mixes, 'test')} completed."
     )
+    return f"We tested {subject} {load} of the suite {source.head.suite.name}, {each}{order}. {completed}"
 
 
 def _highest_and_lowest(results: Results, beside: Mapping[str, str]) -> str:
@@ -83,18 +91,6 @@ def _may_be_as_high(lowest: ConfigurationResult, highest: ConfigurationResult) -
     return Mark.RATE_BOUND in peak.marks or lowest.peak_height * (1 + (hidden or 0.0)) > highest.peak_height
 
 
-def _what_may_be_said(comparisons: Sequence[Comparison]) -> str:
-    improvements = [found for comparison in comparisons for found in comparison.improvements]
-    if all(improvement.verdict is Verdict.TOO_FEW_REPETITIONS for improvement in improvements):
-        return (
-            "With one repetition no interval can be given: the differences below were seen in "
-            "these runs, and whether they would be seen again can't be told."
-        )
-    if len(comparisons) > MOST_IN_SUMMARY:
-        return verdicts.tally(comparisons)
-    return " ".join(verdicts.claim(comparison, tuple(Metric)) for comparison in comparisons)
-
-
 def findings(
     source: Source,
     results: Results,
@@ -116,6 +112,7 @@ def findings(
         found += _machine_finding(results, tables)
         found.append(_error_finding(results, tables))
         found += _stall_finding(results, tables)
+        found += anomalies.findings(results, tables)
     return tuple(found)
 
 
@@ -231,16 +228,16 @@ def _peak_finding(
 def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
     summary = result.throughput
     if summary is None or sum(point is not None for point in summary.points) < 2:
-        return "One mix makes no curve: how it behaves under other loads is not known."
+        return "Only one load level was tested, so other loads are unknown."
     if summary.still_rising:
-        return "That is the last mix, so the peak was not passed and may lie higher."
+        return "That is the highest load tested, so the true peak may lie higher."
     if summary.share_of_peak_kept is None:
         return "The last mix is missing, so what it keeps of its peak is not known."
     last = next(mix for mix in reversed(result.mixes) if mix is not None)
     if summary.share_of_peak_kept == 1:
-        return "That is the last mix; no fall was seen, and no rise beyond the noise."
+        return "That is the highest load tested; throughput neither fell nor rose beyond the noise."
     kept = wording.share(summary.share_of_peak_kept)
-    return f"At the last mix ({wording.plural(last.clients, 'client')}) it kept {kept} of the highest mean."
+    return f"With {wording.plural(last.clients, 'client')}, the highest load, it kept {kept} of that."
 
 
 def _spread_words(mix: MixFigures, terms: Terms) -> str:

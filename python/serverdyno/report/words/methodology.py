@@ -38,7 +38,7 @@ CORRECTED = (
     "1979; Tukey's range): of these, averages have 4.9 % and peaks 0.1 % until all of one are claimed."
 )
 CURVES = (
-    "The peak with its uncertainty and the mixes not told apart from it: leave-one-out, and subset selection (Gupta, "
+    "The peak with its uncertainty and the load levels where it may be: leave-one-out, and subset selection (Gupta, "
     "1965). Dips, drops and collapses: against 20,000 simulated flat curves with "
     "normal noise, of which 5 % have any; below three repetitions they are not judged."
 )
@@ -167,8 +167,9 @@ def _protocol(source: Source) -> str:
 def _error_policy(source: Source) -> str:
     most = source.head.suite.leave_after_errors
     if most is None:
-        return "A client with an error stays in the mix."
-    return f"A client leaves the mix after {wording.plural(most, 'error')}, and is counted."
+        return "A client with an error goes on."
+    at = "at its first error" if most == 1 else f"after {wording.plural(most, 'error')}"
+    return f"A client stops {at}; stopped clients are reported."
 
 
 def _order(source: Source) -> str:

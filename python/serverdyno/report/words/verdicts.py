@@ -58,11 +58,12 @@ def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
     if comparison.limits and set(by_verdict) != {Verdict.NOT_COMPARABLE}:
         sentences.append(_limits(comparison))
     if comparison.differs_in_durability is None:
-        sentences.append("Whether they did the same with a flush is not known.")
+        sentences.append("It is not known whether both treat a flush alike.")
     if partial := [figure.value for figure in figures if figure in comparison.parts_of_a_pass]:
         sentences.append(
-            "In the mean, clients made less than one pass of the workload in the window in mixes of "
-            f"{wording.listing(partial)}, so the two were asked for different operations there."
+            f"Clients had too little time to finish the workload in {wording.listing(partial)}, so the two did "
+            "different "
+            "operations there."
         )
     return " ".join(sentences)
 
@@ -131,8 +132,8 @@ def _sentence(comparison: Comparison, verdict: Verdict, found: Sequence[Improvem
         Verdict.SLOWER: f"{other} is slower than {base} {by}{changes}.",
         Verdict.NO_DIFFERENCE_SHOWN: f"No difference{beyond} shown between {other} and {base} {changes}.{chance}",
         Verdict.EQUIVALENT: f"{other} and {base} are equivalent within {least} {changes}.",
-        Verdict.TOO_FEW_REPETITIONS: f"Seen, {other} against {base} {changes}. {repetitions} can't tell whether "
-        "that would repeat.",
+        Verdict.TOO_FEW_REPETITIONS: f"Measured: {other} against {base} {changes}. {repetitions} can't show "
+        "whether that repeats.",
         Verdict.NOT_COMPARABLE: f"{other} and {base} can't be compared in {names}: not every repetition of "
         "both completed anything over the same mixes.",
         Verdict.NOT_SEPARATED: f"{other} against {base} {changes}. The two were measured at different times, and "
@@ -150,7 +151,7 @@ def _not_comparable(comparison: Comparison, why: Sequence[Obstacle], found: Sequ
     )
     return (
         f"{comparison.other} and {comparison.base} are not comparable in {names}: "
-        f"{wording.listing([reason(each) for each in why])}. Seen: {seen}."
+        f"{wording.listing([reason(each) for each in why])}. Measured: {seen}."
     )
 
 
@@ -164,7 +165,7 @@ def reason(why: Obstacle) -> str:
         ObstacleKind.NOISE: f"others took {wording.cpus(why.amount)} CPUs more in the mixes of {why.name}",
         ObstacleKind.HIDDEN: f"{why.name} may be up to {share} faster than the generator let it show",
         ObstacleKind.RATE_BOUND: f"the rate of its plan held {why.name}",
-        ObstacleKind.DURABILITY: "they differ in what became of a flush",
+        ObstacleKind.DURABILITY: "a flush does different things in the two",
     }[why.kind]
 
 
@@ -176,7 +177,9 @@ def _chance(found: Sequence[Improvement]) -> str:
         if improvement.p_value is not None and improvement.p_value < 1 - CONFIDENCE
     ]
     below = [improvement.floor_percent for improvement in found if _is_below_the_floor(improvement)]
-    said = f" Alone it would count; among {max(among):,} comparisons it may be chance." if among else ""
+    said = (
+        f" By itself it would be proven; among {max(among):,} comparisons it may be chance." if among else ""
+    )
     if below:
         said += f" A difference below the noise floor of {max(below):g}{wording.NO_BREAK}% is not claimed."
     return said
@@ -199,11 +202,22 @@ def _range(improvement: Improvement) -> str:
 
 
 def _limits(comparison: Comparison) -> str:
+    """What held a side back; where it was the faster one alone, the gap is a lower bound."""
     limited: dict[str, list[str]] = defaultdict(list)
     for name, mark in comparison.limits:
         limited[LIMITS[mark]].append(name)
+    names = {name for name, _ in comparison.limits}
+    if names == {faster_of(comparison)}:
+        held_back = f"{wording.listing(sorted(names))} was {wording.listing(list(limited))}"
+        return f"The true gap is at least this large: {held_back}."
     parts = [
-        f"{wording.listing(names)} {'is' if len(names) == 1 else 'are'} {word}"
-        for word, names in limited.items()
+        f"{wording.listing(held)} {'is' if len(held) == 1 else 'are'} {word}"
+        for word, held in limited.items()
     ]
     return f"{wording.listing(parts)}, so the servers themselves may differ by more or less."
+
+
+def faster_of(comparison: Comparison) -> str:
+    """The name of the side that is proven faster in the overall average; nothing where none is."""
+    verdict = _of(comparison, Metric.OVERALL_AVERAGE).verdict
+    return {Verdict.FASTER: comparison.other, Verdict.SLOWER: comparison.base}.get(verdict, "")

@@ -1,0 +1,109 @@
+"""Words that readers stumbled over don't come back, and each term of the glossary is used as it is explained there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "python" / "serverdyno"
+GLOSSARY = ROOT / "docs" / "glossary.md"
+BANNED = (
+    r"(?<!-)\bbeside\b(?!-|$)",
+    r"\btold apart\b",
+    r"\bundue\b",
+    r"\bwhat became of\b",
+    r"\b(?:was|were|been|be) seen\b",
+    r"(?<!\w)Seen[,:]",
+    r"\bis none of\b",
+    r"\bby so much later\b",
+)
+"""Regular expressions of phrases that no sentence for a reader may have."""
+SPOKEN = ("report", "cli", "runner", "analysis")
+"""Packages whose texts a reader meets."""
+
+
+def sentences(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a module that aren't docstrings, with their lines."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {
+        id(statement.value)
+        for node in ast.walk(tree)
+        if isinstance(body := getattr(node, "body", None), list)
+        for statement in body
+        if isinstance(statement, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.lineno, node.value
+
+
+def modules() -> list[Path]:
+    return sorted(path for package in SPOKEN for path in (PACKAGE / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("phrase", BANNED)
+def test_no_sentence_for_a_reader_has_a_banned_phrase(phrase: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text[:80]}"
+        for path in modules()
+        for line, text in sentences(path)
+        if re.search(phrase, text)
+    ]
+    assert found == []
+
+
+USED_OTHERWISE = {
+    "average": r"\boverall mean\b|\bmean of means\b",
+    "baseline": r"\bbase line\b",
+    "interval": r"\bconfidence (?:band|range)\b",
+    "generator-limited": r"\bgenerator-bound\b",
+    "load level": r"\bload step\b|\bload point\b",
+    "p50, p99": r"\b(?:50th|99th) percentile\b|\bP99\b",
+    "repetition": r"\breplicates?\b|\biterations?\b",
+    "response time": r"\bresponse latency\b",
+    "saturated": r"\bmaxed out\b|\bsaturates the\b",
+    "throughput": r"\bthru-?put\b|\bbandwidth used\b",
+    "window": r"\bmeasurement period\b|\bmeasuring interval\b",
+}
+"""Other words for a term of the glossary: two words for one thing read as two things."""
+
+
+def terms() -> dict[str, str]:
+    """The glossary: its terms and what each means."""
+    rows = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
+    return dict(row for row in rows if row[0] != "term")
+
+
+def test_the_glossary_is_sorted_and_each_of_its_terms_is_one_that_reports_use() -> None:
+    found = terms()
+    assert list(found) == sorted(found, key=str.casefold)
+    assert len(found) >= 25
+    spoken = " ".join(text for path in modules() for _, text in sentences(path)).lower()
+    spoken += (PACKAGE / "protocols" / "work.py").read_text(encoding="utf-8").lower()
+    unused = [
+        term for term in found if not all(part in spoken for part in term.replace(" by kind", "").split(", "))
+    ]
+    assert unused == []
+
+
+@pytest.mark.parametrize(("term", "other_words"), USED_OTHERWISE.items())
+def test_a_term_of_the_glossary_has_no_second_name(term: str, other_words: str) -> None:
+    assert term in terms()
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text[:80]}"
+        for path in modules()
+        for line, text in sentences(path)
+        if re.search(other_words, text)
+    ]
+    assert found == []
+
+
+def test_explanations_of_the_glossary_have_no_banned_phrase_and_short_sentences() -> None:
+    for term, meaning in terms().items():
+        assert not any(re.search(phrase, meaning) for phrase in BANNED), term
+        assert all(len(sentence.split()) <= 25 for sentence in re.split(r"[.:] ", meaning)), term
