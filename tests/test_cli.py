@@ -444,6 +444,7 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
     text = output.decode()
     live = r"reference r1  \d+ clients  [\d,.]+ operations/s  0 errors  \d+ s of this mix, \d+ s of all left"
     assert re.search(live, text)
+    assert re.search(r" +1 clients \u2588+[^\r\n]* /s  p99 [\d.e+-]+ ms +0 errors", text)
     shown = [line for line in screen(text) if line]
     assert shown[0] == f"experiment: {folder}"
     finished = [line for line in shown if line.startswith("reference r1")]

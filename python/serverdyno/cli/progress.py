@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
 from serverdyno import clean, interrupts
+from serverdyno._native import Histogram
 from serverdyno.errors import DynoError
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.runner.progress import Progress
 from serverdyno.store.records import MixRecord
-from serverdyno.units import format_count, format_duration_s
+from serverdyno.units import NS_PER_MS, format_count, format_duration_s
 
 if TYPE_CHECKING:
     from serverdyno._native import Snapshot
+
+
+MOST_BARS = 12
+BAR_CELLS = 32
+FULL, PARTS = "\u2588", " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
+"""A full cell, and cells that are one to seven eighths full."""
 
 
 @contextmanager
@@ -74,7 +81,7 @@ class PlainLines:
 
 
 class LiveLine(PlainLines):
-    """The mix in progress on the last line, finished ones above it."""
+    """The mix in progress on the last line; above it a chart of the run's levels so far, and all finished lines."""
 
     def __init__(self, console: Console, live: Live) -> None:
         super().__init__(console)
@@ -82,13 +89,24 @@ class LiveLine(PlainLines):
         self._run: RunKey | None = None
         self._mix: Mix | None = None
         self._before: Snapshot | None = None
+        self._levels: list[MixRecord] = []
 
     def stage(self, text: str) -> None:
         """Show it on the last line."""
-        self._live.update(Text(clean.line(text), "dim"))
+        self._show(Text(clean.line(text), "dim"))
+
+    def mix_finished(self, record: MixRecord) -> None:
+        """One more bar, and the finished line."""
+        super().mix_finished(record)
+        self._levels.append(record)
+
+    def _show(self, line: Text) -> None:
+        self._live.update(Group(*map(Text, bars(self._levels[-MOST_BARS:])), line))
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
-        """Remembers what is running."""
+        """Remembers what is running; the chart begins anew with each run."""
+        if self._levels and self._levels[0].run != run.number:
+            self._levels = []
         self._run, self._mix, self._left_s, self._before = run, mix, left_s - mix.length_s, None
 
     def mix_tick(self, snapshot: Snapshot) -> None:
@@ -96,7 +114,7 @@ class LiveLine(PlainLines):
         if self._run is None or self._mix is None:
             return
         if snapshot["elapsed_s"] == 0:
-            self._live.update(
+            self._show(
                 Text(
                     f"{self._run.configuration} r{self._run.repetition}  {self._mix.clients} clients  "
                     f"{snapshot['clients_prepared']} ready"
@@ -108,13 +126,29 @@ class LiveLine(PlainLines):
         self._before = snapshot
         rate = (snapshot["operations"] - before["operations"]) / seconds if seconds > 0 else 0.0
         rest_s = max(0.0, self._mix.length_s - snapshot["elapsed_s"])
-        self._live.update(
+        self._show(
             Text(
                 f"{self._run.configuration} r{self._run.repetition}  {self._mix.clients} clients  "
                 f"{format_count(rate)} operations/s  {snapshot['errors']} errors  "
                 f"{format_duration_s(rest_s)} of this mix, {format_duration_s(rest_s + self._left_s)} of all left"
             )
         )
+
+
+def bars(levels: Sequence[MixRecord]) -> list[str]:
+    """Return a line for each load level: clients, a bar as long as its rate, operations/s, p99 and errors."""
+    highest = max((record.operations / record.window_s for record in levels), default=0.0)
+    return [_bar(record, highest) for record in levels]
+
+
+def _bar(record: MixRecord, highest: float) -> str:
+    rate = record.operations / record.window_s
+    eighths = round(rate / highest * BAR_CELLS * 8) if highest else 0
+    bar = FULL * (eighths // 8) + (PARTS[eighths % 8] if eighths % 8 else "")
+    times = Histogram.from_bytes(record.response_time_hdr)
+    p99 = f"{times.value_at(0.99) / NS_PER_MS:.3g} ms" if times.count else "unknown"
+    errors = sum(error.count for error in record.errors)
+    return f"{record.clients:>7} clients {bar:<{BAR_CELLS}} {format_count(rate):>10} /s  p99 {p99:<9}  {errors} errors"
 
 
 def _finished(record: MixRecord) -> str:
