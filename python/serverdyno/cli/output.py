@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from serverdyno import clean, wording
 from serverdyno.errors import DynoError
-from serverdyno.plan.model import Configuration, Suite
-from serverdyno.plan.spoken import protocols_of
+
+if TYPE_CHECKING:
+    from serverdyno.plan.model import Configuration, Suite
 
 WIDTH = 120  # columns of a table that goes to a file or a pipe
 
@@ -27,6 +29,8 @@ def say(console: Console, line: str) -> None:
 
 def say_load(console: Console, suite: Suite, configurations: Sequence[Configuration]) -> None:
     """Print how clients speak: HTTP/1.0 with a connection for each request makes other figures than kept ones."""
+    from serverdyno.plan.spoken import protocols_of  # noqa: PLC0415
+
     for protocol in protocols_of(configurations, suite):
         how = protocol.described(suite.settings(protocol), wording.seconds(suite.timeout_s))
         say(console, f"suite {suite.name}: {how}")
