@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from serverdyno.errors import UserError
-from serverdyno.plan.quick_http import HttpOptions
+
+if TYPE_CHECKING:
+    from serverdyno.plan.quick_http import HttpOptions
 
 Method = Annotated[
     str | None, typer.Option("--method", "-m", help="GET, POST, PUT, PATCH, DELETE or OPTIONS.")
@@ -65,5 +67,7 @@ def refuse_number(number: str | None) -> None:
 
 def chosen(*groups: tuple[Any, ...]) -> HttpOptions:
     """Return the options from their values, in the order of the fields of `HttpOptions`."""
+    from serverdyno.plan.quick_http import HttpOptions  # noqa: PLC0415
+
     given = dict(zip((field.name for field in fields(HttpOptions)), chain(*groups), strict=True))
     return HttpOptions(**{**given, "header": tuple(given["header"] or ())})
