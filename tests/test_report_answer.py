@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from serverdyno.analysis.comparability import Conditions
 from serverdyno.analysis.factorial import effects
 from serverdyno.analysis.improvement import Runs
 from serverdyno.analysis.levels import at_levels
+from serverdyno.analysis.pairs import Pair, Side
 from serverdyno.plan.model import Configuration
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
@@ -112,10 +114,19 @@ def of_runs(values: list[list[float]]) -> Runs:
     return Runs(tuple(range(1, len(values) + 1)), np.array(values))
 
 
+def undisturbed(*of: Runs) -> Pair:
+    """Two sides that nothing but their runs sets apart."""
+    base, other = (
+        Side(name, runs, (), frozenset(), None, lambda _: Conditions("", 0.0, 0.0, None, 1, {}))
+        for name, runs in zip("ab", of, strict=True)
+    )
+    return base, other
+
+
 def test_a_gap_at_one_level_is_proven_there_alone() -> None:
     base = of_runs([[100, 100, 100], [101, 99, 101], [99, 101, 100]])
     other = of_runs([[150, 100, 99], [152, 101, 101], [149, 99, 100]])
-    [found] = at_levels([(base, other)], paired=True)
+    [found] = at_levels([undisturbed(base, other)], paired=True)
     assert [level.proven for level in found] == [True, False, False]
     assert found[0].percent == pytest.approx(50.3, abs=0.5)
 
@@ -129,7 +140,7 @@ def test_of_equal_configurations_few_experiments_claim_a_gap_at_any_level() -> N
         base, other = (
             of_runs((100 * np.exp(drift + random.normal(0, 0.02, (3, 5)))).tolist()) for _ in range(2)
         )
-        [found] = at_levels([(base, other)], paired=True)
+        [found] = at_levels([undisturbed(base, other)], paired=True)
         wrong += any(level.proven for level in found)
     assert wrong <= 10
 

@@ -181,3 +181,61 @@ def test_a_difference_below_the_noise_floor_is_not_claimed_however_sure_it_is() 
     below = of_b(lambda record: record, {"a": Shape(2000, noise=0.004), "b": Shape(2034, noise=0.004)})
     assert verdicts(below)[Metric.OVERALL_AVERAGE] is Verdict.NO_DIFFERENCE_SHOWN
     assert "A difference below the noise floor of 2" in comparison_words(below)
+
+
+def at_load(change: Change, of: str, clients: int) -> Change:
+    """`change` to the records of one configuration at one load level alone."""
+    return lambda record: (
+        change(record) if (record.configuration, record.clients) == (of, clients) else record
+    )
+
+
+def waits_for_the_generator(record: MixRecord) -> MixRecord:
+    """37.5 % of each round trip: the server may be up to 60 % faster than shown."""
+    assert record.outstanding_s is not None
+    return replace(record, ready_work_s=0.375 * record.outstanding_s)
+
+
+def half_of_them_leave(record: MixRecord) -> MixRecord:
+    return with_error(record, "server", record.clients // 2, left=record.clients // 2)
+
+
+def with_changes(*changes: Change, rate: float = 2600) -> Report:
+    """b is faster than a by 30 %, except as `rate` says, with records passed through `changes`."""
+    source = experiment({"a": Shape(2000, fall=0.5), "b": Shape(rate, fall=0.5)})
+    records = source.records
+    for change in changes:
+        records = [change(record) for record in records]
+    return build_from(replace(source, records=records))
+
+
+def test_at_equal_load_nobody_is_ranked_by_what_the_generator_hides_or_by_clients_that_left() -> None:
+    said = with_changes().answer.gaps
+    assert "not comparable" not in said and "with 16 clients" in said and "with 32 clients" in said
+    said = with_changes(
+        at_load(waits_for_the_generator, "a", 16), at_load(half_of_them_leave, "b", 32)
+    ).answer.gaps
+    proven, _, barred = said.partition("; not comparable with ")
+    assert proven.startswith("b over a: +") and "with 1 client" in proven
+    assert "16 clients" not in proven and "32 clients" not in proven
+    assert barred == "16 clients (held back by the generator) and 32 clients (clients left)."
+
+
+def test_at_equal_load_a_gap_beyond_what_is_hidden_is_proven() -> None:
+    said = with_changes(at_load(waits_for_the_generator, "a", 16), rate=4000).answer.gaps
+    assert "% with 16 clients" in said and "not comparable" not in said
+
+
+@pytest.mark.parametrize(("rate", "words"), [(2600, "at least +"), (1400, "at most -")])
+def test_at_equal_load_a_gap_is_a_bound_where_the_faster_alone_was_held_back(rate: float, words: str) -> None:
+    faster = "b" if rate > 2000 else "a"
+    said = with_changes(at_load(waits_for_the_generator, faster, 16), rate=rate).answer.gaps
+    [at_16] = [part for part in said.removesuffix(".").split(", ") if part.endswith("with 16 clients")]
+    assert at_16.replace("\N{MINUS SIGN}", "-").startswith(words)
+    assert said.count(words[:7]) == 1
+
+
+def test_at_equal_load_servers_that_treat_a_flush_differently_have_no_gap() -> None:
+    shapes = {"strict": files.FileShape(100), "lax": files.FileShape(300, syncs_a_flush=0.0)}
+    said = build_from(files.experiment(shapes)).answer.gaps
+    assert said == "lax against strict: not comparable with 1, 2, 4, 8 and 16 clients (durability)."

@@ -11,8 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
-from serverdyno.analysis.improvement import Improvement, Verdict
+from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.trust import TAKEN_SHARE
 
 TOLERATED_SHARE = 0.01
@@ -67,10 +68,34 @@ class Conditions:
     rate_bound: bool = False
 
 
+class Judged(Protocol):
+    """A difference with its interval and what that says by itself: an `Improvement`, or one load level of `levels`."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the interval says."""
+
+    @property
+    def low_percent(self) -> float | None:
+        """Of the interval; None of one repetition."""
+
+    @property
+    def high_percent(self) -> float | None:
+        """Of the interval; None of one repetition."""
+
+    @property
+    def minimum_percent(self) -> float:
+        """The minimum effect that the verdict is about."""
+
+    @property
+    def floor_percent(self) -> float:
+        """The least difference that is claimed."""
+
+
 def obstacles(
-    base: Conditions, other: Conditions, found: Improvement, *, differs_in_durability: bool | None
+    base: Conditions, other: Conditions, found: Judged, *, differs_in_durability: bool | None
 ) -> tuple[Obstacle, ...]:
-    """Return why the verdict of an improvement may not be given; nothing where it may."""
+    """Return why a verdict may not be given; nothing where it may."""
     why = []
     for side in (base, other):
         for kind, share in (
@@ -87,7 +112,7 @@ def obstacles(
     return (*why, *_noise(base, other, found), *_held_back(base, other, found))
 
 
-def _beyond_loss(found: Improvement, share: float) -> bool:
+def _beyond_loss(found: Judged, share: float) -> bool:
     """Whether the verdict stands although that share of a load is missing: a difference larger than it explains.
 
     Throughput rises and falls at most as the load does, as long as little of it is missing.
@@ -114,7 +139,7 @@ def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
     return apart if apart > TOLERATED_OTHER_WORK + math.sqrt(len(classes) / min(totals)) else 0.0
 
 
-def _held_back(base: Conditions, other: Conditions, found: Improvement) -> Sequence[Obstacle]:
+def _held_back(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obstacle]:
     """What the generator or the plan may hide of a side. Who is slower must be so with all of it on its side."""
     if found.low_percent is None or found.high_percent is None:
         return ()
@@ -135,7 +160,7 @@ def _held_back(base: Conditions, other: Conditions, found: Improvement) -> Seque
     ]
 
 
-def _noise(base: Conditions, other: Conditions, found: Improvement) -> Sequence[Obstacle]:
+def _noise(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obstacle]:
     """Others slow a server down: it may be faster in spite of them, or slower by more than they can explain."""
     if base.others_cpus is None or other.others_cpus is None:
         return ()
@@ -154,7 +179,7 @@ def _noise(base: Conditions, other: Conditions, found: Improvement) -> Sequence[
     return (Obstacle(ObstacleKind.NOISE, (other if more > 0 else base).name, abs(more)),)
 
 
-def _logs(found: Improvement) -> tuple[float, float]:
+def _logs(found: Judged) -> tuple[float, float]:
     """The interval as log ratios; zeros where there is none."""
     low, high = (
         math.log1p(percent / 100) if percent is not None else 0.0

@@ -2,7 +2,8 @@
 
 At one level each run is one observation of `contrast`. The runs of all levels of a pair estimate the noise together; a
 level takes the larger of that pooled variance and its own, as pairs do in `comparisons`. The claims of all levels and
-all pairs hold together by Holm's steps (`holm`), so that the largest gap of many is not picked from noise.
+all pairs hold together by Holm's steps (`holm`), so that the largest gap of many is not picked from noise. They are
+given only where the two may be compared at that level, as for any other figure (`comparability`).
 
 Not for the average over the levels and the peak, which are the figures of a comparison: see `improvement`.
 """
@@ -14,9 +15,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from serverdyno.analysis.comparability import Obstacle, obstacles
 from serverdyno.analysis.contrast import FEWEST_REPETITIONS, Contrast, of_two
+from serverdyno.analysis.durability import differs
 from serverdyno.analysis.holm import Family, holds
-from serverdyno.analysis.improvement import Runs, margin_of, percent_improvement
+from serverdyno.analysis.improvement import Runs, Verdict, margin_of, percent_improvement
+from serverdyno.analysis.pairs import Pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,8 @@ class AtLevel:
     """`other` against `base` in one mix, by its index.
 
     `percent`: other / base - 1, of the means, in %. `low_percent`, `high_percent`: the 95 % interval, None of one
-    repetition. `proven`: the difference is beyond the minimum effect, among all levels of all pairs.
+    repetition. `verdict`: faster or slower by more than `minimum_percent`, and by `floor_percent` or more, among all
+    levels of all pairs; never equivalent. `obstacles`: why it is not comparable.
     """
 
     mix: int
@@ -33,14 +38,22 @@ class AtLevel:
     percent: float
     low_percent: float | None = None
     high_percent: float | None = None
-    proven: bool = False
+    verdict: Verdict = Verdict.TOO_FEW_REPETITIONS
+    minimum_percent: float = 0.0
+    floor_percent: float = 0.0
+    obstacles: tuple[Obstacle, ...] = ()
+
+    @property
+    def proven(self) -> bool:
+        """Whether one side is faster."""
+        return self.verdict in (Verdict.FASTER, Verdict.SLOWER)
 
 
 _Found = tuple[AtLevel, Contrast | None]
 
 
 def at_levels(
-    pairs: Sequence[tuple[Runs, Runs]],
+    pairs: Sequence[Pair],
     *,
     paired: bool,
     minimum_percent: float = 0.0,
@@ -50,7 +63,13 @@ def at_levels(
 
     `floor_percent`: the noise floor; no smaller difference is proven.
     """
-    found = [_pooled(_of_pair(base, other, paired)) for base, other in pairs]
+    found = [
+        [
+            (replace(level, minimum_percent=minimum_percent, floor_percent=floor_percent), contrast)
+            for level, contrast in _pooled(_of_pair(base.runs, other.runs, paired))
+        ]
+        for base, other in pairs
+    ]
     margin = margin_of(minimum_percent)
     p_values = [
         contrast.p_value_beyond(margin)
@@ -62,17 +81,25 @@ def at_levels(
     verdicts = iter(held)
     return [
         tuple(
-            level
-            if contrast is None
-            else _judged(level, contrast, proven=next(verdicts) and _beyond(level, floor_percent))
+            _comparable_alone(
+                level if contrast is None else _judged(level, contrast, claimed=next(verdicts)), pair
+            )
             for level, contrast in of_pair
         )
-        for of_pair in found
+        for pair, of_pair in zip(pairs, found, strict=True)
     ]
 
 
-def _beyond(level: AtLevel, floor_percent: float) -> bool:
-    return abs(float(np.log1p(level.percent / 100))) >= margin_of(floor_percent)
+def _comparable_alone(level: AtLevel, pair: Pair) -> AtLevel:
+    """Return the same without a verdict that may not be given; what was measured stays."""
+    base, other = pair
+    why = obstacles(
+        base.conditions((level.mix,)),
+        other.conditions((level.mix,)),
+        level,
+        differs_in_durability=differs(base.did, other.did),
+    )
+    return replace(level, verdict=Verdict.NOT_COMPARABLE, obstacles=why) if why else level
 
 
 def _of_pair(base: Runs, other: Runs, paired: bool) -> list[_Found]:
@@ -116,11 +143,14 @@ def _pooled(found: Sequence[_Found]) -> list[_Found]:
     ]
 
 
-def _judged(level: AtLevel, contrast: Contrast, *, proven: bool) -> AtLevel:
+def _judged(level: AtLevel, contrast: Contrast, *, claimed: bool) -> AtLevel:
     low, high = contrast.interval()
+    verdict = Verdict.NO_DIFFERENCE_SHOWN
+    if claimed and abs(float(np.log1p(level.percent / 100))) >= margin_of(level.floor_percent):
+        verdict = Verdict.FASTER if contrast.estimate > 0 else Verdict.SLOWER
     return replace(
         level,
         low_percent=float(np.expm1(low) * 100),
         high_percent=float(np.expm1(high) * 100),
-        proven=proven,
+        verdict=verdict,
     )

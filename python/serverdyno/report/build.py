@@ -11,11 +11,10 @@ from serverdyno.analysis import pairs, precision
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
 from serverdyno.report.figures.designs import designs
-from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.levels import levels
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
-from serverdyno.report.figures.sides import side
+from serverdyno.report.figures.sides import sides
 from serverdyno.report.model import Answer, Fact, Report
 from serverdyno.report.sections import beside as published_beside
 from serverdyno.report.sections import contents, testbed
@@ -117,9 +116,8 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
 
 
 def _comparisons(source: Source, results: Results) -> tuple[Comparison, ...]:
-    did = outcomes(results.promises)
     return pairs.compared(
-        pairs.pairs([side(result, did.get(result.name)) for result in results.configurations]),
+        pairs.pairs(sides(results)),
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
         floor_percent=source.noise_floor.percent,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.sides import sides
 from serverdyno.report.source import Source
 
 
@@ -21,9 +22,9 @@ class Levels:
 
 def levels(source: Source, results: Results, comparisons: Sequence[Comparison]) -> tuple[Levels, ...]:
     """Of each comparison, in their order."""
-    runs = {result.name: result.runs for result in results.configurations}
+    by_name = {side.name: side for side in sides(results)}
     found = at_levels(
-        [(runs[comparison.base], runs[comparison.other]) for comparison in comparisons],
+        [(by_name[comparison.base], by_name[comparison.other]) for comparison in comparisons],
         paired=source.paired,
         minimum_percent=source.head.plan.minimum_effect_percent,
         floor_percent=source.noise_floor.percent,

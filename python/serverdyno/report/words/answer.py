@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from serverdyno import wording
 from serverdyno.analysis.comparability import ObstacleKind
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
+from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Limit, Mark
 from serverdyno.protocols.work import Terms
@@ -294,41 +295,73 @@ def _limit_of(result: ConfigurationResult, mix: MixFigures) -> str:
 
 
 def gaps(found: Sequence[Levels], results: Results) -> str:
-    """Return the largest proven gap at equal load, and what is proven of two configurations at each level."""
+    """Return what is proven at equal load: of two configurations at each level, of several the largest gap."""
     proven = [(of_pair, level) for of_pair in found for level in of_pair.found if level.proven]
-    if not proven:
-        known = any(level.low_percent is not None for of_pair in found for level in of_pair.found)
-        return "No gap is proven at any load level." if known else ""
-    if len(found) == 1:
+    apart = [level for of_pair in found for level in of_pair.found if level.obstacles]
+    if not any(level.low_percent is not None for of_pair in found for level in of_pair.found):
+        return ""
+    if len(found) == 1 and (proven or apart):
         return _level_by_level(found[0], results)
+    if not proven:
+        why = f"; {wording.plural(len(apart), 'gap')} can't be compared ({_kinds(apart)})" if apart else ""
+        return f"No gap is proven at any load level{why}."
     of_pair, level = max(proven, key=lambda pair: abs(_log(pair[1].percent)))
     comparison, percent = of_pair.comparison, level.percent
     winner, loser, ratio = comparison.other, comparison.base, 1 + percent / 100
     if ratio < 1:
         winner, loser, ratio = loser, winner, 1 / ratio
     mix = _mix(results, comparison.base, level.mix)
-    limited = {name for name in (winner, loser) if GENERATOR & _mix(results, name, level.mix).marks}
-    least = "at least " if limited == {winner} else ""
+    least = "at least " if _is_a_bound(of_pair, level, results) else ""
     gap = wording.change((ratio - 1) * 100) if ratio < 2 else f"{wording.ratio(ratio)} times"
-    unsafe = " They differ in what a flush does." if comparison.differs_in_durability else ""
     at = wording.plural(mix.level, results.axis.noun)
-    return f"Largest proven gap: {winner} over {loser} with {at}, {least}{gap}.{unsafe}"
+    return f"Largest proven gap: {winner} over {loser} with {at}, {least}{gap}."
 
 
 def _level_by_level(of_pair: Levels, results: Results) -> str:
-    """`+57 % with 1 client, +30 % with 4; no proven difference with 16 and 64 clients`."""
-    comparison = of_pair.comparison
-    parts, same = [], []
+    """`+57 % with 1 client; no proven difference with 16 clients; not comparable with 64 clients (clients left)`."""
+    comparison, noun = of_pair.comparison, results.axis.noun
+    proven, same = [], []
+    apart: dict[str, list[int]] = {}
     for level in of_pair.found:
         at = _mix(results, comparison.base, level.mix).level
-        if level.proven:
-            parts.append(f"{wording.change(level.percent)} with {wording.plural(at, results.axis.noun)}")
+        if level.obstacles:
+            apart.setdefault(_kinds([level]), []).append(at)
+        elif level.proven:
+            proven.append(f"{_change(of_pair, level, results)} with {_loads([at], noun)}")
         else:
-            same.append(f"{at:,}")
+            same.append(at)
+    parts = [", ".join(proven)] if proven else []
     if same:
-        noun = results.axis.noun if same == ["1"] else f"{results.axis.noun}s"
-        parts.append(f"no proven difference with {wording.listing(same)} {noun}")
-    return f"{comparison.other} over {comparison.base}: {', '.join(parts)}."
+        parts.append(f"no proven difference with {_loads(same, noun)}")
+    if apart:
+        why = [f"{_loads(loads, noun)} ({kinds})" for kinds, loads in apart.items()]
+        parts.append(f"not comparable with {wording.listing(why)}")
+    against = "over" if proven else "against"
+    return f"{comparison.other} {against} {comparison.base}: {'; '.join(parts)}."
+
+
+def _change(of_pair: Levels, level: AtLevel, results: Results) -> str:
+    """`+57 %`, `at least +57 %`, `at most -36 %`: the second configuration against the first."""
+    bound = "at least " if level.percent > 0 else "at most "
+    return f"{bound if _is_a_bound(of_pair, level, results) else ''}{wording.change(level.percent)}"
+
+
+def _is_a_bound(of_pair: Levels, level: AtLevel, results: Results) -> bool:
+    """Whether the generator held back the faster side alone, so that the true gap may be larger."""
+    base, other = of_pair.comparison.base, of_pair.comparison.other
+    limited = [name for name in (base, other) if GENERATOR & _mix(results, name, level.mix).marks]
+    return limited == [other if level.percent > 0 else base]
+
+
+def _kinds(apart: Sequence[AtLevel]) -> str:
+    """Why levels are not comparable, in a few words."""
+    return ", ".join(dict.fromkeys(why.kind.value for level in apart for why in level.obstacles))
+
+
+def _loads(levels: Sequence[int], noun: str) -> str:
+    """`16 clients`, `1 and 4 clients`."""
+    listed = wording.listing([f"{level:,}" for level in levels])
+    return f"{listed} {noun if list(levels) == [1] else f'{noun}s'}"
 
 
 def _log(percent: float) -> float:
