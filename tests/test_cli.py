@@ -95,7 +95,7 @@ def test_help_comes_without_loading_what_only_measuring_and_reporting_need(home:
             cli.app(["--help"])
         except SystemExit:
             pass
-        heavy = {"numpy", "scipy", "pyarrow", "altair", "pydantic", "rich", "psutil", "serverdyno._native"}
+        heavy = {"numpy", "scipy", "pyarrow", "pydantic", "rich", "psutil", "serverdyno._native"}
         print("loaded:", sorted(heavy & set(sys.modules)))
     """
     command = [sys.executable, "-c", textwrap.dedent(script)]

@@ -53,7 +53,7 @@ def test_load_is_made_and_kept_and_the_report_is_left_for_later(
 ) -> None:
     folder, done = measured
     assert done.returncode == 0, done.stderr
-    assert "no report: altair, jinja2, numpy, scipy, typst, vl_convert not installed" in done.stderr
+    assert "no report: jinja2, numpy, scipy, typst, vl_convert not installed" in done.stderr
     assert f"dyno report {folder}" in done.stderr
     assert len(list(folder.glob("runs/*/mix-*.parquet"))) == 1
 

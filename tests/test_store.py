@@ -329,6 +329,19 @@ def test_a_folder_in_use_is_not_made_an_experiment(tmp_path: Path) -> None:
     assert files_below(tmp_path) == {"thesis.txt"}
 
 
+@pytest.mark.parametrize("was_there", [True, False])
+def test_a_refused_experiment_goes_and_the_users_own_empty_folder_stays(
+    tmp_path: Path, was_there: bool
+) -> None:
+    folder = tmp_path / "e"
+    if was_there:
+        folder.mkdir()
+    made = Experiment.create(folder, PLAN_TEXT, make_head())
+    assert made.discard()
+    assert folder.exists() == was_there
+    assert not was_there or not list(folder.iterdir())
+
+
 def test_a_folder_without_a_head_is_not_an_experiment(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not an experiment"):
         Experiment.open(tmp_path)

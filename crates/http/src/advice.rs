@@ -33,7 +33,7 @@ pub fn advice(failure: &Failure) -> Option<&'static str> {
             "Name the authority that signed the server's certificate: --ca-file of dyno load, `trust` in a plan.",
         ),
         Fault::WrongCertificateName => {
-            Some("Use a URL with a name that the server's certificate is for; --resolve of dyno load says where that is.")
+            Some("Use a URL with a name that the server's certificate is for.")
         }
         Fault::CertificateExpired | Fault::CertificateInvalid => Some("Give the server another certificate."),
         _ => None,

@@ -17,6 +17,7 @@ from serverdyno.runner.progress import Progress
 from serverdyno.runner.time_left import time_left
 from serverdyno.store.experiment import Experiment
 from serverdyno.units import format_duration_s
+from serverdyno.wording import plural
 
 FAILED = 1
 
@@ -34,7 +35,7 @@ def carry_out_and_report(experiment: Experiment, *, page: bool = True, new: bool
     say_load(console, head.suite, head.configurations)
     if rest:
         left = time_left(head.suite, list(rest.values()))
-        say(console, f"{len(rest)} runs, about {format_duration_s(left.total_s())} in all")
+        say(console, f"{plural(len(rest), 'run')}, about {format_duration_s(left.total_s())} in all")
     try:
         with progress_for(console) as progress:
             whole = _until_precise(experiment, progress)
@@ -46,9 +47,9 @@ def carry_out_and_report(experiment: Experiment, *, page: bool = True, new: bool
         else:
             show_and_write(experiment, page=page)
     except DynoError:
-        # Refused before anything was measured: nobody wants to go on with an empty folder.
+        # Refused before anything was measured: nobody wants to go on with an empty experiment.
         if new and experiment.discard():
-            say(console, f"nothing was measured; {experiment.folder} is removed")
+            say(console, f"nothing was measured; the experiment in {experiment.folder} is removed")
         raise
     except KeyboardInterrupt:
         say(console, f"interrupted; finished mixes are kept. To go on: {resume}")

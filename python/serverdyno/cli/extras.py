@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from serverdyno.errors import UserError
 
-OF_REPORTS = ("altair", "jinja2", "numpy", "scipy", "typst", "vl_convert")
+OF_REPORTS = ("jinja2", "numpy", "scipy", "typst", "vl_convert")
 """The modules of the extra, as pyproject.toml lists their distributions."""
 HINT = "pip install 'serverdyno[report]'"
 

@@ -65,10 +65,12 @@ class Experiment:
         self._format = upgrades
         self._found_version = found
         self._lock = lock
+        self._folder_is_ours = False  # made by `create`, not found there
 
     @classmethod
     def create(cls, folder: Path, plan_text: str, head: ExperimentHead) -> Self:
         """Begins an experiment in a new or empty folder, open for writing. Raises UserError for any other."""
+        found_there = folder.is_dir()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             files = Folder.open(folder)
@@ -86,7 +88,9 @@ class Experiment:
         except BaseException:
             lock.release()
             raise
-        return cls(files, head, CURRENT, CURRENT.version, lock)
+        experiment = cls(files, head, CURRENT, CURRENT.version, lock)
+        experiment._folder_is_ours = not found_there
+        return experiment
 
     @classmethod
     def open(cls, folder: Path, *, writable: bool = False, file_format: FileFormat = CURRENT) -> Self:
@@ -116,9 +120,9 @@ class Experiment:
         return cls(files, head, file_format, found, lock)
 
     def discard(self) -> bool:
-        """Remove the folder of an experiment that has measured nothing; return whether it is gone.
+        """Remove an experiment that has measured nothing; return whether it is gone.
 
-        Only for the writer. What others put there stays, and then the folder does.
+        Only for the writer. What others put there stays, and so does a folder that was not made here.
         """
         if self.finished() or self.run_notes():
             return False
@@ -130,8 +134,9 @@ class Experiment:
         self.close()
         with contextlib.suppress(OSError):
             (self.folder / "disclosure").rmdir()
-        with contextlib.suppress(OSError):
-            self.folder.rmdir()
+        if self._folder_is_ours:
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
         return True
 
     def close(self) -> None:
