@@ -469,7 +469,7 @@ def claims_of_findings(findings: Sequence[str]) -> Iterator[Claim]:
             place = own("position_of_highest", name) | {"at": "clients"}
             yield claim(peak, own("highest", name), "requests/s", f"peak-{index}")
             yield claim(clients, place, "clients", f"clients-{index}")
-            kept = re.search(r"\((\d+) clients\) it kept (\d+)\s% of the highest mean", text)
+            kept = re.search(r"With (\d+) clients, the highest load, it kept (\d+)\s% of that", text)
             assert kept
             last = own("value", name, clients=int(kept[1]))
             hundred = {"kind": "stated", "value": 100, "place": "percent"}

@@ -23,7 +23,7 @@ name = "ordinary"
 title = "As an ordinary user"
 suite = "{suite}"
 repetitions = 1
-scale = 0.25
+scale = 0.3
 """
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes root to become another user")
 

@@ -140,7 +140,7 @@ def test_an_experiment_past_its_peak_gives_none_unless_asked_for_anyway(home: Ho
     assert "the load was enough: throughput of nginx no longer rose at 32 clients" in done.stderr
     assert not file.exists()
     assert home.dyno("suite", "extend", folder, "--into", file, "--anyway").returncode == 0
-    assert "no server was seen to need it" in file.read_text()
+    assert "no server is known to need it" in file.read_text()
 
 
 def test_a_rise_that_the_generator_may_have_set_the_end_of_is_no_reason(home: Home, tmp_path: Path) -> None:

@@ -66,7 +66,6 @@ USED_OTHERWISE = {
     "p50, p99": r"\b(?:50th|99th) percentile\b|\bP99\b",
     "repetition": r"\breplicates?\b|\biterations?\b",
     "response time": r"\bresponse latency\b",
-    "saturated": r"\bmaxed out\b|\bsaturates the\b",
     "throughput": r"\bthru-?put\b|\bbandwidth used\b",
     "window": r"\bmeasurement period\b|\bmeasuring interval\b",
 }

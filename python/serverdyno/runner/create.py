@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 
 from serverdyno import __version__
@@ -17,8 +18,10 @@ from serverdyno.store.head import ExperimentHead
 
 
 def default_folder(name: str) -> Path:
-    """`experiments/<name>-<date>-<time>`, the time being UTC."""
-    return Path("experiments") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    """`experiments/<name>-<date>-<time>`, the time being UTC; with a number after it where that is taken."""
+    first = Path("experiments") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    taken = (first.with_name(f"{first.name}-{number}") for number in count(2))
+    return next(folder for folder in chain([first], taken) if not folder.exists())
 
 
 def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:

@@ -42,6 +42,7 @@ class ServerProcess:
         self._unread = b""
         self._server_pid: int | None = None
         self._status: int | None = None
+        self._highest_cpu_s = 0.0
         self._clean = False
         self._keeper_ended = False
         self._refusal: ServerError | None = None
@@ -142,8 +143,8 @@ class ServerProcess:
 
         Source: the CPU clocks of the living, in nanoseconds, and `cutime` and `cstime` of them and of the keeper in
         /proc/PID/stat, which hold the ended, in ticks of 10 ms. Network work in interrupts is charged to whoever was
-        interrupted. Time of a child is lost if its parent ignores SIGCHLD; none of our servers does. None once the
-        keeper is gone.
+        interrupted. Time of a child is lost if its parent ignores SIGCHLD; none of our servers does. A process
+        that ends loses up to a tick, so the sum is told as no lower than before. None once the keeper is gone.
         """
         for _ in range(STEADY_ATTEMPTS):
             # A process that ends between two readings would be missed or counted twice: take it again then.
@@ -155,7 +156,8 @@ class ServerProcess:
             except psutil.NoSuchProcess:
                 continue
             if set(self._processes()) == before:
-                return None if self._gone() else ended_s + living_s
+                self._highest_cpu_s = max(self._highest_cpu_s, ended_s + living_s)
+                return None if self._gone() else self._highest_cpu_s
         return None
 
     def _gone(self) -> bool:
