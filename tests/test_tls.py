@@ -8,6 +8,7 @@ import contextlib
 import re
 import select
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -259,6 +260,32 @@ def test_openssl_negotiates_with_our_server_and_curl_trusts_the_authority(
         got = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
     assert "Verify return code: 0 (ok)" in said
     assert got == "200 1024"
+
+
+def test_a_request_that_comes_with_the_end_of_the_handshake_is_answered(
+    authority: _native.Authority, tmp_path: Path
+) -> None:
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with reference(authority) as target:
+        host, _, port = target.address.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+            while True:
+                try:
+                    client.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    connection.sendall(outgoing.read())
+                    incoming.write(connection.recv(65_536))
+            client.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            connection.sendall(outgoing.read())  # the client's Finished and its request at once
+            while True:
+                incoming.write(connection.recv(65_536))
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    assert client.read(12) == b"HTTP/1.1 200"
+                    break
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,8 @@ pub struct Channel<S: Side> {
     pending: Vec<u8>,
     /// Whether `pending` may hold a whole record.
     unprocessed: bool,
+    /// Data that came with the last of the handshake, decrypted: the first that `receive` gives.
+    early: Vec<u8>,
     /// Encoded and not sent.
     outgoing: Vec<u8>,
     peer_closed: bool,
@@ -78,6 +80,7 @@ impl<S: Side> Channel<S> {
             side: Box::new(side),
             pending: Vec::new(),
             unprocessed: false,
+            early: Vec::new(),
             outgoing: Vec::new(),
             peer_closed: false,
             declined: false,
@@ -117,20 +120,26 @@ impl<S: Side> Channel<S> {
     /// # Errors
     /// Why there is no session; the peer has been told.
     pub(crate) async fn shake_hands<B: AsMut<[u8]>>(&mut self, buffer: &RefCell<B>) -> Result<(), Failure> {
+        // A client's request may come in one segment with the end of its handshake.
+        let mut early = Vec::new();
         while self.side.state().is_handshaking() {
             self.flush(Fault::HandshakeTimeout).await?;
             self.socket.readable(Fault::HandshakeTimeout).await?;
             loop {
-                let arrived = self.receive(buffer.borrow_mut().as_mut(), &mut |_| Ok(Flow::Enough));
+                let arrived = self.receive(buffer.borrow_mut().as_mut(), &mut |data| {
+                    early.extend_from_slice(data);
+                    Ok(Flow::More)
+                })?;
                 match arrived {
-                    // A server that sends data this early is at odds with its own handshake: rustls says so.
-                    Ok(Arrived::Some(_)) if self.side.state().is_handshaking() => {}
-                    Ok(Arrived::Nothing | Arrived::Some(_)) => break,
-                    Ok(Arrived::End) => return Err(Fault::HandshakeRefused.into()),
-                    Err(failure) => return Err(failure),
+                    Arrived::Some(_) if self.side.state().is_handshaking() => {}
+                    Arrived::End if self.side.state().is_handshaking() => {
+                        return Err(Fault::HandshakeRefused.into())
+                    }
+                    Arrived::Nothing | Arrived::Some(_) | Arrived::End => break,
                 }
             }
         }
+        self.early = early;
         Ok(())
     }
 
@@ -172,7 +181,7 @@ impl<S: Side> Channel<S> {
     /// # Errors
     /// `late` once the task's deadline has passed.
     pub async fn readable(&mut self, late: Fault) -> Result<(), Failure> {
-        if self.unprocessed || self.peer_closed {
+        if self.unprocessed || self.peer_closed || !self.early.is_empty() {
             return Ok(());
         }
         self.socket.readable(late).await
@@ -188,6 +197,10 @@ impl<S: Side> Channel<S> {
         buffer: &mut [u8],
         take: &mut impl FnMut(&[u8]) -> Result<Flow, Failure>,
     ) -> Result<Arrived, Failure> {
+        if !self.early.is_empty() {
+            let early = std::mem::take(&mut self.early);
+            return take(&early).map(Arrived::Some);
+        }
         if self.peer_closed {
             return Ok(Arrived::End);
         }
