@@ -71,7 +71,8 @@ def test_the_record_and_the_report_say_what_a_flush_cost(home: Home, tmp_path: P
         assert (session.clients, session.signing, session.encryption) == (2, None, None)
     report = (folder / "report" / "report.html").read_text()
     assert "Agreed: SMB 3.1.1, unsigned, not encrypted, reads and writes of up to 1 MiB, leases." in report
-    assert f"({flushes['on']} flushes, {syncs['on']} syncs)" in report
+    # More is said behind it where a sync fell before the window.
+    assert f"({flushes['on']} flushes, {syncs['on']} syncs" in report
     assert f"flushes answered without any sync ({flushes['off']} flushes, 0 syncs)" in report
 
 
