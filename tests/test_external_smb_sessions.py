@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from benches.mixes import smb_target
 
-from disk_mix import begun, ended
+from disk_mix import begun, ended, whole
 from dyno_process import Home
 from file_server import needs_root
 from serverdyno import _native
@@ -78,7 +78,11 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
         ({"shares": ("nothing",)}, "STATUS_BAD_NETWORK_NAME (0xc00000cc)", "check shares"),
         ({"shares": ("data", "nothing")}, "STATUS_BAD_NETWORK_NAME (0xc00000cc)", "check shares"),
         ({"shares": ("denied",)}, "STATUS_ACCESS_DENIED (0xc0000022)", "give the user access"),
-        ({"shares": ("sealed",)}, "STATUS_ACCESS_DENIED (0xc0000022)", 'encryption = "required"'),
+        (
+            {"shares": ("sealed",), "smb": {"encryption": "off"}},
+            "STATUS_ACCESS_DENIED (0xc0000022)",
+            'encryption = "auto"',
+        ),
         ({"shares": ("IPC$",)}, "printer or pipes", "name a share of files"),
     ],
     ids=["password", "user", "share", "second-share", "denied", "sealed", "pipes"],
@@ -98,7 +102,12 @@ def test_a_session_that_is_refused_is_told_before_any_load(
     ("settings", "smb", "said", "hint"),
     [
         ("server signing = mandatory", {"signing": "off"}, "requires signatures", 'signing = "auto"'),
-        ("server smb encrypt = required", {}, "STATUS_ACCESS_DENIED", 'encryption = "required"'),
+        (
+            "server smb encrypt = required",
+            {"encryption": "off"},
+            "STATUS_ACCESS_DENIED",
+            'encryption = "auto"',
+        ),
         ("server min protocol = SMB3_11", {"max_dialect": "3.0.2"}, "none of the versions", "max_dialect"),
     ],
     ids=["signing", "encryption", "dialect"],
@@ -113,6 +122,17 @@ def test_a_server_that_requires_what_the_plan_has_off_is_told(
         demanding.kill()
     assert said in str(error)
     assert hint in (error.hint or "")
+
+
+@needs_root
+def test_a_server_that_requires_encryption_needs_no_key_in_the_plan(tmp_path: Path) -> None:
+    demanding = started(tmp_path, "server smb encrypt = required")
+    try:
+        result = ended(begun(to(demanding)))
+    finally:
+        demanding.kill()
+    assert whole(result)
+    assert [session["encryption"] for session in result["sessions"]] == ["AES-128-GCM"]
 
 
 def test_nobody_listening_is_told() -> None:

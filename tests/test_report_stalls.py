@@ -112,7 +112,9 @@ def test_clients_that_left_are_not_said_to_have_waited() -> None:
         ({0: 50, 1: 50, 2: 50, 3: 50, 4: 50, 5: 50}, ()),
         ({0: 50, 1: 50, 4: 50, 5: 50}, (2, 3)),
         ({0: 50}, (1, 2, 3, 4)),  # it stopped before the window
-        ({1: 9, 4: 9}, ()),  # so few that an empty second may be chance
+        ({1: 9, 2: 9, 4: 9}, ()),  # so few that an empty second may be chance
+        ({1: 4, 4: 4}, ()),
+        ({0: 4, 4: 4}, (1, 2, 3)),  # three in a row are none
         ({}, ()),  # it never served: nothing stopped
         ({1: 50, 2: 50, 3: 50, 4: 50}, ()),  # nothing in the ramps
     ],

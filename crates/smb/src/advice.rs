@@ -39,20 +39,32 @@ fn of_refusal(refusal: Refusal, status: u32) -> &'static str {
         Refusal::NotSmb => {
             "Check the port: it is another kind of server, or one that speaks SMB 1 alone, which is not supported."
         }
+        Refusal::HungUp => {
+            "The server's side, if it is a file server: it takes no more connections (Samba: max smbd processes), or \
+             speaks SMB 1 alone, which is not supported. Look at its log. Check the port, too."
+        }
+        Refusal::TurnedAway => {
+            "The server's side: allow this machine's address on it (Samba: hosts allow, hosts deny)."
+        }
+        Refusal::Dialect if status == NOT_SUPPORTED => {
+            "The server has none of SMB 2.0.2 to 3.1.1 as far as min_dialect and max_dialect allow: widen them. A server \
+             that speaks SMB 1 alone (Samba: server max protocol) is not supported."
+        }
         Refusal::Dialect => "Widen min_dialect and max_dialect, or let the server have one of those versions.",
         Refusal::NoEncryption => {
             "The server's side: it can't encrypt, or not with the versions that are allowed (SMB 3.0 on). Turn its \
-             encryption on, raise max_dialect, or set encryption = \"off\"."
+             encryption on, raise max_dialect, or set encryption = \"auto\"."
         }
         Refusal::SigningWanted => "The plan's side: set signing = \"auto\" or \"required\".",
         Refusal::EncryptionWanted | Refusal::ShareEncryption => {
-            "The plan's side: set encryption = \"required\", with max_dialect 3.0 or newer."
+            "The plan's side: set encryption = \"auto\", with max_dialect 3.0 or newer. The server may also have no \
+             cipher in common with us."
         }
         Refusal::Guest => {
             "The plan's side: check the spelling of user, or leave user out to be measured as a guest on purpose."
         }
         Refusal::GuestUnprotected => {
-            "The plan's side: name a user, or set signing = \"auto\" and encryption = \"off\"."
+            "The plan's side: name a user, or set signing and encryption to \"auto\"."
         }
         Refusal::LogOn => of_log_on(status),
         Refusal::Share => of_share(status),
@@ -85,7 +97,7 @@ fn of_log_on(status: u32) -> &'static str {
         }
         ACCESS_DENIED => {
             "The server denies this user the log-on, or requires encryption: name another user, or set encryption = \
-             \"required\"."
+             \"auto\" with max_dialect 3.0 or newer."
         }
         _ => "Look at the server's log for why it refused this user; it may want Kerberos, which is not supported.",
     }
@@ -96,7 +108,7 @@ fn of_share(status: u32) -> &'static str {
         BAD_NETWORK_NAME => "The server has no share of this name: check shares.",
         ACCESS_DENIED => {
             "The share denies this user, or requires encryption: give the user access to it on the server, or set \
-             encryption = \"required\"."
+             encryption = \"auto\" with max_dialect 3.0 or newer."
         }
         REQUEST_NOT_ACCEPTED | INSUFF_SERVER_RESOURCES => "The share takes no more users: its limit is reached.",
         _ => "Look at the server's log for why it refused the share.",

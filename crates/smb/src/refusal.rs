@@ -19,6 +19,8 @@ named_enum! {
     /// Why a session with a file server was not made.
     pub enum Refusal {
         NotSmb "not_smb" "what answered the first message does not speak SMB 2 or 3"
+        HungUp "hung_up" "the server ended the connection at the first message"
+        TurnedAway "turned_away" "the server accepts no connections from this address"
         Dialect "dialect" "the server has none of the versions that were offered"
         NoEncryption "no_encryption" "encryption was asked for, and the server has none in common with us"
         SigningWanted "signing_wanted" "the server requires signatures, which were turned off"

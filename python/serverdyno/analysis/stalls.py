@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 
-LEAST_A_SECOND = 10
-"""Completions in a second with any, in the mean, from which on a second without one can't be chance: of a Poisson
-process of that rate, one second in 22,000 is empty. Where fewer are usual, an empty second says nothing."""
+LEAST_MISSING = 10
+"""Completions that are usual in the time of a gap, from which on the gap can't be chance: of a Poisson process, one
+such time in 22,000 is empty. At 10 a second one empty second is a stall, at 4 a second three in a row are."""
 
 
 def starved(completed: Iterable[tuple[int, bool]]) -> int:
@@ -29,11 +30,18 @@ def seconds_of_window(ramp_up_s: float, window_s: float) -> range:
 
 
 def stalled(completed: Mapping[int, int], ramp_up_s: float, window_s: float) -> tuple[int, ...]:
-    """Return the whole seconds of the window without any success, where a second usually has several.
+    """Return the whole seconds of the window without any success that stand in a row too long to be chance.
 
     `completed`: successes by second of the mix, ramps included; a second that is not there had none.
     """
     served = [operations for operations in completed.values() if operations]
-    if not served or sum(served) / len(served) < LEAST_A_SECOND:
+    if not served:
         return ()
-    return tuple(second for second in seconds_of_window(ramp_up_s, window_s) if not completed.get(second, 0))
+    usual = sum(served) / len(served)
+    window = seconds_of_window(ramp_up_s, window_s)
+    found: list[int] = []
+    for is_empty, seconds in groupby(window, lambda second: not completed.get(second, 0)):
+        gap = list(seconds)
+        if is_empty and usual * len(gap) >= LEAST_MISSING:
+            found += gap
+    return tuple(found)

@@ -35,7 +35,10 @@ class SmbSettings(SectionModel):
     signing: Literal["off", "auto", "required"] = Field(
         default="auto", description="off: never; auto: where the server requires it; required: always."
     )
-    encryption: Literal["off", "required"] = Field(default="off", description="off: never; required: always.")
+    encryption: Literal["off", "auto", "required"] = Field(
+        default="auto",
+        description="off: never; auto: where the server or the share requires it; required: always.",
+    )
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:

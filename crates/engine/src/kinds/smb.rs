@@ -45,6 +45,7 @@ enum SigningName {
 #[serde(rename_all = "snake_case")]
 enum EncryptionName {
     Off,
+    Auto,
     Required,
 }
 
@@ -64,7 +65,7 @@ struct TargetSection {
     max_dialect: Dialect,
     #[serde(default = "as_required")]
     signing: SigningName,
-    #[serde(default = "unencrypted")]
+    #[serde(default = "encrypted_as_required")]
     encryption: EncryptionName,
 }
 
@@ -80,8 +81,8 @@ fn as_required() -> SigningName {
     SigningName::Auto
 }
 
-fn unencrypted() -> EncryptionName {
-    EncryptionName::Off
+fn encrypted_as_required() -> EncryptionName {
+    EncryptionName::Auto
 }
 
 impl TargetSection {
@@ -105,6 +106,7 @@ impl TargetSection {
             },
             encryption: match self.encryption {
                 EncryptionName::Off => Encryption::Off,
+                EncryptionName::Auto => Encryption::WhenRequired,
                 EncryptionName::Required => Encryption::Required,
             },
             ..Options::default()

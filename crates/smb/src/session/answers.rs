@@ -177,6 +177,14 @@ impl Conversation {
             self.counts.refused += 1;
         }
         running.take_part(&mut self.handles, command, status, part, start)?;
+        if self.next_part(index) {
+            return Ok(None);
+        }
+        let running = self
+            .running
+            .get_mut(index)
+            .and_then(Option::as_mut)
+            .ok_or(Malformed)?;
         if running.parts_left > 0 {
             return Ok(None);
         }

@@ -55,6 +55,8 @@ pub(super) struct Running {
     pub id: CallId,
     pub kind: Kind,
     pub parts_left: usize,
+    /// Of a compound for which the server never grants credits enough: parts that are sent one by one.
+    pub later: VecDeque<Message>,
     /// Of the first part that failed.
     pub failed: Option<u32>,
     /// What a compound opened and has not closed yet.
@@ -311,18 +313,55 @@ impl Conversation {
         if !self.may_depart() {
             return Ok(false);
         }
-        let Some((message, owner)) = self.waiting.pop_front() else {
+        let Some((mut message, owner)) = self.waiting.pop_front() else {
             return Ok(false);
         };
+        if message.charge() > self.credits {
+            self.split(&mut message, owner);
+        }
         let used = std::mem::replace(&mut self.message, message);
         self.spare.push(used);
         self.depart(owner, false).map(|()| true)
     }
 
+    /// A compound that has to wait although no response is due that could bring credits goes part by part: a server may
+    /// never grant more than one (Samba: smb2 max credits).
     fn may_depart(&self) -> bool {
-        self.waiting
-            .front()
-            .is_some_and(|(message, _)| message.charge() <= self.credits)
+        self.waiting.front().is_some_and(|(message, _)| {
+            let charge = match message.part_at(0) {
+                Some(first) if self.is_quiet() => u32::from(first.charge),
+                _ => message.charge(),
+            };
+            charge <= self.credits
+        })
+    }
+
+    fn split(&mut self, message: &mut Message, owner: Owner) {
+        let rest = message.split();
+        if let Owner::Call(index) = owner {
+            if let Some(running) = self.running.get_mut(index).and_then(Option::as_mut) {
+                running.later = rest;
+            }
+        }
+    }
+
+    /// Sends the next part of a compound that was split, with the file that its first part opened; true where there is
+    /// one. Where a part has failed, the others are left out, as a server does in a compound.
+    pub(super) fn next_part(&mut self, index: usize) -> bool {
+        let Some(running) = self.running.get_mut(index).and_then(Option::as_mut) else {
+            return false;
+        };
+        let Some(mut message) = running.later.pop_front() else {
+            return false;
+        };
+        let (None, Some(file)) = (running.failed, running.file) else {
+            running.later.clear();
+            running.parts_left = 0;
+            return false;
+        };
+        message.name_file(file);
+        self.waiting.push_front((message, Owner::Call(index)));
+        true
     }
 
     fn depart_or_wait(&mut self, owner: Owner, tail: &[u8]) -> Result<bool, Failure> {
@@ -391,6 +430,7 @@ impl Conversation {
             id,
             kind,
             parts_left: self.message.parts().count(),
+            later: VecDeque::new(),
             failed: None,
             file: None,
             more: false,

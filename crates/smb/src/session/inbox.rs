@@ -1,11 +1,14 @@
 //! The receive buffer of a session: bytes as they come are cut into messages, and a message into its parts.
 
+use crate::refusal::Refusal;
 use crate::wire::{Header, Parsed, FRAME_BYTES, HEADER_BYTES};
 use dyno_measure::{Failure, Fault};
 use std::ops::Range;
 
 /// Enough for what servers send beside data; several responses are taken at once.
 const FIRST_BYTES: usize = 8192;
+/// The type of a message with which a server refuses whoever connects, over direct TCP, too (RFC 1002, 4.3.4).
+const NEGATIVE_SESSION_RESPONSE: u8 = 0x83;
 /// Kept behind a large message, so that what follows it comes with the same call.
 const SLACK_BYTES: usize = 4096;
 
@@ -124,6 +127,9 @@ impl Inbox {
         let Some(frame) = self.buffer[self.start..self.end].first_chunk::<FRAME_BYTES>() else {
             return Ok(false);
         };
+        if frame[0] == NEGATIVE_SESSION_RESPONSE {
+            return Err(Refusal::TurnedAway.failure(0));
+        }
         // The type in the first byte must be 0: as part of the number it makes it too large.
         let length = u32::from_be_bytes(*frame) as usize;
         if !(HEADER_BYTES..=self.max_message_bytes).contains(&length) {

@@ -19,8 +19,10 @@ pub enum Signing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Encryption {
     /// Never; a server that requires it is refused.
-    #[default]
     Off,
+    /// Where the server or the share requires it, as clients do by default.
+    #[default]
+    WhenRequired,
     /// Always, from the log-on onward; a server that can't is refused.
     Required,
 }

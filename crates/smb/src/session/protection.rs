@@ -11,7 +11,9 @@ use std::fmt;
 pub struct Protection {
     signer: Option<Signer>,
     sign_all: bool,
+    /// What can be encrypted with.
     cipher: Option<(Sealer, Opener)>,
+    encrypts: bool,
 }
 
 impl fmt::Debug for Protection {
@@ -19,7 +21,7 @@ impl fmt::Debug for Protection {
         formatter
             .debug_struct("Protection")
             .field("sign_all", &self.sign_all)
-            .field("encrypts", &self.cipher.is_some())
+            .field("encrypts", &self.encrypts)
             .finish_non_exhaustive()
     }
 }
@@ -31,15 +33,28 @@ impl Protection {
         self.sign_all = everything;
     }
 
-    /// Encrypts everything from here on; what is encrypted is not signed.
-    pub fn encrypt(&mut self, sealer: Sealer, opener: Opener) {
+    /// What to encrypt with, once `encrypt` is called.
+    pub fn set_cipher(&mut self, sealer: Sealer, opener: Opener) {
         self.cipher = Some((sealer, opener));
+    }
+
+    /// Encrypts everything from here on; what is encrypted is not signed. False where there is no cipher.
+    #[must_use]
+    pub fn encrypt(&mut self) -> bool {
+        self.encrypts = self.cipher.is_some();
+        self.encrypts
+    }
+
+    /// Whether everything is encrypted now.
+    #[must_use]
+    pub fn encrypts(&self) -> bool {
+        self.encrypts
     }
 
     /// Room that a message needs in front of its first header.
     #[must_use]
     pub fn room(&self) -> usize {
-        if self.cipher.is_some() {
+        if self.encrypts {
             TRANSFORM_BYTES
         } else {
             0
@@ -49,7 +64,7 @@ impl Protection {
     /// Whether a message must be in one piece, because its bytes are changed or summed up.
     #[must_use]
     pub fn needs_whole_messages(&self) -> bool {
-        self.sign_all || self.cipher.is_some()
+        self.sign_all || self.encrypts
     }
 
     /// Protects a finished and stamped message; `always_sign` also where signing was not agreed on.
@@ -62,7 +77,7 @@ impl Protection {
         session_id: u64,
         always_sign: bool,
     ) -> Result<(), Failure> {
-        if let Some((sealer, _)) = &mut self.cipher {
+        if let Some((sealer, _)) = self.cipher.as_mut().filter(|_| self.encrypts) {
             let sealed = sealer.seal(session_id, message.frame_mut());
             return sealed.map_err(|_| Fault::OtherIo.into());
         }
@@ -88,7 +103,7 @@ impl Protection {
         };
         let message = &inbox.bytes()[rest.clone()];
         let is_encrypted = message.starts_with(&TRANSFORM_ID);
-        let Some((_, opener)) = &self.cipher else {
+        let Some((_, opener)) = self.cipher.as_ref().filter(|_| self.encrypts) else {
             return if is_encrypted {
                 Err(Fault::MalformedMessage.into())
             } else {
@@ -116,7 +131,7 @@ impl Protection {
     /// # Errors
     /// Where it is missing or wrong.
     pub fn verify(&self, header: &Header, part: &[u8]) -> Result<(), Failure> {
-        let Some(signer) = self.signer.as_ref().filter(|_| self.cipher.is_none()) else {
+        let Some(signer) = self.signer.as_ref().filter(|_| !self.encrypts) else {
             return Ok(());
         };
         let right = if header.has(flags::SIGNED) {

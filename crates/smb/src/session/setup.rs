@@ -25,7 +25,10 @@ pub(super) struct Negotiated {
     pub(super) response: NegotiateResponse,
     signing_algorithm: SigningAlgorithm,
     sign_all: bool,
-    pub(super) cipher: Option<Cipher>,
+    /// The one that both sides have, where one was looked for.
+    cipher: Option<Cipher>,
+    /// Everything behind the log-on is to be encrypted, whatever the server asks for.
+    must_encrypt: bool,
     preauth: Preauth,
 }
 
@@ -34,9 +37,8 @@ impl Session {
     pub(super) async fn establish(&mut self) -> Result<(), Failure> {
         let negotiated = self.negotiate().await?;
         let (session_id, guest) = self.log_on(&negotiated).await?;
-        let encrypts = negotiated.cipher.is_some();
         let must_sign = negotiated.response.dialect == Dialect::Smb311 && !guest;
-        let link = self.connect_tree(session_id, must_sign, encrypts).await?;
+        let link = self.connect_tree(session_id, must_sign).await?;
         self.conversation.link = link;
         self.validate_negotiation(&negotiated, guest).await?;
         let agreed = self.limits(&negotiated, guest)?;
@@ -128,26 +130,30 @@ impl Session {
             );
             let signer = Signer::new(negotiated.signing_algorithm, &keys.signing);
             check_last_signature(negotiated.response.dialect, &signer, part)?;
-            self.use_keys(negotiated, signer, &keys);
+            self.use_keys(negotiated, signer, &keys, setup.encrypt);
         }
         Ok((session_id, guest))
     }
 
-    fn use_keys(&mut self, negotiated: &Negotiated, signer: Signer, keys: &Keys) {
+    fn use_keys(
+        &mut self,
+        negotiated: &Negotiated,
+        signer: Signer,
+        keys: &Keys,
+        server_wants_encryption: bool,
+    ) {
         let protection = &mut self.conversation.protection;
         protection.sign(signer, negotiated.sign_all);
         if let Some(cipher) = negotiated.cipher {
             let sealer = Sealer::new(cipher, &keys.client_to_server);
-            protection.encrypt(sealer, Opener::new(cipher, &keys.server_to_client));
+            protection.set_cipher(sealer, Opener::new(cipher, &keys.server_to_client));
+            if negotiated.must_encrypt || server_wants_encryption {
+                let _ = protection.encrypt();
+            }
         }
     }
 
-    async fn connect_tree(
-        &mut self,
-        session_id: u64,
-        must_sign: bool,
-        encrypts: bool,
-    ) -> Result<Link, Failure> {
+    async fn connect_tree(&mut self, session_id: u64, must_sign: bool) -> Result<Link, Failure> {
         let (server, share) = (&self.options.server, &self.share);
         self.conversation
             .begin_own(must_sign, |message| message.tree_connect(server, share))?;
@@ -162,7 +168,7 @@ impl Session {
         if !tree.disk {
             return Err(Refusal::NoFiles.failure(0));
         }
-        if tree.encrypt && !encrypts {
+        if tree.encrypt && !self.conversation.protection.encrypt() {
             return Err(Refusal::ShareEncryption.failure(0));
         }
         Ok(link)
@@ -181,11 +187,14 @@ impl Session {
         if response.max_read_bytes.min(response.max_write_bytes) < LEAST_TRANSFER_BYTES {
             return Err(Malformed.into());
         }
-        let signs = negotiated.sign_all && negotiated.cipher.is_none() && !guest;
+        let cipher = negotiated
+            .cipher
+            .filter(|_| self.conversation.protection.encrypts());
+        let signs = negotiated.sign_all && cipher.is_none() && !guest;
         Ok(NegotiatedSession {
             dialect: response.dialect,
             signing: signs.then_some(negotiated.signing_algorithm),
-            cipher: negotiated.cipher,
+            cipher,
             guest,
             capabilities: response.capabilities,
             leases: response.dialect >= Dialect::Smb210 && response.capabilities & capabilities::LEASING != 0,
@@ -230,18 +239,23 @@ impl Asked {
             salt: Default::default(),
             ciphers: match options.encryption {
                 Encryption::Off => &[],
-                Encryption::Required => &options.ciphers,
+                Encryption::WhenRequired | Encryption::Required => &options.ciphers,
             },
             signing_algorithms: &options.signing_algorithms,
         }
     }
 }
 
-/// A server that ends the connection at the first message, or answers with something else, doesn't know the protocol.
+/// A server that answers the first message with something else doesn't know the protocol; one that ends the connection
+/// may also be full.
 fn not_smb(failure: Failure) -> Failure {
     match failure.fault {
-        Fault::MalformedMessage | Fault::ClosedEarly | Fault::ConnectionReset => Failure {
+        Fault::MalformedMessage => Failure {
             detail: Refusal::NotSmb.detail(0),
+            ..failure
+        },
+        Fault::ClosedEarly | Fault::ConnectionReset => Failure {
+            detail: Refusal::HungUp.detail(0),
             ..failure
         },
         _ => failure,
@@ -265,10 +279,12 @@ fn choose(options: &Options, response: NegotiateResponse, preauth: Preauth) -> R
     };
     let cipher = match options.encryption {
         Encryption::Off => None,
+        Encryption::WhenRequired => offered,
         Encryption::Required => Some(offered.ok_or(Refusal::NoEncryption.failure(0))?),
     };
+    let must_encrypt = options.encryption == Encryption::Required;
     let server_requires = response.security_mode & security::SIGNING_REQUIRED != 0;
-    if server_requires && options.signing == Signing::Off && cipher.is_none() {
+    if server_requires && options.signing == Signing::Off && !must_encrypt {
         return Err(Refusal::SigningWanted.failure(0));
     }
     Ok(Negotiated {
@@ -276,6 +292,7 @@ fn choose(options: &Options, response: NegotiateResponse, preauth: Preauth) -> R
         signing_algorithm,
         sign_all: server_requires || options.signing == Signing::Required,
         cipher,
+        must_encrypt,
         preauth,
     })
 }
@@ -287,7 +304,7 @@ fn check_admission(
     setup: &SessionSetup,
 ) -> Result<bool, Failure> {
     let guest = setup.guest || setup.anonymous;
-    let needs_keys = options.signing == Signing::Required || negotiated.cipher.is_some();
+    let needs_keys = options.signing == Signing::Required || negotiated.must_encrypt;
     let why = match (guest, setup.encrypt && negotiated.cipher.is_none()) {
         (true, _) if !options.guest => Refusal::Guest,
         (true, _) if needs_keys => Refusal::GuestUnprotected,
@@ -324,7 +341,7 @@ fn security_mode(signing: Signing) -> u8 {
 fn capabilities_of(options: &Options) -> u32 {
     let encryption = match options.encryption {
         Encryption::Off => 0,
-        Encryption::Required => capabilities::ENCRYPTION,
+        Encryption::WhenRequired | Encryption::Required => capabilities::ENCRYPTION,
     };
     capabilities::LEASING | capabilities::LARGE_MTU | encryption
 }

@@ -38,7 +38,7 @@ impl Session {
         })?;
         let (status, _, range) = self.exchange().await?;
         let part = &self.inbox.bytes()[range];
-        let is_protected = negotiated.cipher.is_some() || Header::parse(part)?.has(flags::SIGNED);
+        let is_protected = self.conversation.protection.encrypts() || Header::parse(part)?.has(flags::SIGNED);
         if !is_protected {
             return Err(Fault::WrongSignature.into());
         }

@@ -2,6 +2,8 @@
 
 use super::bytes::{pad_to_8, put};
 use super::header::{flags, Command, HEADER_BYTES, PROTOCOL_ID};
+use super::FileId;
+use std::collections::VecDeque;
 
 /// The length in front of every message (MS-SMB2 2.1, direct TCP): a zero, then 24 bits in network order.
 pub const FRAME_BYTES: usize = 4;
@@ -30,6 +32,8 @@ pub struct Part {
     pub charge: u16,
     /// The most bytes that the body of its response may have.
     pub max_response: u32,
+    /// Where it names its file, counted from its header; None where it names none.
+    file_offset: Option<usize>,
 }
 
 /// A message in the making, in a buffer that is used again.
@@ -82,8 +86,54 @@ impl Message {
             command,
             charge,
             max_response,
+            file_offset: None,
         });
         self.count += 1;
+    }
+
+    /// The part in the making names its file there, counted from its header.
+    pub(super) fn note_file(&mut self, file_offset: usize) {
+        if let Some(part) = self
+            .count
+            .checked_sub(1)
+            .and_then(|index| self.parts[index].as_mut())
+        {
+            part.file_offset = Some(file_offset);
+        }
+    }
+
+    /// Cuts a compound that has been ended into messages of one part each: this one keeps the first part. The others
+    /// are returned in their order, and each needs `name_file` before it can be sent.
+    pub fn split(&mut self) -> VecDeque<Self> {
+        let rest = self.parts().skip(1).map(|part| self.alone(part)).collect();
+        if let Some(first) = self.part_at(0) {
+            *self = self.alone(first);
+        }
+        rest
+    }
+
+    fn alone(&self, part: Part) -> Self {
+        let mut message = Self::default();
+        message.begin(self.link, self.room);
+        let start = message.bytes.len();
+        message.bytes.extend_from_slice(&self.bytes[part.start..part.end]);
+        // Flags and the distance to the next part: it is related to nothing any more.
+        put(&mut message.bytes[start..], 16, [0; 8]);
+        let end = message.bytes.len();
+        message.parts[0] = Some(Part { start, end, ..part });
+        message.count = 1;
+        message.write_frame();
+        message
+    }
+
+    /// Says of the first part which file it goes on with.
+    pub fn name_file(&mut self, file: FileId) {
+        if let Some((start, offset)) = self
+            .part_at(0)
+            .and_then(|part| Some((part.start, part.file_offset?)))
+        {
+            put(&mut self.bytes[start..], offset, file.0);
+        }
     }
 
     /// Where the body of the part in the making goes.

@@ -357,6 +357,7 @@ impl Message {
         put(&mut fixed, file_offset, file.0);
         fill(&mut fixed);
         self.body().extend_from_slice(&fixed);
+        self.note_file(HEADER_BYTES + file_offset);
     }
 }
 

@@ -50,6 +50,44 @@ fn what_was_written_is_read_and_lies_in_the_servers_directory() {
     });
 }
 
+/// Of a compound of three parts the server pays for one or two: they go one by one, to the same end.
+#[test]
+fn few_credits_are_enough_for_every_call() {
+    for most in [1, 2] {
+        let Some(samba) = Samba::start("poor", &format!("  smb2 max credits = {most}")) else {
+            return;
+        };
+        run(|executor| async move {
+            let mut client = Client::connect(&executor, &samba).await;
+            let (path, other) = (fresh_path(), fresh_path());
+            let (handle, ..) = client.open(&create(&path)).await;
+            client.close(handle).await;
+            let info = client.call(&Call::QueryPath { path: &path }).await;
+            assert!(matches!(info, Ok(Reply::Info(Info { bytes: 0, .. }))), "{info:?}");
+            let space = client.call(&Call::QuerySpace { directory: "" }).await;
+            assert!(matches!(space, Ok(Reply::Space(_))), "{space:?}");
+            let find = Call::Find {
+                directory: "",
+                pattern: &path,
+            };
+            assert_eq!(client.call(&find).await, Ok(Reply::Found { entries: 1 }));
+            let rename = Call::Rename {
+                from: &path,
+                to: &other,
+            };
+            assert_eq!(client.call(&rename).await, Ok(Reply::Done));
+            assert_eq!(
+                client.call(&Call::QueryPath { path: &path }).await,
+                Ok(Reply::NotThere)
+            );
+            assert_eq!(fault(client.call(&rename).await), Some(Fault::NotFound));
+            assert_eq!(client.call(&Call::Delete { path: &other }).await, Ok(Reply::Done));
+            assert_eq!(client.call(&find).await, Ok(Reply::Found { entries: 0 }));
+            assert_eq!(fs::read_dir(samba.share()).expect("the share").count(), 0);
+        });
+    }
+}
+
 #[test]
 fn dispositions_do_what_they_say() {
     let Some(samba) = Samba::shared() else { return };

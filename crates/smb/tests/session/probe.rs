@@ -4,11 +4,11 @@
 use crate::network::Namespace;
 use crate::samba::Samba;
 use crate::scripted::{at, failed, frame, Answer, Scripted, NEGOTIATE};
-use dyno_measure::{Failure, Fault};
+use dyno_measure::{Detail, Failure, Fault};
 use dyno_smb::{probe, Dialect, Offer, Refusal};
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Ample for a server that answers.
@@ -45,6 +45,39 @@ fn samba_says_what_it_was_configured_to_offer() {
 }
 
 #[test]
+fn servers_that_take_nobody_are_told_apart() {
+    let refusal = |samba: &Samba| match probe(samba.address, None, PATIENCE) {
+        Err(Failure {
+            detail: Detail::Refused { step, .. },
+            ..
+        }) => Refusal::of(step),
+        other => panic!("{other:?}"),
+    };
+    for (name, settings, expected) in [
+        ("denying", "  hosts deny = ALL", Refusal::TurnedAway),
+        ("old", "  server max protocol = NT1", Refusal::Dialect),
+        // The probe by which its start is noticed is the one process that it may have.
+        ("full", "  max smbd processes = 1", Refusal::HungUp),
+    ] {
+        let Some(samba) = Samba::start(name, settings) else {
+            return;
+        };
+        let _first = TcpStream::connect(samba.address);
+        assert_eq!(refusal(&samba), Some(expected), "{name}");
+    }
+}
+
+#[test]
+fn a_server_with_one_signing_algorithm_is_asked_as_a_session_would() {
+    let settings = "  server smb3 signing algorithms = HMAC-SHA256";
+    let Some(samba) = Samba::start("hmac", settings) else {
+        return;
+    };
+    let offer = probe(samba.address, None, PATIENCE);
+    assert_eq!(offer.map(|offer| offer.dialect), Ok(Dialect::Smb311));
+}
+
+#[test]
 fn a_server_of_another_network_namespace_is_asked_there() {
     let Some(namespace) = Namespace::make(Ipv4Addr::new(10, 9, 8, 7)) else {
         return;
@@ -59,9 +92,9 @@ fn a_server_of_another_network_namespace_is_asked_there() {
     assert_eq!(nowhere.map_err(|failure| failure.fault), Err(Fault::OtherIo));
 }
 
-fn ask(answer: impl Fn() -> Answer + Send + 'static) -> Failure {
+fn ask(patience: Duration, answer: impl Fn() -> Answer + Send + 'static) -> Failure {
     let server = Scripted::start(at(NEGOTIATE, move |_, _| answer()));
-    probe(server.address, None, IMPATIENCE).expect_err("nothing that could be used")
+    probe(server.address, None, patience).expect_err("nothing that could be used")
 }
 
 #[test]
@@ -72,14 +105,16 @@ fn what_does_not_answer_or_is_no_file_server_is_told_in_time() {
         nothing.map_err(|failure| failure.fault),
         Err(Fault::ConnectionRefused)
     );
-    assert_eq!(ask(|| Answer::Silence).fault, Fault::ResponseTimeout);
+    assert_eq!(ask(IMPATIENCE, || Answer::Silence).fault, Fault::ResponseTimeout);
     assert_eq!(
-        ask(|| Answer::Bytes(frame(&[0; 70])[..50].to_vec())).fault,
+        ask(IMPATIENCE, || Answer::Bytes(frame(&[0; 70])[..50].to_vec())).fault,
         Fault::ResponseTimeout
     );
-    let web = ask(|| Answer::End(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()));
+    let web = ask(PATIENCE, || {
+        Answer::End(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())
+    });
     assert_eq!(web.detail, Refusal::NotSmb.detail(0));
-    let endless = ask(|| Answer::Flood(vec![0xff; 4096]));
+    let endless = ask(PATIENCE, || Answer::Flood(vec![0xff; 4096]));
     assert_eq!(endless.detail, Refusal::NotSmb.detail(0));
 }
 

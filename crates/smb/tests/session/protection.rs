@@ -158,6 +158,27 @@ fn every_cipher_works_also_where_the_share_requires_one() {
 }
 
 #[test]
+fn what_a_server_or_a_share_requires_is_encrypted_without_being_asked_for() {
+    let Some(samba) = Samba::shared() else { return };
+    let Some(strict) = Samba::start("encrypting", "  server smb encrypt = required") else {
+        return;
+    };
+    run(|executor| async move {
+        for dialect in [Dialect::Smb300, Dialect::Smb302, Dialect::Smb311] {
+            for (server, share, encrypts) in [
+                (&*samba, "share", false),
+                (&*samba, "secret", true),
+                (&strict, "share", true),
+            ] {
+                let agreed = exercise(&executor, server, only(dialect), share).await;
+                assert_eq!(agreed.cipher.is_some(), encrypts, "{dialect:?} {share}");
+                assert_eq!(agreed.signing, None);
+            }
+        }
+    });
+}
+
+#[test]
 fn a_guest_works_unsigned_where_that_was_asked_for() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {

@@ -68,9 +68,9 @@ fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
             ["STATUS_ACCESS_DENIED", "denies this user"],
         ),
         (
-            (options(), "secret"),
+            (with(|asked| asked.encryption = Encryption::Off), "secret"),
             (Refusal::Share, ACCESS_DENIED),
-            ["STATUS_ACCESS_DENIED", "encryption = \"required\""],
+            ["STATUS_ACCESS_DENIED", "encryption = \"auto\""],
         ),
         (
             (options(), "IPC$"),
@@ -144,9 +144,9 @@ fn a_server_that_requires_more_than_the_plan_allows_is_told() {
         (
             "encrypted",
             "  server smb encrypt = required",
-            options(),
+            with(|asked| asked.encryption = Encryption::Off),
             (Refusal::LogOn, ACCESS_DENIED),
-            ["STATUS_ACCESS_DENIED", "encryption = \"required\""],
+            ["STATUS_ACCESS_DENIED", "encryption = \"auto\""],
         ),
         (
             "newest",
@@ -178,11 +178,14 @@ fn what_is_no_file_server_and_what_does_not_listen_are_told_apart() {
         }
     });
     run(move |executor| async move {
-        for fault in [Fault::MalformedMessage, Fault::ClosedEarly] {
+        for (fault, why, hint) in [
+            (Fault::MalformedMessage, Refusal::NotSmb, "another kind of server"),
+            (Fault::ClosedEarly, Refusal::HungUp, "max smbd processes"),
+        ] {
             let failure = refusal(&executor, address, options(), "share").await;
-            assert_eq!(failure.detail, Refusal::NotSmb.detail(0), "{failure}");
+            assert_eq!(failure.detail, why.detail(0), "{failure}");
             assert_eq!(failure.fault, fault);
-            assert!(advice(&failure).is_some_and(|text| text.contains("another kind of server")));
+            assert!(advice(&failure).is_some_and(|text| text.contains(hint)));
         }
         thread.join().expect("it answered");
         let failure = refusal(&executor, address, options(), "share").await;
