@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +13,11 @@ from serverdyno.analysis.factorial import effects
 from serverdyno.analysis.improvement import Runs
 from serverdyno.analysis.levels import at_levels
 from serverdyno.analysis.pairs import Pair, Side
-from serverdyno.plan.model import Configuration
+from serverdyno.plan.model import Bounds, Configuration
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
-from synthetic_experiment import Shape, experiment
+from serverdyno.store.records import MixRecord
+from synthetic_experiment import Shape, experiment, with_error
 
 
 def verdict(shapes: dict[str, Shape], repetitions: int = 3) -> str:
@@ -57,6 +59,18 @@ def test_a_gap_is_at_least_so_large_where_the_generator_held_the_faster_one_back
     assert said.startswith("nginx served at least ")
 
 
+def test_a_gap_is_at_least_so_large_where_the_plans_rate_held_the_faster_one_back() -> None:
+    source = experiment({"apache": Shape(2000), "nginx": Shape(3900, knee=24)})
+    bounds = Bounds(max_clients=32, max_rate_per_s=4000, max_length_s=300)
+    configurations = [
+        replace(each, bounds=bounds) if each.name == "nginx" else each for each in source.head.configurations
+    ]
+    head = source.head.model_copy(update={"configurations": configurations})
+    answer = build_from(replace(source, head=head)).answer
+    assert answer.verdict.startswith("nginx served at least ")
+    assert "at least +" in answer.gaps
+
+
 def test_one_server_alone_has_its_peak_and_its_times() -> None:
     said = verdict({"apache": Shape(2000)})
     assert said.startswith("apache peaks at ")
@@ -88,10 +102,18 @@ def test_the_bars_of_the_answer_are_sorted_and_in_the_colours_of_all_charts() ->
     assert styles == {("apache", 0), ("nginx", 1), ("lighttpd", 2)}
 
 
-def crossed(rates: dict[tuple[bool, int], float]) -> Report:
-    """nginx with two factors, each combination with its rate."""
+def crossed(
+    rates: dict[tuple[bool, int], float],
+    *,
+    change: Callable[[MixRecord], MixRecord] = lambda record: record,
+    floor_percent: float | None = None,
+) -> Report:
+    """nginx with two factors, each combination with its rate; `change`: of the records."""
     names = {(on, workers): f"nginx-{'on' if on else 'off'}-{workers}" for on, workers in rates}
     source = experiment({names[key]: Shape(rate, noise=0.01) for key, rate in rates.items()})
+    source = replace(source, records=[change(record) for record in source.records])
+    if floor_percent is not None:
+        source = replace(source, disclosure={"host": {"noise_floor": {"percent": floor_percent}}})
     configurations = [
         Configuration(names[key], "nginx", {"sendfile": key[0], "workers": key[1]}, (1,), None, None)
         for key in rates
@@ -110,23 +132,65 @@ def test_main_effects_that_depend_on_each_other_say_so() -> None:
     assert "depend on each other" in said
 
 
+TWICE_WITHOUT_SENDFILE = {(True, 1): 2000.0, (True, 2): 2000.0, (False, 1): 4000.0, (False, 2): 4000.0}
+
+
+def hidden_of_the_slower(record: MixRecord) -> MixRecord:
+    """The generator may hide 150 % of the server with sendfile and one worker, and nothing of the others."""
+    if record.configuration != "nginx-on-1" or record.outstanding_s is None:
+        return record
+    return replace(record, ready_work_s=0.6 * record.outstanding_s, server_cpu_s=0.0)
+
+
+def throws_clients_out(record: MixRecord) -> MixRecord:
+    if record.configuration != "nginx-off-2" or record.clients == 1:
+        return record
+    return with_error(record, "server", record.clients // 2, left=record.clients // 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (hidden_of_the_slower, "nginx-on-1 may be up to"),
+        (throws_clients_out, "of the clients left mixes of nginx-off-2"),
+    ],
+)
+def test_a_main_effect_is_not_claimed_where_its_cells_are_not_comparable(
+    change: Callable[[MixRecord], MixRecord], said: str
+) -> None:
+    assert "sendfile off instead of on: +99" in crossed(TWICE_WITHOUT_SENDFILE).answer.verdict
+    report = crossed(TWICE_WITHOUT_SENDFILE, change=change)
+    assert "sendfile off instead of on: not comparable" in report.answer.verdict
+    assert said in report.answer.verdict
+    [claim] = [found.claim for found in report.findings if found.claim.startswith("sendfile")]
+    assert "not comparable" in claim and "measured" in claim
+    [table] = [table for table in report.tables if table.key == "effects"]
+    assert table.rows[0][-1].text == "not comparable"
+
+
+def test_no_main_effect_below_the_noise_floor_is_claimed() -> None:
+    rates = {key: 2120.0 if key[1] == 2 else 2000.0 for key in TWICE_WITHOUT_SENDFILE}
+    assert "workers 2 instead of 1: +" in crossed(rates, floor_percent=2.0).answer.verdict
+    assert "No winner" in crossed(rates, floor_percent=20.0).answer.verdict
+
+
 def of_runs(values: list[list[float]]) -> Runs:
     return Runs(tuple(range(1, len(values) + 1)), np.array(values))
 
 
-def undisturbed(*of: Runs) -> Pair:
-    """Two sides that nothing but their runs sets apart."""
-    base, other = (
-        Side(name, runs, (), frozenset(), None, lambda _: Conditions("", 0.0, 0.0, None, 1, {}))
-        for name, runs in zip("ab", of, strict=True)
-    )
-    return base, other
+def undisturbed(runs: Runs, name: str = "a") -> Side:
+    """A side that nothing but its runs sets apart from another."""
+    return Side(name, runs, (), frozenset(), None, lambda _: Conditions("", 0.0, 0.0, None, 1, {}))
+
+
+def pair(base: Runs, other: Runs) -> Pair:
+    return undisturbed(base), undisturbed(other, "b")
 
 
 def test_a_gap_at_one_level_is_proven_there_alone() -> None:
     base = of_runs([[100, 100, 100], [101, 99, 101], [99, 101, 100]])
     other = of_runs([[150, 100, 99], [152, 101, 101], [149, 99, 100]])
-    [found] = at_levels([undisturbed(base, other)], paired=True)
+    [found] = at_levels([pair(base, other)], paired=True)
     assert [level.proven for level in found] == [True, False, False]
     assert found[0].percent == pytest.approx(50.3, abs=0.5)
 
@@ -140,11 +204,13 @@ def test_of_equal_configurations_few_experiments_claim_a_gap_at_any_level() -> N
         base, other = (
             of_runs((100 * np.exp(drift + random.normal(0, 0.02, (3, 5)))).tolist()) for _ in range(2)
         )
-        [found] = at_levels([undisturbed(base, other)], paired=True)
+        [found] = at_levels([pair(base, other)], paired=True)
         wrong += any(level.proven for level in found)
     assert wrong <= 10
 
 
 def test_effects_are_not_judged_from_one_repetition() -> None:
-    cells: dict[tuple[str, ...], Runs] = {(a, b): of_runs([[100.0, 200.0]]) for a in "xy" for b in "pq"}
+    cells: dict[tuple[str, ...], Side] = {
+        (a, b): undisturbed(of_runs([[100.0, 200.0]])) for a in "xy" for b in "pq"
+    }
     assert effects(["one", "two"], cells, paired=True) == ()

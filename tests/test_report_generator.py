@@ -67,6 +67,11 @@ def why(base: Conditions, other: Conditions, improvement: Improvement) -> list[t
         (0.05, 0.0, found(Verdict.EQUIVALENT, -1, 1, 2.0), ["a"]),
         (0.0, 0.05, found(Verdict.EQUIVALENT, -1, 1, 2.0), ["b"]),
         (9.0, 9.0, found(Verdict.NO_DIFFERENCE_SHOWN, -1, 1), []),
+        # A stated minimum effect of 10 % must be left of the gap without what is hidden: 1.25 x 1.1 = 1.375.
+        (0.25, 0.0, found(Verdict.FASTER, 38, 60, 10.0), []),
+        (0.25, 0.0, found(Verdict.FASTER, 37, 60, 10.0), ["a"]),
+        (0.0, 0.25, found(Verdict.SLOWER, -60, -28, 10.0), []),
+        (0.0, 0.25, found(Verdict.SLOWER, -60, -27, 10.0), ["b"]),
     ],
 )
 def test_a_gap_that_the_generator_may_hide_is_no_ranking(
@@ -74,6 +79,24 @@ def test_a_gap_that_the_generator_may_hide_is_no_ranking(
 ) -> None:
     reasons = why(side("a", hidden_base), side("b", hidden_other), improvement)
     assert reasons == [(ObstacleKind.HIDDEN, name) for name in held]
+
+
+def test_what_is_hidden_leaves_less_of_the_estimate_than_the_noise_floor() -> None:
+    """+10 % with 9 % hidden is 1 % for sure: less than two equal servers may differ by."""
+    claim = replace(found(Verdict.FASTER, 9.5, 10.5), floor_percent=2.0)
+    assert why(side("a", 0.09), side("b", 0.0), claim) == [(ObstacleKind.HIDDEN, "a")]
+    assert why(side("a", 0.05), side("b", 0.0), claim) == []
+    assert why(side("a", 0.0), side("b", 0.09), claim) == []
+
+
+def test_what_losses_and_neighbours_explain_is_added_to_a_stated_minimum_effect() -> None:
+    claim = found(Verdict.FASTER, 12, 20, 10.0)
+    left = replace(side("a", 0.0), left_share=0.05)
+    disturbed = replace(side("a", 0.0), others_cpus=0.05)
+    assert why(left, side("b", 0.0), claim) == [(ObstacleKind.CLIENTS_LEFT, "a")]
+    assert why(disturbed, side("b", 0.0), claim) == [(ObstacleKind.NOISE, "a")]
+    larger = found(Verdict.FASTER, 17, 20, 10.0)
+    assert why(left, side("b", 0.0), larger) == why(disturbed, side("b", 0.0), larger) == []
 
 
 def test_a_side_that_the_plans_rate_held_is_never_called_slower() -> None:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from serverdyno.analysis.improvement import Verdict
-from serverdyno.analysis.trust import TAKEN_SHARE
+from serverdyno.analysis.trust import TAKEN_SHARE, generator_marks
 
 TOLERATED_SHARE = 0.01
 """Of the clients of a mix that left, and of its operations that failed. Throughput is of the others, so that it shifts
@@ -67,6 +67,11 @@ class Conditions:
     hidden_speed: float | None = None
     rate_bound: bool = False
 
+    @property
+    def held_back(self) -> bool:
+        """Whether something else than the server limits its figure: the generator or the plan's rate."""
+        return self.rate_bound or bool(generator_marks(self.hidden_speed))
+
 
 class Judged(Protocol):
     """A difference with its interval and what that says by itself: an `Improvement`, or one load level of `levels`."""
@@ -112,17 +117,40 @@ def obstacles(
     return (*why, *_noise(base, other, found), *_held_back(base, other, found))
 
 
+def is_at_least(verdict: Verdict, *, base_held: bool, other_held: bool) -> bool:
+    """Whether a proven gap may be larger than shown, and not smaller: its faster side alone was held back."""
+    return (verdict, base_held, other_held) in (
+        (Verdict.FASTER, False, True),
+        (Verdict.SLOWER, True, False),
+    )
+
+
 def _beyond_loss(found: Judged, share: float) -> bool:
     """Whether the verdict stands although that share of a load is missing: a difference larger than it explains.
 
     Throughput rises and falls at most as the load does, as long as little of it is missing.
     """
-    if share > MOST_SHARE:
-        return False
-    low, high = _logs(found)
-    explained = -math.log1p(-share)
-    stands = {Verdict.FASTER: low > explained, Verdict.SLOWER: high < -explained, Verdict.EQUIVALENT: False}
-    return stands.get(found.verdict, True)
+    explained = -math.log1p(-share) if share < 1 else math.inf
+    return share <= MOST_SHARE and _stands(found, base=explained, other=explained)
+
+
+def _stands(found: Judged, *, base: float = 0.0, other: float = 0.0) -> bool:
+    """Whether the verdict holds although a side may be faster than shown, by that log ratio at most.
+
+    What is left of the difference has to be beyond the minimum effect, and its estimate at the noise floor or above.
+    """
+    if found.low_percent is None or found.high_percent is None:
+        return True
+    low, high = math.log1p(found.low_percent / 100), math.log1p(found.high_percent / 100)
+    minimum, floor = (math.log1p(percent / 100) for percent in (found.minimum_percent, found.floor_percent))
+    estimate, within = (low + high) / 2, minimum or floor
+    if found.verdict is Verdict.FASTER and base > 0:
+        return low - base > minimum and estimate - base >= floor
+    if found.verdict is Verdict.SLOWER and other > 0:
+        return high + other < -minimum and estimate + other <= -floor
+    if found.verdict is Verdict.EQUIVALENT:
+        return not (base > 0 and low - base <= -within) and not (other > 0 and high + other >= within)
+    return True
 
 
 def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
@@ -141,23 +169,21 @@ def other_work(base: Mapping[str, int], other: Mapping[str, int]) -> float:
 
 def _held_back(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obstacle]:
     """What the generator or the plan may hide of a side. Who is slower must be so with all of it on its side."""
-    if found.low_percent is None or found.high_percent is None:
-        return ()
-    low, high = math.log1p(found.low_percent / 100), math.log1p(found.high_percent / 100)
-    of_base, of_other = (math.log1p(side.hidden_speed or 0.0) for side in (base, other))
-    margin = math.log1p((found.minimum_percent or found.floor_percent) / 100)
-    doubtful = {
-        Verdict.FASTER: [(base, low <= of_base)],
-        Verdict.SLOWER: [(other, high >= -of_other)],
-        Verdict.EQUIVALENT: [(base, low - of_base < -margin), (other, high + of_other > margin)],
-    }.get(found.verdict, [])
-    return [
-        Obstacle(ObstacleKind.RATE_BOUND, side.name)
-        if side.rate_bound
-        else Obstacle(ObstacleKind.HIDDEN, side.name, side.hidden_speed or 0.0)
-        for side, hidden in doubtful
-        if side.rate_bound or hidden
-    ]
+    why = []
+    for side, stands in (
+        (base, _stands(found, base=_hidden(base))),
+        (other, _stands(found, other=_hidden(other))),
+    ):
+        if side.rate_bound and not stands:
+            why.append(Obstacle(ObstacleKind.RATE_BOUND, side.name))
+        elif not stands:
+            why.append(Obstacle(ObstacleKind.HIDDEN, side.name, side.hidden_speed or 0.0))
+    return why
+
+
+def _hidden(side: Conditions) -> float:
+    """By how much the side may be faster, as a log ratio: a plan's rate may hide any speed."""
+    return math.inf if side.rate_bound else math.log1p(side.hidden_speed or 0.0)
 
 
 def _noise(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obstacle]:
@@ -168,24 +194,9 @@ def _noise(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obsta
     if abs(more) <= TAKEN_SHARE * min(base.cpus, other.cpus):
         return ()
     explained = math.log1p(explained_share(abs(more), min(base.cpus, other.cpus)))
-    low, high = _logs(found)
-    stands = {
-        Verdict.FASTER: more > 0 or low > explained,
-        Verdict.SLOWER: more < 0 or high < -explained,
-        Verdict.EQUIVALENT: False,
-    }
-    if stands.get(found.verdict, True):
+    if _stands(found, other=explained) if more > 0 else _stands(found, base=explained):
         return ()
     return (Obstacle(ObstacleKind.NOISE, (other if more > 0 else base).name, abs(more)),)
-
-
-def _logs(found: Judged) -> tuple[float, float]:
-    """The interval as log ratios; zeros where there is none."""
-    low, high = (
-        math.log1p(percent / 100) if percent is not None else 0.0
-        for percent in (found.low_percent, found.high_percent)
-    )
-    return low, high
 
 
 def explained_share(taken_cpus: float, cpus: int) -> float:

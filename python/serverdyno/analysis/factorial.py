@@ -5,20 +5,27 @@ with a factor's level, less the mean over all cells with its first level; the in
 is half the difference of one factor's effect between the levels of the other. The noise is what an additive model
 leaves: cells, and repetitions where they ran in rounds (G. E. P. Box, J. S. Hunter and W. G. Hunter, Statistics for
 Experimenters, 2nd edition, Wiley 2005, chapters 4 and 5). The claims are corrected together (`holm`).
+
+An effect is claimed only where its cells may be compared (`comparability`): each pair of cells that differ in nothing
+but one factor is asked, with the interval of the effect. What disturbs one pair of several shifts their mean by less
+than that, so the rule is on the safe side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from serverdyno.analysis.comparability import Obstacle, is_at_least, obstacles
 from serverdyno.analysis.contrast import FEWEST_REPETITIONS, Contrast
+from serverdyno.analysis.durability import differs
 from serverdyno.analysis.holm import Family, holds
-from serverdyno.analysis.improvement import Runs, margin_of
+from serverdyno.analysis.improvement import Runs, Verdict, margin_of
+from serverdyno.analysis.pairs import Pair, Side
 
 Cell = tuple[str, ...]
 """The level of each factor, in the order of the factors."""
@@ -28,7 +35,9 @@ Cell = tuple[str, ...]
 class Effect:
     """What a level of a factor does against the first level, in %; of an interaction, `other` names the second factor.
 
-    `low_percent`, `high_percent`: the 95 % interval. `proven`: beyond the minimum effect, among all effects.
+    `low_percent`, `high_percent`: the 95 % interval. `verdict`: faster or slower by more than `minimum_percent`, and by
+    `floor_percent` or more, among all effects; never equivalent. `obstacles`: why it is not comparable, of each kind
+    the largest. `at_least`: the faster cells alone were held back, so that the true effect may be larger.
     """
 
     factor: str
@@ -37,54 +46,98 @@ class Effect:
     percent: float
     low_percent: float
     high_percent: float
-    proven: bool
     other: str = ""
+    verdict: Verdict = Verdict.NO_DIFFERENCE_SHOWN
+    minimum_percent: float = 0.0
+    floor_percent: float = 0.0
+    obstacles: tuple[Obstacle, ...] = ()
+    at_least: bool = False
+
+    @property
+    def proven(self) -> bool:
+        """Whether the level makes a difference."""
+        return self.verdict in (Verdict.FASTER, Verdict.SLOWER)
 
 
 def effects(
-    factors: Sequence[str], cells: dict[Cell, Runs], *, paired: bool, minimum_percent: float = 0.0
+    factors: Sequence[str],
+    cells: Mapping[Cell, Side],
+    *,
+    paired: bool,
+    minimum_percent: float = 0.0,
+    floor_percent: float = 0.0,
 ) -> tuple[Effect, ...]:
     """Return main effects, then interactions of factors of two levels.
 
-    `cells`: the runs of every combination. Nothing where a cell has fewer than two whole runs, or runs of different
-    repetitions or without throughput.
+    `cells`: every combination as a side. `floor_percent`: the noise floor; no smaller effect is claimed. Nothing where
+    a cell has fewer than two whole runs, or runs of different repetitions or without throughput.
     """
-    logs = _logs(cells)
+    logs = _logs([side.runs for side in cells.values()])
     if logs is None:
         return ()
-    names = list(cells)
     variance, degrees = _noise(logs, paired)
     if degrees < 1:
         return ()
     found = []
-    for factor, level, base, other, weights in _contrasts(factors, names):
+    for factor, level, base, other, weights in _contrasts(factors, list(cells)):
         estimate = float(weights @ logs.mean(axis=1))
-        spread = variance * float(weights @ weights) / logs.shape[1]
-        found.append((factor, level, base, other, Contrast(estimate, spread, degrees)))
+        contrast = Contrast(estimate, variance * float(weights @ weights) / logs.shape[1], degrees)
+        low, high = (_percent(end) for end in contrast.interval())
+        effect = Effect(factor, level, base, _percent(estimate), low, high, other)
+        effect = replace(effect, minimum_percent=minimum_percent, floor_percent=floor_percent)
+        found.append((effect, contrast, _alike_but_for_one(cells, weights)))
     margin = margin_of(minimum_percent)
-    held, _ = holds(Family([contrast.p_value_beyond(margin) for *_, contrast in found]), Family([]))
-    return tuple(_effect(each, proven=proven) for each, proven in zip(found, held, strict=True))
-
-
-_Found = tuple[str, str, str, str, Contrast]
-
-
-def _effect(found: _Found, *, proven: bool) -> Effect:
-    factor, level, base, other, contrast = found
-    low, high = contrast.interval()
-    return Effect(
-        factor, level, base, _percent(contrast.estimate), _percent(low), _percent(high), proven, other
+    held, _ = holds(Family([contrast.p_value_beyond(margin) for _, contrast, _ in found]), Family([]))
+    return tuple(
+        _comparable_alone(_judged(effect, contrast, claimed=claimed), pairs)
+        for (effect, contrast, pairs), claimed in zip(found, held, strict=True)
     )
+
+
+def _judged(effect: Effect, contrast: Contrast, *, claimed: bool) -> Effect:
+    if not claimed or abs(contrast.estimate) < margin_of(effect.floor_percent):
+        return effect
+    return replace(effect, verdict=Verdict.FASTER if contrast.estimate > 0 else Verdict.SLOWER)
+
+
+def _alike_but_for_one(cells: Mapping[Cell, Side], weights: NDArray[np.float64]) -> list[Pair]:
+    """Pairs of cells that an effect sets against each other, and that differ in one factor alone."""
+    weighed = list(zip(cells.items(), weights, strict=True))
+    return [
+        (base, other)
+        for (of_base, base), down in weighed
+        for (of_other, other), up in weighed
+        if down < 0 < up and sum(one != two for one, two in zip(of_base, of_other, strict=True)) == 1
+    ]
+
+
+def _comparable_alone(effect: Effect, pairs: Sequence[Pair]) -> Effect:
+    """Return the same without a verdict that may not be given; what was measured stays."""
+    why: dict[str, Obstacle] = {}
+    for base, other in pairs:
+        of_base, of_other = (side.conditions(range(side.runs.throughput.shape[1])) for side in (base, other))
+        differ = differs(base.did, other.did)
+        for each in obstacles(of_base, of_other, effect, differs_in_durability=differ):
+            if each.kind not in why or each.amount > why[each.kind].amount:
+                why[each.kind] = each
+    if why:
+        return replace(effect, verdict=Verdict.NOT_COMPARABLE, obstacles=tuple(why.values()))
+    held = is_at_least(
+        effect.verdict,
+        base_held=any(base.limits for base, _ in pairs),
+        other_held=any(other.limits for _, other in pairs),
+    )
+    return replace(effect, at_least=held and not effect.other)
 
 
 def _percent(log: float) -> float:
     return float(np.expm1(log) * 100)
 
 
-def _logs(cells: dict[Cell, Runs]) -> NDArray[np.float64] | None:
+def _logs(cells: Sequence[Runs]) -> NDArray[np.float64] | None:
     """Cells x repetitions: the logarithm of each run's average over the load levels."""
-    repetitions = {runs.repetitions for runs in cells.values()}
-    averages = [runs.throughput.mean(axis=1) for runs in cells.values()]
+    repetitions = {runs.repetitions for runs in cells}
+    averages = [runs.throughput.mean(axis=1) for runs in cells]
     if len(repetitions) != 1 or len(next(iter(repetitions))) < FEWEST_REPETITIONS:
         return None
     matrix = np.array(averages)

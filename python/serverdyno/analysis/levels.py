@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from serverdyno.analysis.comparability import Obstacle, obstacles
+from serverdyno.analysis.comparability import Obstacle, is_at_least, obstacles
 from serverdyno.analysis.contrast import FEWEST_REPETITIONS, Contrast, of_two
 from serverdyno.analysis.durability import differs
 from serverdyno.analysis.holm import Family, holds
@@ -29,7 +29,8 @@ class AtLevel:
 
     `percent`: other / base - 1, of the means, in %. `low_percent`, `high_percent`: the 95 % interval, None of one
     repetition. `verdict`: faster or slower by more than `minimum_percent`, and by `floor_percent` or more, among all
-    levels of all pairs; never equivalent. `obstacles`: why it is not comparable.
+    levels of all pairs; never equivalent. `obstacles`: why it is not comparable. `at_least`: the faster side alone was
+    held back, so that the true gap may be larger.
     """
 
     mix: int
@@ -42,6 +43,7 @@ class AtLevel:
     minimum_percent: float = 0.0
     floor_percent: float = 0.0
     obstacles: tuple[Obstacle, ...] = ()
+    at_least: bool = False
 
     @property
     def proven(self) -> bool:
@@ -92,14 +94,12 @@ def at_levels(
 
 def _comparable_alone(level: AtLevel, pair: Pair) -> AtLevel:
     """Return the same without a verdict that may not be given; what was measured stays."""
-    base, other = pair
-    why = obstacles(
-        base.conditions((level.mix,)),
-        other.conditions((level.mix,)),
-        level,
-        differs_in_durability=differs(base.did, other.did),
-    )
-    return replace(level, verdict=Verdict.NOT_COMPARABLE, obstacles=why) if why else level
+    of_base, of_other = (side.conditions((level.mix,)) for side in pair)
+    differ = differs(pair[0].did, pair[1].did)
+    if why := obstacles(of_base, of_other, level, differs_in_durability=differ):
+        return replace(level, verdict=Verdict.NOT_COMPARABLE, obstacles=why)
+    held = is_at_least(level.verdict, base_held=of_base.held_back, other_held=of_other.held_back)
+    return replace(level, at_least=held)
 
 
 def _of_pair(base: Runs, other: Runs, paired: bool) -> list[_Found]:

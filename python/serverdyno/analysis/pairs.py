@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from serverdyno.analysis.comparability import Conditions, Obstacle, obstacles
+from serverdyno.analysis.comparability import Conditions, Obstacle, is_at_least, obstacles
 from serverdyno.analysis.comparisons import compare
 from serverdyno.analysis.durability import Outcome, differs
 from serverdyno.analysis.improvement import Improvement, Metric, Runs, Verdict
@@ -58,6 +58,22 @@ class Comparison:
     differs_in_durability: bool | None = False
     parts_of_a_pass: frozenset[Metric] = frozenset()
     obstacles: Mapping[Metric, tuple[Obstacle, ...]] = field(default_factory=dict)
+
+    @property
+    def average(self) -> Improvement:
+        """The primary figure."""
+        return next(found for found in self.improvements if found.figure is Metric.OVERALL_AVERAGE)
+
+    @property
+    def faster(self) -> str:
+        """The name of the side that is proven faster in the overall average; nothing where none is."""
+        return {Verdict.FASTER: self.other, Verdict.SLOWER: self.base}.get(self.average.verdict, "")
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the true gap may be larger than shown, and not smaller: the faster side alone was held back."""
+        held = {name for name, _ in self.limits}
+        return is_at_least(self.average.verdict, base_held=self.base in held, other_held=self.other in held)
 
 
 def pairs(sides: Sequence[Side]) -> list[Pair]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from serverdyno.analysis.factorial import Effect, complete, effects
 from serverdyno.plan.model import Configuration
 from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.sides import sides
 from serverdyno.report.source import Source
 
 FEWEST_FACTORS = 2
@@ -46,9 +47,12 @@ def crossed(source: Source, results: Results) -> Crossed | None:
     levels = [list(dict.fromkeys(key[place] for key in keys)) for place in range(len(factors))]
     if len(factors) < FEWEST_FACTORS or not complete(levels, keys):
         return None
-    runs = {key: result.runs for key, result in zip(keys, results.configurations, strict=True)}
     found = effects(
-        factors, runs, paired=source.paired, minimum_percent=source.head.plan.minimum_effect_percent
+        factors,
+        dict(zip(keys, sides(results), strict=True)),
+        paired=source.paired,
+        minimum_percent=source.head.plan.minimum_effect_percent,
+        floor_percent=source.noise_floor.percent,
     )
     return Crossed(tuple(factors), found)
 

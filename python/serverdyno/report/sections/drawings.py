@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from serverdyno import wording
 from serverdyno.analysis.curve import Spread
-from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, limits
 from serverdyno.plan.axis import Axis
@@ -199,7 +198,7 @@ def improvements(comparisons: Sequence[Comparison], basis: str) -> list[Figure]:
     """The difference of each pair in the overall average, with its interval; hollow where something else limited."""
     bars = []
     for comparison in comparisons[:MOST_PAIRS]:
-        average = next(each for each in comparison.improvements if each.figure is Metric.OVERALL_AVERAGE)
+        average = comparison.average
         if average.percent is None:
             continue
         words = tuple(dict.fromkeys(LIMITS[mark] for _, mark in comparison.limits))

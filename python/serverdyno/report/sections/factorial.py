@@ -6,6 +6,7 @@ from serverdyno import wording
 from serverdyno.analysis.factorial import Effect
 from serverdyno.report.figures.factorial import Crossed
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Series, Table
+from serverdyno.report.words.factorial import why
 
 
 def table(found: Crossed, basis: str) -> Table:
@@ -25,7 +26,7 @@ def table(found: Crossed, basis: str) -> Table:
             Cell(wording.NOTHING if effect.other else effect.base),
             Cell(wording.change(effect.percent), strong=effect.proven),
             Cell(wording.change_span(effect.low_percent, effect.high_percent)),
-            Cell("proven" if effect.proven else "no difference shown"),
+            Cell("proven" if effect.proven else effect.verdict.value),
         )
         for effect in found.effects
     )
@@ -33,6 +34,11 @@ def table(found: Crossed, basis: str) -> Table:
         "Effect: the ratio of the averages over all load levels, in the mean over the settings of the other factors. "
         "Interaction: half the ratio of one factor's effect at the two levels of the other. Verdicts hold for all "
         "effects together (Holm 1979); each interval stands alone.",
+        *(
+            f"{_name(effect)} is not comparable: {why(effect)}."
+            for effect in found.effects
+            if effect.obstacles
+        ),
     )
     return Table("effects", 0, "Main effects and interactions", basis, columns, rows, notes)
 

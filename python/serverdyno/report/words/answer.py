@@ -14,7 +14,7 @@ from serverdyno.analysis.comparability import ObstacleKind
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
-from serverdyno.analysis.trust import Limit, Mark
+from serverdyno.analysis.trust import Limit, Mark, limits
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.levels import Levels
@@ -69,8 +69,9 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
     """One configuration has a peak, and nobody to beat."""
     peak = result.peak
     assert peak is not None  # the caller found one
-    limited = GENERATOR & peak.marks
-    least = "at least " if limited or (result.throughput and result.throughput.still_rising) else ""
+    least = (
+        "at least " if limits(peak.marks) or (result.throughput and result.throughput.still_rising) else ""
+    )
     times = ""
     if peak.response and peak.response.percentiles_ms[0] is not None:
         tail = peak.response.percentiles_ms[2]
@@ -151,7 +152,7 @@ def _leads(comparisons: Sequence[Comparison]) -> list[Lead]:
     """Who is proven faster than whom."""
     found = []
     for comparison in comparisons:
-        average = overall(comparison)
+        average = comparison.average
         if average.percent is None or average.low_percent is None or average.high_percent is None:
             continue
         ratios = [
@@ -164,20 +165,14 @@ def _leads(comparisons: Sequence[Comparison]) -> list[Lead]:
             ratios = [1 / ratios[0], 1 / ratios[2], 1 / ratios[1]]
         else:
             continue
-        limited = {name for name, mark in comparison.limits if mark in GENERATOR}
         ratio, low, high = ratios
-        found.append(Lead(*sides, ratio, low, high, least=limited == {sides[0]}))
+        found.append(Lead(*sides, ratio, low, high, least=comparison.at_least))
     return found
-
-
-def overall(comparison: Comparison) -> Improvement:
-    """The primary figure of a comparison."""
-    return next(found for found in comparison.improvements if found.figure is Metric.OVERALL_AVERAGE)
 
 
 def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     """No difference is proven: why, and what was measured all the same."""
-    averages = [(comparison, overall(comparison)) for comparison in comparisons]
+    averages = [(comparison, comparison.average) for comparison in comparisons]
     measured = [pair for pair in averages if pair[1].percent is not None]
     if not measured:
         return "No winner: no run of two configurations finished the same tests."
@@ -251,7 +246,7 @@ def sure(source: Source, results: Results, comparisons: Sequence[Comparison]) ->
         else f"{len(results.used):,} of {source.planned_mixes:,} tests completed"
     )
     said = f"Average over {load}; {repeated} of each; {done}."
-    known = [overall(comparison) for comparison in comparisons]
+    known = [comparison.average for comparison in comparisons]
     among = max((found.among or 0 for found in known), default=0)
     if among > 1:
         said += f" Claims hold together for {among:,} comparisons, with 5 % risk of any false one."
@@ -311,7 +306,7 @@ def gaps(found: Sequence[Levels], results: Results) -> str:
     if ratio < 1:
         winner, loser, ratio = loser, winner, 1 / ratio
     mix = _mix(results, comparison.base, level.mix)
-    least = "at least " if _is_a_bound(of_pair, level, results) else ""
+    least = "at least " if level.at_least else ""
     gap = wording.change((ratio - 1) * 100) if ratio < 2 else f"{wording.ratio(ratio)} times"
     at = wording.plural(mix.level, results.axis.noun)
     return f"Largest proven gap: {winner} over {loser} with {at}, {least}{gap}."
@@ -327,7 +322,7 @@ def _level_by_level(of_pair: Levels, results: Results) -> str:
         if level.obstacles:
             apart.setdefault(_kinds([level]), []).append(at)
         elif level.proven:
-            proven.append(f"{_change(of_pair, level, results)} with {_loads([at], noun)}")
+            proven.append(f"{_change(level)} with {_loads([at], noun)}")
         else:
             same.append(at)
     parts = [", ".join(proven)] if proven else []
@@ -340,17 +335,10 @@ def _level_by_level(of_pair: Levels, results: Results) -> str:
     return f"{comparison.other} {against} {comparison.base}: {'; '.join(parts)}."
 
 
-def _change(of_pair: Levels, level: AtLevel, results: Results) -> str:
+def _change(level: AtLevel) -> str:
     """`+57 %`, `at least +57 %`, `at most -36 %`: the second configuration against the first."""
     bound = "at least " if level.percent > 0 else "at most "
-    return f"{bound if _is_a_bound(of_pair, level, results) else ''}{wording.change(level.percent)}"
-
-
-def _is_a_bound(of_pair: Levels, level: AtLevel, results: Results) -> bool:
-    """Whether the generator held back the faster side alone, so that the true gap may be larger."""
-    base, other = of_pair.comparison.base, of_pair.comparison.other
-    limited = [name for name in (base, other) if GENERATOR & _mix(results, name, level.mix).marks]
-    return limited == [other if level.percent > 0 else base]
+    return f"{bound if level.at_least else ''}{wording.change(level.percent)}"
 
 
 def _kinds(apart: Sequence[AtLevel]) -> str:

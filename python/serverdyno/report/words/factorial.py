@@ -7,12 +7,13 @@ from serverdyno.analysis.factorial import Effect
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.factorial import Crossed
 from serverdyno.report.model import Finding
+from serverdyno.report.words.verdicts import reason
 
 
 def verdict(found: Crossed, terms: Terms) -> str:
     """Return `sendfile off: no difference shown; workers 2: +40 % (95 % interval ...)`, and interactions."""
     what = "rate" if terms.throughput_counts_operations else "throughput"
-    if any(effect.proven for effect in found.effects):
+    if any(effect.proven or effect.obstacles for effect in found.main):
         said = f"Main effects on the average {what}: {'; '.join(_part(effect) for effect in found.main)}."
     else:
         names = wording.listing([effect.factor for effect in found.main])
@@ -28,9 +29,18 @@ def verdict(found: Crossed, terms: Terms) -> str:
 
 
 def _part(effect: Effect) -> str:
+    measured = f"{wording.change(effect.percent)} ({_interval(effect)})"
+    if effect.obstacles:
+        return f"{_change(effect)}: not comparable, since {why(effect)}; measured {measured}"
     if not effect.proven:
         return f"{_change(effect)}: no proven difference ({_interval(effect)})"
-    return f"{_change(effect)}: {wording.change(effect.percent)} ({_interval(effect)})"
+    bound = ("at least " if effect.percent > 0 else "at most ") if effect.at_least else ""
+    return f"{_change(effect)}: {bound}{measured}"
+
+
+def why(effect: Effect) -> str:
+    """Why an effect is not comparable."""
+    return wording.listing([reason(each) for each in effect.obstacles])
 
 
 def _change(effect: Effect) -> str:

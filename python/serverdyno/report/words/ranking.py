@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from serverdyno import wording
 from serverdyno.analysis.comparisons import compare
-from serverdyno.analysis.improvement import Improvement, Metric, Verdict
+from serverdyno.analysis.improvement import Improvement, Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark
 from serverdyno.report.figures.results import ConfigurationResult, Results
@@ -41,7 +41,7 @@ def by_cpu(results: Results, comparisons: Sequence[Comparison], *, paired: bool)
 def _hidden(comparison: Comparison) -> bool:
     """Whether the generator may hide the order of the two: it limits both."""
     limited = {name for name, mark in comparison.limits if mark in GENERATOR}
-    average = next(found for found in comparison.improvements if found.figure is Metric.OVERALL_AVERAGE)
+    average = comparison.average
     ranked = average.verdict in (Verdict.FASTER, Verdict.SLOWER)
     return limited == {comparison.base, comparison.other} and not ranked
 

@@ -36,7 +36,7 @@ def tally(comparisons: Sequence[Comparison]) -> str:
     """How many comparisons came to which verdict in the overall average."""
     bases = {comparison.base for comparison in comparisons}
     against = f" with {bases.pop()}" if len(bases) == 1 else ""
-    found = Counter(_of(comparison, Metric.OVERALL_AVERAGE).verdict for comparison in comparisons)
+    found = Counter(comparison.average.verdict for comparison in comparisons)
     counts = ", ".join(f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict])
     limited = sum(bool(comparison.limits) for comparison in comparisons)
     note = f" In {limited:,} something else than the server limits a side: see the marks." if limited else ""
@@ -83,7 +83,7 @@ def _finding(comparison: Comparison, terms: Terms, tables: dict[str, str]) -> Fi
     ]
     if words := correction(improvements):
         evidence.append(f"verdicts corrected for {words}")
-    evidence += _could_have_found(_of(comparison, Metric.OVERALL_AVERAGE))
+    evidence += _could_have_found(comparison.average)
     evidence.append(tables["improvements"])
     return Finding("Comparison", claim(comparison, tuple(Metric)), "; ".join(evidence) + ".")
 
@@ -105,13 +105,9 @@ def _could_have_found(improvement: Improvement) -> list[str]:
     return [f"{words}, and 5{wording.NO_BREAK}% with {improvement.repetitions_needed:,} repetitions"]
 
 
-def _of(comparison: Comparison, figure: Metric) -> Improvement:
-    return next(found for found in comparison.improvements if found.figure is figure)
-
-
 def _size(comparison: Comparison) -> float:
     """How far the averages are apart, twice as far as half; what can't be compared comes last."""
-    percent = _of(comparison, Metric.OVERALL_AVERAGE).percent
+    percent = comparison.average.percent
     return -1.0 if percent is None else abs(math.log1p(percent / 100))
 
 
@@ -206,18 +202,11 @@ def _limits(comparison: Comparison) -> str:
     limited: dict[str, list[str]] = defaultdict(list)
     for name, mark in comparison.limits:
         limited[LIMITS[mark]].append(name)
-    names = {name for name, _ in comparison.limits}
-    if names == {faster_of(comparison)}:
-        held_back = f"{wording.listing(sorted(names))} was {wording.listing(list(limited))}"
+    if comparison.at_least:
+        held_back = f"{comparison.faster} was {wording.listing(list(limited))}"
         return f"The true gap is at least this large: {held_back}."
     parts = [
         f"{wording.listing(held)} {'is' if len(held) == 1 else 'are'} {word}"
         for word, held in limited.items()
     ]
     return f"{wording.listing(parts)}, so the servers themselves may differ by more or less."
-
-
-def faster_of(comparison: Comparison) -> str:
-    """The name of the side that is proven faster in the overall average; nothing where none is."""
-    verdict = _of(comparison, Metric.OVERALL_AVERAGE).verdict
-    return {Verdict.FASTER: comparison.other, Verdict.SLOWER: comparison.base}.get(verdict, "")
