@@ -12,7 +12,7 @@ from serverdyno import _native
 from serverdyno.servers.samba import PROOF_NAME, Samba
 
 PATIENCE_S = 90.0
-CLIENTS_DIRECTORY = "serverdyno-clients"  # and behind it what is the load's own
+CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY  # and behind it what is the load's own
 FILES = 57  # 56 files of a workspace and the marker
 
 

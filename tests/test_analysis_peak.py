@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from serverdyno.analysis.curve import Throughput
-from serverdyno.analysis.overload import kept
+from serverdyno.analysis.overload import retained
 from serverdyno.analysis.peak import Peak, candidates, contrast, critical_value, peak
 
 MATRICES = arrays.arrays(
@@ -150,21 +150,21 @@ def test_another_unit_changes_figures_and_no_judgement(matrix: Throughput, facto
 
 def test_the_share_kept_under_overload_has_an_interval_from_two_runs_on() -> None:
     runs = np.array([[100.0, 400, 300], [100, 404, 310], [100, 396, 290]])
-    found = kept(runs)
+    found = retained(runs)
     assert found is not None
     assert found.share == pytest.approx(0.75)
     expected = stats.ttest_1samp(runs[:, 2] / runs[:, 1], 0).confidence_interval(0.95)
     assert found.low == pytest.approx(expected.low, abs=0.003)
     assert found.high == pytest.approx(expected.high, abs=0.003)
-    two = kept(runs[:2])
+    two = retained(runs[:2])
     assert two is not None and two.low is not None and found.low is not None
     assert two.low < found.low and two.repetitions == 2
 
 
 def test_one_run_keeps_a_share_of_its_own_peak_and_an_unfinished_one_none() -> None:
-    one = kept(np.array([[1.0, 4, 3]]))
+    one = retained(np.array([[1.0, 4, 3]]))
     assert one is not None
     assert (one.share, one.low) == (0.75, None)
-    assert kept(np.array([[1.0, 4, np.nan]])) is None
-    assert kept(np.array([[5.0]])) is None
-    assert kept(np.zeros((2, 3))) is None
+    assert retained(np.array([[1.0, 4, np.nan]])) is None
+    assert retained(np.array([[5.0]])) is None
+    assert retained(np.zeros((2, 3))) is None

@@ -18,7 +18,7 @@ from file_server import FLUSHES, NOBODY, flush_twice, needs_root, samba, smbclie
 from serverdyno.plan.model import Mix
 from serverdyno.probes import durability
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, remove_abandoned
-from serverdyno.probes.medium import Layer, medium
+from serverdyno.probes.medium import LayerReading, medium
 from serverdyno.probes.window import WindowMeter
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.process import ServerProcess
@@ -227,7 +227,7 @@ def test_syncs_are_read_at_the_border_and_not_after_all_else() -> None:
     assert meter.syncs() == {"fsync": 99}
 
 
-def kinds(layers: list[Layer]) -> list[str]:
+def kinds(layers: list[LayerReading]) -> list[str]:
     return [layer.file_system for layer in layers]
 
 

@@ -15,7 +15,7 @@ from dyno_process import PATIENCE_S, Home, experiment
 from serverdyno import report
 from serverdyno.plan.model import ServerPlan
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.note import FsyncTimes, Layer, RunNote
+from serverdyno.store.note import FsyncTimes, LayerNote, RunNote
 
 REFERENCE = ServerPlan(server="reference")
 KILLED = """
@@ -86,7 +86,7 @@ def test_what_a_run_noted_of_its_disk_before_its_mixes_is_kept(state: str) -> No
         state="begun",
         disk_fsync_ms=FsyncTimes(count=100, p50=1, p99=2, max=3),
         syncs_unknown_because=None,
-        media=[[Layer(file_system="ext4", options=["rw"], device="vda1")]],
+        media=[[LayerNote(file_system="ext4", options=["rw"], device="vda1")]],
     )
     kept = RunNote(state=state, **begun.of_the_disk())  # type: ignore[arg-type]
     assert kept.as_json() == begun.as_json() | {"state": state}

@@ -33,7 +33,7 @@ from serverdyno.runner.time_left import REPORT_S, START_S
 from serverdyno.runner.under_test import under_test
 from serverdyno.servers.registry import driver_type
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.note import Layer, RunNote
+from serverdyno.store.note import LayerNote, RunNote
 from serverdyno.store.records import MixRecord
 
 SERVER = (INSTALLED or ["reference"])[0]
@@ -199,7 +199,7 @@ def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_a
 
 
 def test_a_failure_keeps_what_its_run_had_noted_of_the_disk(tmp_path: Path) -> None:
-    media = [[Layer(file_system="tmpfs", options=["rw"], device="none")]]
+    media = [[LayerNote(file_system="tmpfs", options=["rw"], device="none")]]
     with Experiment.open(experiment(tmp_path / "e", [REFERENCE]), writable=True) as written:
         [run] = written.head.order
         written.write_run_note(run, RunNote(state="begun", syncs_unknown_because=None, media=media))

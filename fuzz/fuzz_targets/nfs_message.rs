@@ -2,7 +2,7 @@
 #![no_main]
 
 use dyno_files::{Access, Ask, Call, Disposition, Open, Reply, Stability};
-use dyno_nfs::session::{Agreed, Conversation, Data, Options};
+use dyno_nfs::session::{TransferSizes, Conversation, Data, Options};
 use dyno_nfs::wire::{FileHandle, Records};
 use libfuzzer_sys::fuzz_target;
 use std::collections::HashSet;
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     };
     // Numbers of requests begin at 0 for client 0, so that the fuzzer finds them.
     let mut conversation = Conversation::new(Rc::new(Options::default()), 0);
-    let agreed = Agreed {
+    let agreed = TransferSizes {
         max_read_bytes: 64,
         max_write_bytes: 64,
         listing_bytes: 4096,

@@ -277,6 +277,7 @@ def merge(tallies: list[bytes]) -> MixResult:
 class Workspaces:
     """What the clients' files contain, kept from mix to mix so that what an earlier one wrote can be checked."""
 
+    DIRECTORY: str  # how the name of a load's directory in a share begins
     def __init__(self, name: int | None = None) -> None:
         """`name`: 32 bits, for processes that share a load; None: one of its own."""
 

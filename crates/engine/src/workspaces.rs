@@ -7,10 +7,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How the directory begins that each load makes in a share, with one directory a client in it. The rest of its name is
-/// the load's own: two that meet on a share, or one after another that was killed, don't touch each other's files.
-pub(crate) const DIRECTORY: &str = "serverdyno-clients";
-
 /// Those of one load. Processes that share a load give each other its `name`.
 #[derive(Debug, Clone)]
 pub struct Workspaces {
@@ -34,11 +30,16 @@ struct Known {
 }
 
 impl Workspaces {
+    /// How the directory begins that each load makes in a share, with one directory a client in it. The rest of its
+    /// name is the load's own: two that meet on a share, or one after another that was killed, don't touch each other's
+    /// files.
+    pub const DIRECTORY: &str = "serverdyno-clients";
+
     /// Those of the load of that name.
     #[must_use]
     pub fn named(name: u32) -> Self {
         Self {
-            directory: format!("{DIRECTORY}-{name:08x}").into(),
+            directory: format!("{}-{name:08x}", Self::DIRECTORY).into(),
             known: Arc::default(),
         }
     }
@@ -54,7 +55,7 @@ impl Workspaces {
 
     /// What a client's files should contain after its last mix; None where nobody knows.
     #[must_use]
-    pub fn kept(&self, client: usize) -> Option<Ledger> {
+    pub fn ledger_of(&self, client: usize) -> Option<Ledger> {
         self.known().ledgers.get(&client).cloned()
     }
 

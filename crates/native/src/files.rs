@@ -27,6 +27,9 @@ impl Workspaces {
         }
     }
 
+    #[classattr]
+    const DIRECTORY: &'static str = dyno_engine::Workspaces::DIRECTORY;
+
     /// Clients whose workspaces stand on the server, whole or in part.
     fn standing(&self) -> Vec<usize> {
         self.inner.standing()
@@ -51,7 +54,7 @@ impl Workspaces {
         operations: u64,
         workspace_bytes: u64,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some(kept) = self.inner.kept(client as usize) else {
+        let Some(ledger) = self.inner.ledger_of(client as usize) else {
             return Ok(None);
         };
         let options = DiskMixOptions {
@@ -60,7 +63,7 @@ impl Workspaces {
         };
         let files = py.detach(|| {
             let mut workload = DiskMix::new(Script::load(&options), seed, client);
-            dyno_workload::played(&mut workload, client, kept.mix(), operations)
+            dyno_workload::played(&mut workload, client, ledger.mix(), operations)
         });
         let contents = PyDict::new(py);
         for (path, bytes) in files {

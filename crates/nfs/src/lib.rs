@@ -14,5 +14,5 @@ pub mod wire;
 pub use advice::advice;
 pub use dyno_target::TargetError;
 pub use refusal::Refusal;
-pub use session::{Agreed, Options, Session};
+pub use session::{Options, Session, TransferSizes};
 pub use target::NfsTarget;

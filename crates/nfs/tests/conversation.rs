@@ -4,7 +4,7 @@
 use dyno_files::{Access, Ask};
 use dyno_files::{Call, Disposition, Handle, Open, Reply, Stability, Verifier};
 use dyno_measure::Fault;
-use dyno_nfs::session::{Agreed, Conversation, Data, Ended, Options};
+use dyno_nfs::session::{Conversation, Data, Ended, Options, TransferSizes};
 use dyno_nfs::wire::{FileHandle, Procedure, Reader, Records, Writer};
 use proptest::prelude::*;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         let mut conversation = Conversation::new(Rc::new(Options::default()), 7);
-        let agreed = Agreed {
+        let agreed = TransferSizes {
             max_read_bytes: 4096,
             max_write_bytes: 4096,
             listing_bytes: 4096,

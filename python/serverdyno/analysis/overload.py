@@ -26,7 +26,7 @@ class RetainedShare:
     repetitions: int
 
 
-def kept(throughput: Throughput) -> RetainedShare | None:
+def retained(throughput: Throughput) -> RetainedShare | None:
     """Of the runs (repetitions x mixes, NaN: not finished) that finished every mix.
 
     None where there are no such runs, where there is one mix only, or where a peak is zero.

@@ -25,7 +25,7 @@ ROOT_OF_PROCESS = re.compile(r"/proc/\d+/root(?=/)")
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class LayerReading:
     """A mounted file system. `options`: of the mount, then of the file system, each once. `device`: its source,
     a block device by the kernel's own name ("loop0"). `devices`: all block devices below it, the first one first.
 
@@ -43,7 +43,7 @@ class Layer:
 class _Mount:
     """`root`: the directory of the file system that is mounted `at`."""
 
-    layer: Layer
+    layer: LayerReading
     number: str
     root: str
     at: str
@@ -58,11 +58,11 @@ class _Place:
     number: str = ""
 
 
-def medium(directory: Path, pid: int) -> list[Layer]:
+def medium(directory: Path, pid: int) -> list[LayerReading]:
     """The file system that `directory`, as we can open it, is on as the process `pid` has it mounted, and those below
     it. Empty: not known. In an overlay a file is made for a moment.
     """
-    layers: list[Layer] = []
+    layers: list[LayerReading] = []
     place: _Place | None = _Place(Path(f"/proc/{pid}/mountinfo"), directory)
     while place is not None and len(layers) < MOST_LAYERS:
         try:
@@ -80,7 +80,7 @@ def medium(directory: Path, pid: int) -> list[Layer]:
     return layers
 
 
-def _step(mount: _Mount, place: _Place) -> tuple[Layer, _Place | None]:
+def _step(mount: _Mount, place: _Place) -> tuple[LayerReading, _Place | None]:
     """The layer with what is known of its devices, and where the next one is looked for."""
     if mount.layer.file_system == "overlay":
         found = _written_directory(mount, place)
@@ -179,7 +179,9 @@ def _parsed(line: str) -> _Mount:
     file_system, source, common = after.split(" ")[:3]
     options = dict.fromkeys((*own.split(","), *common.split(",")))
     device = block_device.name_of(number) or _plain(source)
-    return _Mount(Layer(file_system, tuple(map(_plain, options)), device), number, _plain(root), _plain(at))
+    return _Mount(
+        LayerReading(file_system, tuple(map(_plain, options)), device), number, _plain(root), _plain(at)
+    )
 
 
 def _plain(text: str) -> str:

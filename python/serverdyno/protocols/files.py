@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from serverdyno import units, wording
+from serverdyno import _native, units, wording
 from serverdyno.protocols import load_file
 from serverdyno.protocols.model import SectionModel, Spelled
 from serverdyno.protocols.work import Fact, MixCounts, Terms, Work, stayed
 
-if TYPE_CHECKING:
-    from serverdyno import _native
-
+CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY
+"""How the directory of each load in a share begins; one directory a client is in it."""
 IN_ROOT = "The user must be able to make, write and delete files in the root of every share."
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.files import FILES
+from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
 from serverdyno.protocols.model import NoSettings
 
 
@@ -22,7 +22,7 @@ class Nfs(Protocol[NoSettings]):
     work = FILES
     settings_type = NoSettings
     has_sessions = True
-    clients_directory = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
+    clients_directory = CLIENTS_DIRECTORY
     session_note = (
         "locks are kept by each client (as a mount with nolock), writes are UNSTABLE with a COMMIT at close and flush "
         "(without a client cache FILE_SYNC)"

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.files import FILES
+from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
 from serverdyno.protocols.model import SectionModel
 
 Dialect = Literal["2.0.2", "2.1", "3.0", "3.0.2", "3.1.1"]
@@ -61,7 +61,7 @@ class Smb(Protocol[SmbSettings]):
     settings_type = SmbSettings
     reference_server = "reference-smb"
     has_sessions = True
-    clients_directory = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
+    clients_directory = CLIENTS_DIRECTORY
 
     def target_section(self, access: Access, settings: SmbSettings) -> dict[str, Any]:
         """Return shares and user, and what a session must agree on."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from serverdyno.plan.model import Suite
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, preloaded
-from serverdyno.probes.medium import Layer, medium
+from serverdyno.probes.medium import LayerReading, medium
 from serverdyno.probes.synchronous import synchronous
 from serverdyno.servers.base import ServerDriver
 from serverdyno.store import note
@@ -33,7 +33,7 @@ class Durability:
     server: ServerDriver | None = None
     counter: FsyncCounter | None = None
     disk_fsync_ms: FsyncTimes | None = None
-    media: list[list[Layer]] = field(default_factory=list)
+    media: list[list[LayerReading]] = field(default_factory=list)
     synchronous: list[bool | None] = field(default_factory=list)
     preloaded: list[str] = field(default_factory=list)
     served_before: int | None = None
@@ -52,7 +52,7 @@ class Durability:
             "disk_fsync_ms": self.disk_fsync_ms,
             "syncs_unknown_because": self.counter.reason,
             "media": [
-                [note.Layer.model_validate(_plain(layer)) for layer in layers] for layers in self.media
+                [note.LayerNote.model_validate(_plain(layer)) for layer in layers] for layers in self.media
             ],
             "synchronous": self.synchronous,
             "preloaded": self.preloaded,
@@ -99,12 +99,12 @@ def watched(server: ServerDriver, suite: Suite) -> Iterator[Durability]:
         )
 
 
-def _plain(layer: Layer) -> dict[str, Any]:
+def _plain(layer: LayerReading) -> dict[str, Any]:
     told = asdict(layer)
     return {**told, "options": list(told["options"]), "devices": list(told["devices"])}
 
 
-def _media(server: ServerDriver) -> list[list[Layer]]:
+def _media(server: ServerDriver) -> list[list[LayerReading]]:
     """Volume by volume, by what the server's first process has mounted."""
     pids = server.pids()
     return [medium(directory, pids[0]) for directory in server.data_directories()] if pids else []

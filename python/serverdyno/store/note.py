@@ -59,7 +59,7 @@ class Device(Part):
     write_cache: str | None
 
 
-class Layer(Part):
+class LayerNote(Part):
     """A file system that files of the server lie on. `unfollowed`: why it is not known what is below it."""
 
     file_system: str
@@ -98,7 +98,7 @@ class RunNote(Part):
     disk_fsync_ms: FsyncTimes | None = None
     disk_fsync_after_ms: FsyncTimes | None = None
     syncs_unknown_because: str | None = None
-    media: list[list[Layer]] | None = None
+    media: list[list[LayerNote]] | None = None
     synchronous: list[bool | None] | None = None
     preloaded: list[str] | None = None
     syncs_by_kernel: Count | None = None

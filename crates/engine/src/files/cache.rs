@@ -105,7 +105,7 @@ impl FilesOptions {
     }
 
     /// The cache as the clients really have it; None where every operation goes through.
-    pub(crate) fn told(&self) -> Option<Value> {
+    pub(crate) fn disclosed(&self) -> Option<Value> {
         let options = self.cache?;
         let asks_for = match options.policy {
             Policy::Nothing => None,

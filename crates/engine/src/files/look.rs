@@ -3,7 +3,7 @@
 
 use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
 use crate::kind::Look;
-use crate::workspaces::DIRECTORY;
+use crate::Workspaces;
 use dyno_files::{Call, Files, Reply, Uncached};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use dyno_reactor::Executor;
@@ -81,7 +81,7 @@ fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
 async fn ask(client: &mut impl Files) -> Result<(Option<u64>, bool), Failure> {
     client.connect().await?;
     let mut ignored = |_: &[u8]| {};
-    let (directory, pattern) = ("", &format!("{DIRECTORY}*"));
+    let (directory, pattern) = ("", &format!("{}*", Workspaces::DIRECTORY));
     let used = client
         .call(&Call::Find { directory, pattern }, &mut ignored)
         .await?;

@@ -143,7 +143,7 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
     }
 
     fn client_cache(&self) -> Option<Value> {
-        self.0.options.told()
+        self.0.options.disclosed()
     }
 
     fn workspace_bytes(&self) -> Option<u64> {

@@ -227,7 +227,7 @@ impl Sessions for SmbSessions {
     }
 
     fn agreed(client: &Session) -> Option<BTreeMap<String, Value>> {
-        client.agreed().map(told)
+        client.agreed().map(session_facts)
     }
 
     fn advice(failure: &Failure) -> Option<&'static str> {
@@ -236,8 +236,8 @@ impl Sessions for SmbSessions {
 }
 
 /// What was agreed, as far as it decides what figures mean.
-fn told(agreed: &NegotiatedSession) -> BTreeMap<String, Value> {
-    let told = [
+fn session_facts(agreed: &NegotiatedSession) -> BTreeMap<String, Value> {
+    let facts = [
         ("dialect", json!(agreed.dialect.name())),
         ("signing", json!(agreed.signing.map(SigningAlgorithm::name))),
         ("encryption", json!(agreed.cipher.map(Cipher::name))),
@@ -246,5 +246,5 @@ fn told(agreed: &NegotiatedSession) -> BTreeMap<String, Value> {
         ("max_write_bytes", json!(agreed.max_write_bytes)),
         ("leases", json!(agreed.leases)),
     ];
-    told.map(|(name, value)| (name.to_owned(), value)).into()
+    facts.map(|(name, value)| (name.to_owned(), value)).into()
 }

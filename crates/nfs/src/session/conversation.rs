@@ -6,7 +6,7 @@
 //! then of a request that is no repetition to it (a file that is made is there already) is understood in `answers.rs`.
 
 use super::names::Names;
-use super::options::{Agreed, Options};
+use super::options::{Options, TransferSizes};
 use super::running::Running;
 use crate::status::{self, Status};
 use crate::wire::{Body, FileHandle, Message, Procedure, Reader, Records, Request};
@@ -95,7 +95,7 @@ pub(super) struct OpenFile {
 #[derive(Debug)]
 pub struct Conversation {
     pub(super) options: Rc<Options>,
-    pub(super) agreed: Option<Agreed>,
+    pub(super) agreed: Option<TransferSizes>,
     pub(super) names: Names,
     pub(super) now_ns: u64,
     next_xid: u32,
@@ -160,7 +160,7 @@ impl Conversation {
     }
 
     /// Calls can be made from here on.
-    pub fn establish(&mut self, root: FileHandle, agreed: Agreed) {
+    pub fn establish(&mut self, root: FileHandle, agreed: TransferSizes) {
         self.names.begin(root);
         self.agreed = Some(agreed);
     }

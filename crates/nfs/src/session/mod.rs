@@ -16,7 +16,7 @@ mod running;
 mod setup;
 
 pub use conversation::{Conversation, Counts, Data, Ended};
-pub use options::{Agreed, Options};
+pub use options::{Options, TransferSizes};
 pub(crate) use setup::ask_ports;
 
 use crate::wire::{Procedure, Records};
@@ -102,7 +102,7 @@ impl Session {
 
     /// Returns what was agreed on, while there is a session.
     #[must_use]
-    pub fn agreed(&self) -> Option<&Agreed> {
+    pub fn agreed(&self) -> Option<&TransferSizes> {
         self.conversation.agreed.as_ref()
     }
 

@@ -36,9 +36,9 @@ impl Default for Options {
     }
 }
 
-/// What client and server have agreed on.
+/// The sizes of transfers that client and server have agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agreed {
+pub struct TransferSizes {
     /// The most of one READ.
     pub max_read_bytes: u32,
     /// The most of one WRITE.
@@ -47,7 +47,7 @@ pub struct Agreed {
     pub listing_bytes: u32,
 }
 
-impl Agreed {
+impl TransferSizes {
     /// Settles the sizes; None where the server's are unusable. What a server prefers counts, as in Linux's client, where
     /// it says anything.
     #[must_use]

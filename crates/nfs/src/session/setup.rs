@@ -1,7 +1,7 @@
 //! How a session begins and ends: one question at a time, each on a connection without anything else. The portmapper is
 //! asked for a target (`target.rs`), MOUNT and FSINFO for each session.
 
-use super::options::Agreed;
+use super::options::TransferSizes;
 use super::Session;
 use crate::refusal::Refusal;
 use crate::status::{self, Status};
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    async fn settle(&mut self, root: FileHandle) -> Result<Agreed, Failure> {
+    async fn settle(&mut self, root: FileHandle) -> Result<TransferSizes, Failure> {
         let xid = self.conversation.number();
         let mut message = Message::default();
         Request::FsInfo { root }.write(&mut message, xid, &self.options.credential);
@@ -159,7 +159,7 @@ impl Session {
             return Err(Refusal::Export.failure(Some(status::of(refused))));
         }
         let info = parse_fs_info(answer.results(at + 4))?;
-        Agreed::of(&self.options, &info).ok_or_else(|| Refusal::Sizes.failure(None))
+        TransferSizes::of(&self.options, &info).ok_or_else(|| Refusal::Sizes.failure(None))
     }
 
     /// Tells the server that the export is not used any more.

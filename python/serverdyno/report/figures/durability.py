@@ -21,8 +21,7 @@ from serverdyno.analysis.durability import (
 from serverdyno.analysis.medium import Device, Layer, Media
 from serverdyno.report.figures import histograms
 from serverdyno.report.source import Source
-from serverdyno.store.note import FsyncTimes, RunNote
-from serverdyno.store.note import Layer as NotedLayer
+from serverdyno.store.note import FsyncTimes, LayerNote, RunNote
 from serverdyno.store.records import DATA_CALLS, MixRecord, OperationRow
 
 FLUSH = "flush"
@@ -115,7 +114,7 @@ def media_of(note: RunNote | None) -> Media:
     return Media(tuple(tuple(map(_layer, layers)) for layers in volumes), at_once)
 
 
-def _layer(noted: NotedLayer) -> Layer:
+def _layer(noted: LayerNote) -> Layer:
     devices = tuple(Device(device.name, device.write_cache) for device in noted.devices)
     return Layer(noted.file_system, tuple(noted.options), noted.device, devices, noted.unfollowed)
 

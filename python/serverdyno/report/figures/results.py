@@ -33,7 +33,7 @@ from serverdyno.report.figures.generator import (
     waiting_share,
 )
 from serverdyno.report.figures.invariants import contradictions
-from serverdyno.report.figures.shape import Shape, shape_of
+from serverdyno.report.figures.shape import CurveShape, shape_of
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
 
@@ -184,7 +184,7 @@ class ConfigurationResult:
     name: str
     runs: Runs
     cpu: Runs
-    shape: Shape
+    shape: CurveShape
     throughput: curve.Summary | None
     second: curve.Summary | None
     mixes: tuple[MixFigures | None, ...]

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from serverdyno.analysis import curve
 from serverdyno.analysis.dips import Dips, dips
-from serverdyno.analysis.overload import RetainedShare, kept
+from serverdyno.analysis.overload import RetainedShare, retained
 from serverdyno.analysis.peak import Peak, peak
 from serverdyno.plan.model import Mix
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CurveShape:
     """Indices are those of the suite's mixes, from 0. None: the figures can't carry it.
 
     `near_peak`: the first mix with 95 % of the highest mean.
@@ -25,17 +25,17 @@ class Shape:
 
     peak: Peak | None
     near_peak: int | None
-    kept: RetainedShare | None
+    retained: RetainedShare | None
     dips: Dips
 
 
-def shape_of(mixes: Sequence[Mix], throughput: curve.Throughput) -> Shape:
+def shape_of(mixes: Sequence[Mix], throughput: curve.Throughput) -> CurveShape:
     """Of repetitions x mixes; the load of a mix is its number of connections."""
     loads = [float(mix.clients * mix.threads) for mix in mixes]
     means = [point.mean if (point := curve.spread(column)) else float("nan") for column in throughput.T]
-    return Shape(
+    return CurveShape(
         peak=peak(throughput),
         near_peak=curve.near_peak_from(means),
-        kept=kept(throughput),
+        retained=retained(throughput),
         dips=dips(loads, throughput),
     )

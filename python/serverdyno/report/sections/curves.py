@@ -44,7 +44,7 @@ def table(results: Results, basis: str) -> Table:
 
 def _row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
     shape = result.shape
-    peak, kept, nothing = shape.peak, shape.kept, Cell(wording.NOTHING)
+    peak, retained, nothing = shape.peak, shape.retained, Cell(wording.NOTHING)
     of_peak = [nothing] * 5
     if peak is not None:
         of_peak = [
@@ -60,8 +60,8 @@ def _row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
         Cell(result.name),
         *of_peak,
         Cell(wording.NOTHING if shape.near_peak is None else clients_of(result, [shape.near_peak])),
-        Cell(wording.share(kept.share if kept else None)),
-        Cell(wording.share_span(kept.low, kept.high) if kept else wording.NOTHING),
+        Cell(wording.share(retained.share if retained else None)),
+        Cell(wording.share_span(retained.low, retained.high) if retained else wording.NOTHING),
         Cell(_falls_in_short(result)),
         Cell(f"{peak.repetitions if peak else 0}"),
     )

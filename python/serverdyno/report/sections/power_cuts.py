@@ -6,7 +6,7 @@ from serverdyno import wording
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Table
 from serverdyno.report.source import Source
-from serverdyno.report.words.power_cuts import told
+from serverdyno.report.words.power_cuts import losses
 from serverdyno.store.powercut import PowerCuts
 
 
@@ -41,7 +41,7 @@ def _row(cuts: PowerCuts, height: str) -> tuple[Cell, ...]:
         Cell(wording.significant(lost_bytes / 1e6) if lost_bytes else "0"),
         Cell(f"{sum(cut.unflushed_files for cut in cuts.cuts):,}"),
         Cell(f"{sum(cut.kept_unflushed_files for cut in cuts.cuts):,}"),
-        Cell(told(cuts)),
+        Cell(losses(cuts)),
         Cell(height),
     )
 

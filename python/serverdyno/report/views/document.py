@@ -213,7 +213,7 @@ def as_json(report: Report) -> bytes:
 
 def document(report: Report) -> ReportDocument:
     """The document of a report."""
-    told = durability.told(report.results.promises)
+    told = durability.flush_summaries(report.results.promises)
     levels = levels_by_configuration(report.source.head.plan)
     return ReportDocument(
         schema_version=SCHEMA_VERSION,
@@ -259,16 +259,16 @@ def _experiment(report: Report) -> ExperimentFacts:
 def _configuration(
     result: ConfigurationResult, flushed: durability.FlushSummary | None, levels: dict[str, Any]
 ) -> ConfigurationFigures:
-    shape, kept = result.shape, result.shape.kept
+    shape, retained = result.shape, result.shape.retained
     falls = shape.dips.findings
     return ConfigurationFigures(
         name=result.name,
         levels=levels,
         peak=_peak(result),
         overall_average=result.throughput.overall_average if result.throughput else None,
-        kept_share=kept.share if kept else None,
-        kept_low=kept.low if kept else None,
-        kept_high=kept.high if kept else None,
+        kept_share=retained.share if retained else None,
+        kept_low=retained.low if retained else None,
+        kept_high=retained.high if retained else None,
         near_peak_clients=None if shape.near_peak is None else _clients(result, shape.near_peak),
         falls=None
         if falls is None

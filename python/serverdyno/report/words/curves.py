@@ -135,7 +135,7 @@ def _unsaturated(group: Sequence[ConfigurationResult], advice: str, tables: dict
 def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
     """How sure the peak is, where it may be, and what is kept beyond it, for the evidence of a finding."""
     shape, words = result.shape, []
-    peak, kept = shape.peak, shape.kept
+    peak, retained = shape.peak, shape.retained
     if peak is not None and peak.value is not None and peak.low is not None and peak.high is not None:
         span = terms.span(peak.low, peak.high)
         words.append(f"by leave-one-out {terms.written(peak.value)}, 95 % interval {span} {terms.unit}")
@@ -143,9 +143,9 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
         words.append(f"the true peak may be at any of {clients_of(result, peak.candidates)} clients")
     if shape.near_peak is not None:
         words.append(f"95 % of it from {_with_clients(clients_of(result, [shape.near_peak]))} on")
-    if kept is not None and kept.low is not None and kept.high is not None and kept.share < 1:
-        interval = wording.share_span(kept.low, kept.high)
-        words.append(f"kept at the highest load {wording.share(kept.share)}, 95 % interval {interval}")
+    if retained is not None and retained.low is not None and retained.high is not None and retained.share < 1:
+        interval = wording.share_span(retained.low, retained.high)
+        words.append(f"kept at the highest load {wording.share(retained.share)}, 95 % interval {interval}")
     return words
 
 

@@ -121,7 +121,7 @@ class FlushSummary:
     syncs: int | None
 
 
-def told(found: Sequence[Promise]) -> dict[str, FlushSummary]:
+def flush_summaries(found: Sequence[Promise]) -> dict[str, FlushSummary]:
     """By the name of each configuration."""
     by_name = _by_name(found)
     did = outcomes(found)
@@ -158,7 +158,7 @@ def beside_peaks(found: Sequence[Promise]) -> dict[str, str]:
     """The same in words, to stand beside each figure, where it is not the same for all; else nothing."""
     if len(set(outcomes(found).values())) < 2:
         return {}
-    return {name: of_name.outcome for name, of_name in told(found).items()}
+    return {name: of_name.outcome for name, of_name in flush_summaries(found).items()}
 
 
 def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:

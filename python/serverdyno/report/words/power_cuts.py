@@ -15,7 +15,7 @@ def warnings(source: Source) -> list[str]:
     lost = [cuts for cuts in source.power_cuts if cuts.lost_files]
     if not lost:
         return []
-    parts = "; ".join(f"{cuts.configuration}: {told(cuts)}" for cuts in lost)
+    parts = "; ".join(f"{cuts.configuration}: {losses(cuts)}" for cuts in lost)
     return [f"Flushed data did not outlive a power cut. {parts}."]
 
 
@@ -24,12 +24,12 @@ def findings(source: Source, tables: dict[str, str]) -> list[Finding]:
     found: Sequence[PowerCuts] = source.power_cuts
     if not found:
         return []
-    parts = "; ".join(f"{cuts.configuration}: {told(cuts)}" for cuts in found)
+    parts = "; ".join(f"{cuts.configuration}: {losses(cuts)}" for cuts in found)
     evidence = "Files that were read again after the power of a guest with the same server was cut; "
     return [Finding("Power cut", f"{parts}.", f"{evidence}{tables['power-cuts']}.")]
 
 
-def told(cuts: PowerCuts) -> str:
+def losses(cuts: PowerCuts) -> str:
     """`0 of 212 flushed files lost in 5 power cuts`."""
     times = wording.plural(len(cuts.cuts), "power cut")
     lost = f"{cuts.lost_files:,} of {wording.plural(cuts.flushed_files, 'flushed file')} lost"
