@@ -22,11 +22,17 @@ $(VENV)/.installed: requirements.lock
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
 	touch $@
 
+# Of the dynamic page: servers that we start run it by CGI and FastCGI.
+PAGE_PROGRAM := python/serverdyno/servers/dynamic/dyno-page
+
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml')
 
 $(VENV)/.built: $(VENV)/.installed $(RUST) pyproject.toml
 	. $(BIN)/activate
 	PIP_QUIET=1 maturin develop --release --locked --quiet
+	# Static, so that a web server may start it anywhere, and small, as each request starts it.
+	cargo rustc --package dyno-page --bin dyno-page --profile program --locked --quiet -- -C target-feature=+crt-static
+	install -D target/program/dyno-page $(PAGE_PROGRAM)
 	touch $@
 
 setup: $(VENV)/.built ## Make the virtual environment and build the native module.

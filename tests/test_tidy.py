@@ -60,6 +60,7 @@ COMMON = {"clean", "errors", "interrupts", "units", "wording", "__init__"}
 CRATE_ARROWS = {
     "measure": set(),
     "workload": set(),
+    "page": set(),
     "reactor": {"measure"},
     "target": {"measure"},
     "tls": {"measure", "reactor"},
@@ -67,8 +68,8 @@ CRATE_ARROWS = {
     "files": {"measure"},
     "smb": {"measure", "reactor", "files", "target"},
     "nfs": {"measure", "reactor", "files", "target"},
-    "engine": {"measure", "reactor", "target", "tls", "http", "files", "smb", "nfs", "workload"},
-    "reference": {"measure", "reactor", "smb", "tls", "workload"},
+    "engine": {"measure", "reactor", "target", "tls", "http", "files", "smb", "nfs", "workload", "page"},
+    "reference": {"measure", "reactor", "smb", "tls", "workload", "page"},
     "native": {
         "measure",
         "reactor",
@@ -78,6 +79,7 @@ CRATE_ARROWS = {
         "files",
         "smb",
         "workload",
+        "page",
         "engine",
         "reference",
     },

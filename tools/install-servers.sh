@@ -19,6 +19,8 @@ say_reference() { say "$1; the reference server (dyno reference http) stands in 
 # program or file:package:services
 SERVERS='apache2:apache2:apache2 nginx:nginx-light:nginx lighttpd:lighttpd:lighttpd smbd:samba:smbd,nmbd,samba-ad-dc'
 SERVERS="$SERVERS /usr/lib/lighttpd/mod_openssl.so:lighttpd-mod-openssl:lighttpd"
+SERVERS="$SERVERS /usr/lib/nginx/modules/ngx_http_lua_module.so:libnginx-mod-http-lua:nginx /usr/lib/lighttpd/mod_magnet.so:lighttpd-modules-lua:lighttpd"
+SERVERS="$SERVERS haproxy:haproxy:haproxy varnishd:varnish:varnish,varnishncsa h2o:h2o:h2o caddy:caddy:caddy"
 SERVERS="$SERVERS ganesha.nfsd:nfs-ganesha-vfs:nfs-ganesha rpcbind:rpcbind:rpcbind"
 # samba-testsuite brings winbind with it.
 FOR_TESTS='openssl:openssl: curl:curl: smbclient:smbclient: smbtorture:samba-testsuite:winbind mkfs.xfs:xfsprogs: dbench:dbench: nfs-cat:libnfs-utils: tshark:tshark: bindfs:bindfs: eatmydata:eatmydata:'

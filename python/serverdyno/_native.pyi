@@ -442,10 +442,24 @@ class ReferenceServer:
         fault: str | None = None,  # a name of `reference_faults()`, e.g. "delay=5ms"
         documents: dict[str, bytes] | None = None,  # further ones by path, which no fault touches
         tls: TlsOfReference | None = None,  # None: in the clear
+        secure_port: int | None = None,  # speak in the clear on `port` and TLS on this one; None: TLS alone
     ) -> ReferenceServer: ...
     def stop(self) -> None: ...
     port: int
+    secure_port: int | None
     requests: int  # answered so far
+
+def page_path() -> str:
+    """Where servers have the dynamic page."""
+
+def page_bytes() -> int:
+    """The size of a dynamic page."""
+
+def page_check(page: bytes, script: str, query: str) -> bool:
+    """Whether a page is, byte for byte, the one that answers a GET of `script` with `query`."""
+
+def page_shown(page: bytes, name: str) -> str | None:
+    """The value that a page shows for a CGI variable, or for CARRIER; None: it shows none."""
 
 def reference_faults() -> list[tuple[str, str]]:
     """Names and meanings of the faults that the reference server can commit."""

@@ -35,6 +35,17 @@ pub fn advice(failure: &Failure) -> Option<&'static str> {
         Fault::WrongCertificateName => {
             Some("Use a URL with a name that the server's certificate is for.")
         }
+        Fault::NoProgram => Some(
+            "Give the server the dynamic page: `dynamic` in its settings in the plan; for a server of your own see \
+             docs/dynamic.md.",
+        ),
+        Fault::ProgramFailed => Some(
+            "Look at the server's log: it could not start the program of the dynamic page, or the program ended early, \
+             or nothing answers at its socket.",
+        ),
+        Fault::WrongPage => Some(
+            "Look at what stands between: a cache, a filter or another program answered in place of the dynamic page.",
+        ),
         Fault::CertificateExpired | Fault::CertificateInvalid => Some("Give the server another certificate."),
         _ => None,
     }

@@ -46,6 +46,8 @@ named_enum! {
         Renegotiation "renegotiation" "the server asked for a TLS renegotiation, which is refused, and gave up"
         TlsAlert "tls_alert" "the server ended the TLS session with an alert"
         Truncated "truncated" "the connection was closed without TLS's close_notify before the response was whole"
+        NoProgram "no_program" "the server has no dynamic page where the suite asks for it"
+        ProgramFailed "program_failed" "the server says that the program of the dynamic page failed"
         ConnectTimeout "connect_timeout" "the connection was not made in time"
         Unreachable "unreachable" "there is no way to the address"
         NoPorts "no_ports" "this machine ran out of local ports"
@@ -55,6 +57,7 @@ named_enum! {
         WrongStatus "wrong_status" "a file that must not exist was served"
         WrongLength "wrong_length" "another length came than the file has"
         WrongContent "wrong_content" "another content came than the file has"
+        WrongPage "wrong_page" "the dynamic page is not the one that answers its request"
         UntrustedCertificate "untrusted_certificate" "the server's certificate comes from no authority that is trusted"
         WrongCertificateName "wrong_certificate_name" "the server's certificate is for another name"
         NotFound "not_found" "a file that must exist is not there"
@@ -94,12 +97,15 @@ impl Fault {
             | Self::MalformedRecord
             | Self::Renegotiation
             | Self::TlsAlert
-            | Self::Truncated => Side::Server,
+            | Self::Truncated
+            | Self::NoProgram
+            | Self::ProgramFailed => Side::Server,
             Self::ConnectTimeout | Self::Unreachable => Side::Network,
             Self::NoPorts | Self::NoFiles | Self::NoMemory | Self::OtherIo => Side::Client,
             Self::WrongStatus
             | Self::WrongLength
             | Self::WrongContent
+            | Self::WrongPage
             | Self::UntrustedCertificate
             | Self::WrongCertificateName
             | Self::NotFound

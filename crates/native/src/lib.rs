@@ -12,6 +12,7 @@ mod journal;
 mod load;
 mod look;
 mod mix;
+mod page;
 mod question;
 mod reference;
 mod reference_smb;
@@ -33,6 +34,8 @@ mod _native {
     use crate::look::{http_get, names_loopback, smb_probe};
     #[pymodule_export]
     use crate::mix::{merge, prepare, PreparedMix, Removal};
+    #[pymodule_export]
+    use crate::page::{page_bytes, page_check, page_path, page_shown};
     #[pymodule_export]
     use crate::question::{AnswerError, Interrupt};
     #[pymodule_export]

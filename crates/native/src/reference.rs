@@ -64,7 +64,7 @@ fn version(name: &str) -> PyResult<Version> {
 #[pymethods]
 impl ReferenceServer {
     #[staticmethod]
-    #[pyo3(signature = (*, port=0, bind="127.0.0.1", threads=1, cpus=None, body_bytes=None, fault=None, documents=None, tls=None))]
+    #[pyo3(signature = (*, port=0, bind="127.0.0.1", threads=1, cpus=None, body_bytes=None, fault=None, documents=None, tls=None, secure_port=None))]
     #[allow(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn start(
         port: u16,
@@ -75,6 +75,7 @@ impl ReferenceServer {
         fault: Option<&str>,
         documents: Option<HashMap<String, Vec<u8>>>,
         tls: Option<TlsArguments>,
+        secure_port: Option<u16>,
     ) -> PyResult<Self> {
         let bind: IpAddr = bind
             .parse()
@@ -94,6 +95,7 @@ impl ReferenceServer {
             extra_documents: documents.unwrap_or_default().into_iter().collect(),
             fault,
             tls: tls.map(|tls| tls.server()).transpose()?,
+            secure_bind: secure_port.map(|port| SocketAddr::new(bind, port)),
         };
         Ok(Self {
             inner: Mutex::new(Server::start(&options)?),
@@ -110,6 +112,11 @@ impl ReferenceServer {
     #[getter]
     fn port(&self) -> PyResult<u16> {
         Ok(self.server()?.port())
+    }
+
+    #[getter]
+    fn secure_port(&self) -> PyResult<Option<u16>> {
+        Ok(self.server()?.secure_port())
     }
 
     #[getter]

@@ -4,6 +4,11 @@
 
 use crate::{ClassId, Tree};
 
+/// The class of the dynamic page.
+const PAGE_CLASS: &str = "dynamic";
+/// How the classes over TLS end, where others are in the clear.
+const OVER_TLS: &str = " over TLS";
+
 /// The right answer to a request for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
@@ -16,6 +21,8 @@ pub enum Expect {
     },
     /// The file must not exist; the answer that says so is a success.
     Missing,
+    /// The dynamic page, which depends on the query of its request.
+    Page,
     /// Nothing is known of it; every complete answer that says success is right.
     Unknown,
 }
@@ -29,6 +36,8 @@ pub struct Entry {
     pub class: ClassId,
     /// The right answer.
     pub expect: Expect,
+    /// Over TLS, where the others are in the clear.
+    pub secure: bool,
 }
 
 /// The paths and classes of one workload. [`crate::Get::path`] and [`ClassId`] are indices into it.
@@ -57,15 +66,45 @@ impl Catalogue {
                     bytes: file.bytes,
                     digest,
                 },
+                secure: false,
             });
         let missing = tree.missing().iter().map(|(class, path)| Entry {
             path: path.clone(),
             class: *class,
             expect: Expect::Missing,
+            secure: false,
         });
         Self {
             classes: tree.classes().iter().map(|class| class.name.clone()).collect(),
             entries: found.chain(missing).collect(),
+        }
+    }
+
+    /// The catalogue of [`crate::WebbenchDynamic`]: that of the static workload and the page at `page`, and all of it
+    /// once more over TLS where `secure`.
+    #[must_use]
+    pub fn webbench_dynamic(tree: &Tree, page: &str, secure: bool) -> Self {
+        let mut clear = Self::webbench_static(tree);
+        clear.entries.push(Entry {
+            path: page.to_owned(),
+            class: ClassId(u8::try_from(clear.classes.len()).unwrap_or(u8::MAX)),
+            expect: Expect::Page,
+            secure: false,
+        });
+        clear.classes.push(PAGE_CLASS.to_owned());
+        if !secure {
+            return clear;
+        }
+        let classes = u8::try_from(clear.classes.len()).unwrap_or(u8::MAX);
+        let over_tls = clear.entries.iter().map(|entry| Entry {
+            class: ClassId(entry.class.0 + classes),
+            secure: true,
+            ..entry.clone()
+        });
+        let names = clear.classes.iter().map(|name| format!("{name}{OVER_TLS}"));
+        Self {
+            classes: clear.classes.iter().cloned().chain(names).collect(),
+            entries: clear.entries.iter().cloned().chain(over_tls).collect(),
         }
     }
 
@@ -80,6 +119,7 @@ impl Catalogue {
                     path: path.clone(),
                     class: ClassId(class),
                     expect: Expect::Unknown,
+                    secure: false,
                 })
                 .collect(),
         }
@@ -94,6 +134,7 @@ impl Catalogue {
                 path: path.to_owned(),
                 class: ClassId(0),
                 expect: Expect::Unknown,
+                secure: false,
             }],
         }
     }

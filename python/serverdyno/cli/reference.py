@@ -42,6 +42,12 @@ def http(
         Path | None, typer.Option(help="Speak TLS with this certificate (PEM); needs --tls-key.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate (PEM).")] = None,
+    tls_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Speak in the clear on --port, and TLS on this one; 0: any free one."
+        ),
+    ] = None,
     tls_min_version: Annotated[str, typer.Option(help="The oldest version of TLS: 1.2 or 1.3.")] = "1.2",
     tls_max_version: Annotated[str, typer.Option(help="The newest.")] = "1.3",
     tls_resumption: Annotated[bool, typer.Option(help="Let clients take up earlier TLS sessions.")] = True,
@@ -70,14 +76,19 @@ def http(
                 "max_version": tls_max_version,
                 "resumption": tls_resumption,
             }
+        if tls_port is not None and tls is None:
+            raise UserError(
+                "--tls-port needs --tls-certificate and --tls-key", hint="Give all three, or none."
+            )
         server = _native.ReferenceServer.start(
-            port=port, threads=threads, body_bytes=body_bytes, fault=fault, tls=tls
+            port=port, threads=threads, body_bytes=body_bytes, fault=fault, tls=tls, secure_port=tls_port
         )
     except (ValueError, OSError) as error:
         raise UserError(f"the reference server can't be started: {error}") from error
     with contextlib.suppress(KeyboardInterrupt):
         # For programs that start it: where it listens, on one line, as soon as it does.
-        typer.echo(json.dumps({"port": server.port}))
+        secure = {} if server.secure_port is None else {"tls_port": server.secure_port}
+        typer.echo(json.dumps({"port": server.port, **secure}))
         signal.pause()
     server.stop()
 

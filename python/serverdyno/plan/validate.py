@@ -179,9 +179,16 @@ def _protocol_problems(path: tuple[str, int], server: ServerPlan, context: _Cont
             f"speaks {protocol.title}, but the suite {context.suite.name} is of {work.name}, over {carried}",
         )
         return
+    defaults = {
+        key: field.default for key, field in context.settings_types[server.server].model_fields.items()
+    }
     for levels in combinations(server):
         settings = context.suite.settings(protocol)
-        if wrong := protocol.server_problem(settings, server.url, {**server.settings, **levels}):
+        server_settings = {**defaults, **server.settings, **levels}
+        wrong = protocol.server_problem(settings, server.url, server_settings)
+        if wrong is None and server.url is None:
+            wrong = work.server_problem(context.suite.settings(work), context.suite.workload, server_settings)
+        if wrong is not None:
             yield Problem((*path, "settings" if server.url is None else "url"), wrong)
             return
 

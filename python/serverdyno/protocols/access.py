@@ -28,3 +28,5 @@ class Access:
     shares: tuple[str, ...] = ()
     network_namespace: str | None = None
     trust: Any = SYSTEM
+    secure_url: str | None = None
+    """Where the same server speaks TLS, of one whose `url` is in the clear."""

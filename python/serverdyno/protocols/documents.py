@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from serverdyno import units, wording
 from serverdyno.protocols.model import SectionModel
-from serverdyno.protocols.work import MixCounts, Terms, Work
+from serverdyno.protocols.work import Fact, MixCounts, Terms, Work
 
 
 def requests_per_s(record: MixCounts) -> float:
@@ -25,6 +25,13 @@ def mbit_received_per_s(record: MixCounts) -> float:
 
 PATH_AND_WEIGHT = re.compile(r"(/[!\"$-~]*)(?:\s+(\d{1,6}))?")
 MOST_PATHS = 250
+DYNAMIC = "webbench-dynamic"
+Carrier = Literal["any", "cgi", "fastcgi", "in-process"]
+CARRIED: dict[str, tuple[str, ...]] = {"in-process": ("in-process", "native")}
+"""Settings `dynamic` of a server that are a carrier of a suite; of others the one with its name."""
+
+
+SHARES = ("dynamic_share", "secure_share", "dynamic_share_of_secure", "carrier")
 
 
 class DocumentsSettings(SectionModel):
@@ -35,6 +42,37 @@ class DocumentsSettings(SectionModel):
         max_length=MOST_PATHS,
         description="Of the workload url: what is asked for, `/path` or `/path weight`; none: the URL's own path.",
     )
+
+    dynamic_share: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Of webbench-dynamic: requests for the dynamic page in the clear, of all requests.",
+    )
+    secure_share: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Of webbench-dynamic: requests over TLS, of all requests, static and dynamic; left out: none.",
+    )
+    dynamic_share_of_secure: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Of webbench-dynamic: requests for the dynamic page, of those over TLS; left out: none.",
+    )
+    carrier: Carrier | None = Field(
+        default=None,
+        description="Of webbench-dynamic: how every server must make the dynamic page; any or left out: as its "
+        "settings say.",
+    )
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> Self:
+        """Refuse more than all requests."""
+        if (self.dynamic_share or 0) + (self.secure_share or 0) > 1:
+            raise ValueError("dynamic_share and secure_share are more than 1 together")
+        return self
 
     @field_validator("paths")
     @classmethod
@@ -47,8 +85,10 @@ class DocumentsSettings(SectionModel):
         return paths
 
     def parameters(self) -> dict[str, Any]:
-        """Return what shapes the load; nothing where the suite names no paths."""
-        return {"paths": self.paths} if self.paths else {}
+        """Return what shapes the load: what the suite says, or what its workload needs said."""
+        paths = {"paths": self.paths} if self.paths else {}
+        shares = {name: getattr(self, name) for name in SHARES}
+        return paths | {name: value for name, value in shares.items() if value is not None}
 
 
 def weighted(paths: list[str]) -> list[tuple[str, int]]:
@@ -63,6 +103,7 @@ class Documents(Work[DocumentsSettings]):
     name = "documents"
     workloads: ClassVar[Mapping[str, str]] = {
         "webbench-static": "The document root must hold the WebBench tree: `dyno tree DIRECTORY` writes it.",
+        DYNAMIC: "The server must have the WebBench tree and the dynamic page, see docs/dynamic.md.",
         "url": "Only complete answers with a status of 200 to 299 count.",
     }
     section = "documents"
@@ -96,10 +137,55 @@ class Documents(Work[DocumentsSettings]):
         del one_thread
         if settings.paths and workload != "url":
             yield ("documents", "paths"), "is what the workload url asks for, and no other"
+        for name in SHARES:
+            if workload != DYNAMIC and getattr(settings, name) is not None:
+                yield ("documents", name), f"is of the workload {DYNAMIC}, and of no other"
+        if workload == DYNAMIC and settings.dynamic_share is None:
+            yield ("documents", "dynamic_share"), f"is missing: the workload {DYNAMIC} needs it"
 
     def workload_section(self, workload: str, settings: DocumentsSettings) -> dict[str, Any]:
         """Return the workload, with the paths where there are any."""
+        if workload == DYNAMIC:
+            shares = ("dynamic_share", "secure_share", "dynamic_share_of_secure")
+            return {"name": workload, **{name: getattr(settings, name) or 0.0 for name in shares}}
         return {"name": workload, **({"paths": weighted(settings.paths)} if settings.paths else {})}
+
+    def server_problem(
+        self, settings: DocumentsSettings, workload: str, server_settings: Mapping[str, Any]
+    ) -> str | None:
+        """Say that a server lacks the dynamic page, or a port of TLS besides."""
+        if workload != DYNAMIC:
+            return None
+        carrier = settings.carrier or "any"
+        has = server_settings.get("dynamic", "off")
+        if has == "off" or (carrier != "any" and has not in CARRIED.get(carrier, (carrier,))):
+            named = "cgi, fastcgi or in-process" if carrier == "any" else carrier
+            return f"the suite asks for the dynamic page by {named}: dynamic is {has!r}"
+        if settings.secure_share and not server_settings.get("also_clear", False):
+            return 'a part of the suite is over TLS: settings need tls = "ecdsa-p256" and also_clear = true'
+        return None
+
+    def facts(self, settings: DocumentsSettings, client_cache: str | None) -> tuple[Fact, ...]:
+        """Say how requests are shared out, of a suite that says so."""
+        del client_cache
+        if settings.dynamic_share is None:
+            return ()
+        clear = f"{settings.dynamic_share:.0%} dynamic in the clear"
+        of_it = f"{settings.dynamic_share_of_secure or 0:.0%} of it dynamic"
+        secure = f", {settings.secure_share or 0:.0%} over TLS ({of_it})"
+        page = "each dynamic page of 1,024 bytes answers its own request, checked byte for byte"
+        return (
+            ("Requests", f"{clear}{secure if settings.secure_share else ''}, the others static; {page}."),
+        )
+
+    def content_of(self, workload: str, operation: str) -> str | None:
+        """Return static, 404 or dynamic, each also over TLS; None where no page is dynamic."""
+        if workload != DYNAMIC:
+            return None
+        name = operation.partition(" ")[2]
+        kind, secure, _ = name.partition(" over TLS")
+        content = "dynamic" if kind == "dynamic" else "404" if kind.startswith("404.") else "static"
+        return f"{content} over TLS" if secure else content
 
     def verification(self, checked: str) -> str:
         """Say that lengths and digests of bodies are checked."""

@@ -57,6 +57,8 @@ class Http(Protocol[HttpSettings]):
     def target_section(self, access: Access, settings: HttpSettings) -> dict[str, Any]:
         """Return the URL, and whose certificates count where it is one of TLS."""
         del settings
+        if access.secure_url is not None:
+            return {"url": access.url, "secure_url": access.secure_url, "trust": access.trust}
         if not access.url.startswith("https:"):
             return {"url": access.url}
         return {"url": access.url, "trust": access.trust}

@@ -56,4 +56,4 @@ def over_tls(url: str | None, server_settings: Any) -> bool:
     """Whether a server is asked over TLS: by its URL, or by the setting `tls` of one that we start."""
     if url is not None:
         return url.lower().startswith("https:")
-    return bool(server_settings.get("tls", "off") != "off")
+    return bool(server_settings.get("tls", "off") != "off" and not server_settings.get("also_clear", False))

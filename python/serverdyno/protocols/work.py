@@ -139,6 +139,18 @@ class Work(HasSettings[SettingsT]):
         del settings, workload, one_thread
         return iter(())
 
+    def server_problem(
+        self, settings: SettingsT, workload: str, server_settings: Mapping[str, Any]
+    ) -> str | None:
+        """Say why a server that we start with these settings can't carry out the workload; None: it can."""
+        del settings, workload, server_settings
+        return None
+
+    def content_of(self, workload: str, operation: str) -> str | None:
+        """Return the kind of content that a workload's class of operation belongs to; None: it has no kind."""
+        del workload, operation
+        return None
+
     def workload_section(self, workload: str, settings: SettingsT) -> dict[str, Any]:
         """Return the section `workload` of a mix's document: what clients do."""
         del settings

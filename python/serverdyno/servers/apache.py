@@ -13,14 +13,17 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from serverdyno.servers import dynamic
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
     ACCESS_LOG,
+    DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
+    Dynamic,
     WebServer,
     WebSettings,
     on_off,
@@ -66,6 +69,7 @@ class ApacheSettings(WebSettings):
         description="mod_file_cache: MMapFile for every document, at start (VeriTest 2003, appendix C).",
     )
     sendfile: bool = Field(default=False, description="EnableSendfile. Apache's default is off.")
+    dynamic: Dynamic = Field(default="off", description=DYNAMIC_MEANING)
     enable_mmap: bool = Field(
         default=True, description="EnableMMAP: documents are mapped into memory to be sent."
     )
@@ -114,11 +118,13 @@ class Apache(WebServer[ApacheSettings]):
 
     def command(self) -> list[str]:
         """In the foreground; the error log of the start-up goes to the server's output."""
-        return [str(self.program), "-f", str(self.directory / CONFIGURATION), "-DFOREGROUND"]
+        command = [str(self.program), "-f", str(self.directory / CONFIGURATION), "-DFOREGROUND"]
+        return self.beside_the_page(command)
 
     def process_count(self) -> int:
-        """The parent and its children."""
-        return 1 + self.settings.children
+        """The parent and its children; the daemon that starts CGI programs, or the page's program."""
+        more = self.dynamic == "fastcgi" or (self.dynamic == "cgi" and self.settings.mpm != "prefork")
+        return 1 + self.settings.children + more
 
     def keeps_access_log(self) -> bool:
         """As set."""
@@ -142,6 +148,8 @@ class Apache(WebServer[ApacheSettings]):
         if self.settings.mmap_file_cache:
             documents = sorted(path for path in self.documents.rglob("*") if path.is_file())
             files[MMAP_LIST] = "".join(f'MMapFile "{path}"\n' for path in documents)
+        if self.dynamic == "in-process":
+            files |= dynamic.scripts("apache", self.directory, {})
         return files
 
     def _server(self) -> list[str]:
@@ -151,6 +159,7 @@ class Apache(WebServer[ApacheSettings]):
             modules.append("file_cache")
         if self.settings.over_tls:
             modules += ["socache_shmcb", "ssl"]
+        modules += self._page_modules()
         return [
             f'ServerRoot "{self.directory}"',
             f'DefaultRuntimeDir "{self.directory}"',
@@ -158,7 +167,7 @@ class Apache(WebServer[ApacheSettings]):
             *(f'LoadModule {module}_module "{MODULES}/mod_{module}.so"' for module in modules),
             *([f"User {user}", f"Group {user}"] if user else []),
             f"ServerName {LOOPBACK}",
-            f"Listen {LOOPBACK}:{self.port}",
+            *(f"Listen {LOOPBACK}:{port}" for port in self.ports()),
             f"ListenBacklog {LISTEN_BACKLOG}",
             f'ErrorLog "{self.directory}/{ERROR_LOG}"',
             "LogLevel warn",
@@ -172,15 +181,47 @@ class Apache(WebServer[ApacheSettings]):
         cache = (
             f"shmcb:{self.directory}/sessions({SESSION_CACHE_BYTES})" if settings.tls_resumption else "none"
         )
+        host = self.secure_port or self.port
         return [
+            f'SSLSessionCache "{cache}"',
+            f"SSLSessionCacheTimeout {SESSION_LIFETIME_S}",
+            f"<VirtualHost {LOOPBACK}:{host}>",
             "SSLEngine on",
             f'SSLCertificateFile "{self.directory}/{CERTIFICATE}"',
             f'SSLCertificateKeyFile "{self.directory}/{KEY}"',
             f"SSLProtocol -all {' '.join(f'+TLSv{version}' for version in settings.tls_versions)}",
-            f'SSLSessionCache "{cache}"',
-            f"SSLSessionCacheTimeout {SESSION_LIFETIME_S}",
             f"SSLSessionTickets {on_off(settings.tls_resumption)}",
+            "</VirtualHost>",
         ]
+
+    def _page_modules(self) -> list[str]:
+        by_cgi = "cgi" if self.settings.mpm == "prefork" else "cgid"
+        return {"cgi": [by_cgi], "fastcgi": ["proxy", "proxy_fcgi"], "in-process": ["lua"]}.get(
+            self.dynamic, []
+        )
+
+    def _page(self) -> list[str]:
+        program = self.directory / dynamic.COPY
+        if self.dynamic == "cgi":
+            return [
+                *([f'ScriptSock "{self.directory}/cgid.sock"'] if self.settings.mpm != "prefork" else []),
+                f'ScriptAlias "{dynamic.PATH}" "{program}"',
+                f'<Directory "{self.directory}">',
+                f'    <Files "{dynamic.COPY}">',
+                "        Require all granted",
+                "    </Files>",
+                "</Directory>",
+            ]
+        if self.dynamic == "fastcgi":
+            back = f"unix:{self.directory}/{dynamic.SOCKET}|fcgi://localhost{dynamic.PATH}"
+            return [f'ProxyPass "{dynamic.PATH}" "{back}" enablereuse=on']
+        if self.dynamic == "in-process":
+            return [
+                "LuaScope thread",
+                "LuaCodeCache forever",
+                f'LuaMapHandler "^{dynamic.PATH}$" "{self.directory}/apache.lua" handle',
+            ]
+        return []
 
     def _processing_module(self) -> list[str]:
         settings = self.settings
@@ -228,6 +269,7 @@ class Apache(WebServer[ApacheSettings]):
             "    AllowOverride None",
             "    Require all denied",
             "</Directory>",
+            *self._page(),
             *self._granted(self.documents),
             *self._granted(self.public_directory),
             *([f'Include "{self.directory}/{MMAP_LIST}"'] if settings.mmap_file_cache else []),

@@ -60,6 +60,10 @@ class ExternalSettings(Settings):
         description='Of an https:// URL: whose certificates count. "system": this system\'s authorities; "anybody": '
         "any certificate, so that nothing is known of who answers; else a file of authorities (PEM).",
     )
+    secure_url: str | None = Field(
+        default=None,
+        description="Of an http:// URL: where the same server speaks TLS, https://..., for suites of e-commerce.",
+    )
     password_variable: Annotated[
         str,
         Spelled(
@@ -102,7 +106,12 @@ class External:
             raise UserError(f"{url}: directories are for a server on this machine, by a URL of loopback")
         if not self._look.has_shares and (settings.shares or settings.user is not None):
             raise UserError(f"{url}: shares and user are for SMB, whose URL begins with smb://")
-        if settings.trust != SYSTEM and not url.startswith("https:"):
+        secure_url = settings.secure_url
+        if secure_url is not None and not (
+            url.startswith("http:") and secure_url.startswith("https:") and _look(secure_url, settings)
+        ):
+            raise UserError(f"{url}: secure_url is an https:// URL beside one of http://")
+        if settings.trust != SYSTEM and not (secure_url or url).startswith("https:"):
             raise UserError(f"{url}: trust is for servers whose URL begins with https://")
 
     @staticmethod
@@ -144,6 +153,8 @@ class External:
         let_in = self.settings.model_dump(exclude={"trust"}) if self._look.has_shares else {}
         if self._url.startswith("https:"):
             let_in = {"trust": self.settings.trust}
+        if self.settings.secure_url is not None:
+            let_in = {"secure_url": self.settings.secure_url, "trust": self.settings.trust}
         return Description(
             server=self.name,
             version=self._look.version() or "unknown",
@@ -161,7 +172,14 @@ class External:
         """The user's password comes from the environment, now."""
         user = self.settings.user
         password = os.environ.get(self.settings.password_variable) if user is not None else None
-        return Access(self._url, user, password, tuple(self.settings.shares), trust=self._trust())
+        return Access(
+            self._url,
+            user,
+            password,
+            tuple(self.settings.shares),
+            trust=self._trust(),
+            secure_url=self.settings.secure_url,
+        )
 
     def _trust(self) -> Any:
         """Whose certificates count. Raises UserError where a file of authorities can't be read."""

@@ -9,20 +9,26 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from serverdyno.servers import dynamic
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.local import find_program, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
     ACCESS_LOG,
+    DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
+    Dynamic,
     WebServer,
     WebSettings,
 )
 
 CONFIGURATION = "lighttpd.conf"
 FILES_PER_CONNECTION = 3  # lighttpd's own rule: a socket, a document, and one to spare
+
+
+PAGE_MODULES = {"cgi": ['"mod_cgi"'], "fastcgi": ['"mod_fastcgi"'], "in-process": ['"mod_magnet"']}
 
 
 class LighttpdSettings(WebSettings):
@@ -50,6 +56,7 @@ class LighttpdSettings(WebSettings):
         le=65535,
         description="server.max-keep-alive-requests: requests on one connection.",
     )
+    dynamic: Dynamic = Field(default="off", description=DYNAMIC_MEANING)
     network_backend: Literal["sendfile", "writev", "write"] = Field(
         default="sendfile",
         description="server.network-backend: how documents are sent. lighttpd's default is sendfile.",
@@ -89,11 +96,11 @@ class Lighttpd(WebServer[LighttpdSettings]):
 
     def command(self) -> list[str]:
         """In the foreground."""
-        return [str(self.program), "-D", "-f", str(self.directory / CONFIGURATION)]
+        return self.beside_the_page([str(self.program), "-D", "-f", str(self.directory / CONFIGURATION)])
 
     def process_count(self) -> int:
-        """A single process, or a parent and its workers."""
-        return 1 if self.workers == 1 else 1 + self.workers
+        """A single process, or a parent and its workers; and the page's program."""
+        return (1 if self.workers == 1 else 1 + self.workers) + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
         """As set."""
@@ -119,7 +126,11 @@ class Lighttpd(WebServer[LighttpdSettings]):
     def configuration(self) -> dict[str, str]:
         """`lighttpd.conf`."""
         lines = [*self._process_lines(), *self._connection_lines(), *self._content_lines()]
-        return {CONFIGURATION: "\n".join(lines) + "\n"}
+        scripts = {}
+        if self.dynamic == "in-process":
+            software = self.in_use.version.split()[0] if self.in_use else self.name
+            scripts = dynamic.scripts("lighttpd", self.directory, {"software": software})
+        return {CONFIGURATION: "\n".join(lines) + "\n", **scripts}
 
     def _process_lines(self) -> list[str]:
         user = worker_user()
@@ -127,6 +138,7 @@ class Lighttpd(WebServer[LighttpdSettings]):
         files = min(FILES_PER_CONNECTION * self.settings.max_connections + 64, hard_limit)
         modules = ['"mod_alias"', *(['"mod_accesslog"'] if self.settings.access_log else [])]
         modules += ['"mod_openssl"'] if self.settings.over_tls else []
+        modules += PAGE_MODULES.get(self.dynamic, [])
         return [
             f"server.modules = ({', '.join(modules)})",
             *([f'server.username = "{user}"', f'server.groupname = "{user}"'] if user else []),
@@ -159,8 +171,11 @@ class Lighttpd(WebServer[LighttpdSettings]):
             f'"MaxProtocol" => "TLSv{settings.tls_max_version}"',
             *without_tickets,
         ]
+        enabled = ['ssl.engine = "enable"']
+        if self.secure_port:
+            enabled = [f'$SERVER["socket"] == "{LOOPBACK}:{self.secure_port}" {{ ssl.engine = "enable" }}']
         return [
-            'ssl.engine = "enable"',
+            *enabled,
             f'ssl.pemfile = "{self.directory}/{CERTIFICATE}"',
             f'ssl.privkey = "{self.directory}/{KEY}"',
             f"ssl.openssl.ssl-conf-cmd = ({', '.join(commands)})",
@@ -176,4 +191,20 @@ class Lighttpd(WebServer[LighttpdSettings]):
             f'alias.url = ("/.serverdyno/" => "{self.public_directory}/")',
             'mimetype.assign = (".html" => "text/html", ".htm" => "text/html", ".gif" => "image/gif")',
             *(log if self.settings.access_log else []),
+            *self._page(),
         ]
+
+    def _page(self) -> list[str]:
+        here = f'$HTTP["url"] == "{dynamic.PATH}"'
+        if self.dynamic == "cgi":
+            program = self.directory / dynamic.COPY
+            return [
+                f'alias.url += ("{dynamic.PATH}" => "{program}")',
+                f'{here} {{ cgi.assign = ("" => "") }}',
+            ]
+        if self.dynamic == "fastcgi":
+            socket = f'"socket" => "{self.directory}/{dynamic.SOCKET}", "check-local" => "disable"'
+            return [f'fastcgi.server = ("{dynamic.PATH}" => (({socket})))']
+        if self.dynamic == "in-process":
+            return [f'{here} {{ magnet.attract-raw-url-to = ("{self.directory}/lighttpd.lua") }}']
+        return []

@@ -174,6 +174,10 @@ class LocalServer(ABC, Generic[SettingsT]):
         """A port of 127.0.0.1 that is free now."""
         return free_port()
 
+    def ports(self) -> list[int]:
+        """Every port that it listens on."""
+        return [self.port]
+
     def furnish(self) -> None:
         """Puts into the private directory what is needed beside the configuration. Raises ServerError."""
 
@@ -257,13 +261,14 @@ class LocalServer(ABC, Generic[SettingsT]):
         process = self._require_process()
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
-            if strangers := process.strangers(self.port):
-                return f"port {self.port}: {', '.join(map(str, strangers))}"
+            for port in self.ports():
+                if strangers := process.strangers(port):
+                    return f"port {port}: {', '.join(map(str, strangers))}"
             if not process.running():
                 return self._port_taken_at_start(process)
             if (
                 len(process.pids()) >= self.process_count()
-                and process.owns_listener(self.port)
+                and all(map(process.owns_listener, self.ports()))
                 and self.answers()
             ):
                 return None

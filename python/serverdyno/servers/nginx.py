@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from serverdyno.servers import dynamic
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
     ACCESS_LOG,
+    DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
     PROOF_PATH,
@@ -25,6 +27,24 @@ from serverdyno.servers.web import (
 CONFIGURATION = "nginx.conf"
 # nginx makes these at start, and their compiled-in places belong to the system's own nginx.
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+LUA = [f"/usr/lib/nginx/modules/{name}.so" for name in ("ndk_http_module", "ngx_http_lua_module")]
+PAGE_UPSTREAM = """\
+upstream page {{
+    server "unix:{socket}";
+    keepalive 64;
+}}"""
+PAGE_PARAMETERS = {
+    "SERVER_SOFTWARE": "nginx/$nginx_version",
+    "SERVER_NAME": "$server_addr",
+    "SERVER_PORT": "$server_port",
+    "SERVER_PROTOCOL": "$server_protocol",
+    "HTTPS": "$https if_not_empty",
+    "REQUEST_METHOD": "$request_method",
+    "SCRIPT_NAME": "$uri",
+    "QUERY_STRING": "$query_string",
+}
 
 
 class NginxSettings(WebSettings):
@@ -51,6 +71,10 @@ class NginxSettings(WebSettings):
     tcp_nopush: bool = Field(
         default=True,
         description="With sendfile: head and start of the body in one segment. Debian has it on.",
+    )
+    dynamic: Literal["off", "fastcgi", "in-process"] = Field(
+        default="off",
+        description=f"{DYNAMIC_MEANING} nginx has no CGI; in-process takes Debian's libnginx-mod-http-lua.",
     )
     open_file_cache: bool = Field(
         default=False, description="Keep up to 10,000 open files, checked every 60 s. nginx's default is off."
@@ -86,17 +110,18 @@ class Nginx(WebServer[NginxSettings]):
 
     def command(self) -> list[str]:
         """`-e` from nginx 1.19.5 on: without it, the system's error log would be opened first."""
-        return [
+        command = [
             str(self.program),
             *("-p", str(self.directory)),
             *("-e", str(self.directory / ERROR_LOG)),
             *("-c", str(self.directory / CONFIGURATION)),
             *("-g", "daemon off;"),
         ]
+        return self.beside_the_page(command)
 
     def process_count(self) -> int:
-        """The master and its workers."""
-        return 1 + self.workers
+        """The master and its workers, and the page's program."""
+        return 1 + self.workers + (self.dynamic == "fastcgi")
 
     def keeps_access_log(self) -> bool:
         """As set."""
@@ -112,6 +137,7 @@ class Nginx(WebServer[NginxSettings]):
         """`nginx.conf`."""
         user = worker_user()
         lines = [
+            *(f'load_module "{module}";' for module in LUA if self.dynamic == "in-process"),
             *([f"user {user};"] if user else []),
             f"worker_processes {self.workers};",
             f'pid "{self.directory}/nginx.pid";',
@@ -121,7 +147,8 @@ class Nginx(WebServer[NginxSettings]):
             *(f"    {line}" for line in [*self._http(), *self._server()]),
             "}",
         ]
-        return {CONFIGURATION: "\n".join(lines) + "\n"}
+        scripts = dynamic.scripts("nginx", self.directory, {}) if self.dynamic == "in-process" else {}
+        return {CONFIGURATION: "\n".join(lines) + "\n", **scripts}
 
     def _http(self) -> list[str]:
         settings = self.settings
@@ -143,6 +170,11 @@ class Nginx(WebServer[NginxSettings]):
             f"keepalive_timeout {IDLE_CONNECTION_TIMEOUT_S if settings.keep_alive else 0};",
             f"keepalive_requests {settings.keep_alive_requests};",
             *(cache if settings.open_file_cache else ["open_file_cache off;"]),
+            *([f'lua_package_path "{self.directory}/?.lua;;";'] if self.dynamic == "in-process" else []),
+            *(
+                PAGE_UPSTREAM.format(socket=self.directory / dynamic.SOCKET).splitlines()
+                * (self.dynamic == "fastcgi")
+            ),
         ]
 
     def _session_in_log(self) -> str:
@@ -164,12 +196,25 @@ class Nginx(WebServer[NginxSettings]):
         ]
 
     def _server(self) -> list[str]:
-        secure = " ssl" if self.settings.over_tls else ""
+        listen = [
+            f"listen {LOOPBACK}:{port}{' ssl' if secure else ''} backlog={LISTEN_BACKLOG};"
+            for port, secure in self.doors()
+        ]
         return [
             "server {",
-            f"    listen {LOOPBACK}:{self.port}{secure} backlog={LISTEN_BACKLOG};",
+            *(f"    {line}" for line in listen),
             *(f"    {line}" for line in self._tls()),
             f'    root "{self.documents}";',
             f'    location = {PROOF_PATH} {{ alias "{self.public_directory}/proof"; }}',
+            *(f"    {line}" for line in self._page()),
             "}",
         ]
+
+    def _page(self) -> list[str]:
+        if self.dynamic == "in-process":
+            return [f'location = {dynamic.PATH} {{ content_by_lua_file "{self.directory}/nginx.lua"; }}']
+        if self.dynamic == "fastcgi":
+            parameters = [f"    fastcgi_param {name} {value};" for name, value in PAGE_PARAMETERS.items()]
+            passed = ["    fastcgi_pass page;", "    fastcgi_keep_conn on;"]
+            return [f"location = {dynamic.PATH} {{", *passed, *parameters, "}"]
+        return []

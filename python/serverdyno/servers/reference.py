@@ -10,7 +10,7 @@ import subprocess
 import sys
 from http import HTTPStatus
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -41,6 +41,9 @@ class ReferenceSettings(WebSettings):
 
     needs_documents: ClassVar[bool] = False  # they are in memory
 
+    dynamic: Literal["native"] = Field(
+        default="native", description="How the server makes the dynamic page: by itself."
+    )
     threads: int = Field(default=1, ge=1, le=256, description="Threads that serve.")
     body_bytes: int | None = Field(
         default=None,
@@ -68,6 +71,11 @@ class Reference(WebServer[ReferenceSettings]):
         """Of the Serverdyno that a Python has."""
         return package_version(program)
 
+    @property
+    def dynamic(self) -> str:
+        """By itself, unless every path has the same bytes."""
+        return "native" if self.settings.body_bytes is None else "off"
+
     def command(self) -> list[str]:
         """The same command that a user may run."""
         arguments = ["--port", str(self.port), "--threads", str(self.settings.threads)]
@@ -79,6 +87,8 @@ class Reference(WebServer[ReferenceSettings]):
             arguments += ["--tls-min-version", self.settings.tls_min_version]
             arguments += ["--tls-max-version", self.settings.tls_max_version]
             arguments += [] if self.settings.tls_resumption else ["--no-tls-resumption"]
+        if self.secure_port:
+            arguments += ["--tls-port", str(self.secure_port)]
         return [str(self.program), "-m", "serverdyno", "reference", "http", *arguments]
 
     def environment(self) -> dict[str, str]:
@@ -101,8 +111,10 @@ class Reference(WebServer[ReferenceSettings]):
         """It has no private file to show: the proof is that only our process listens, and that it counts
         requests.
         """
-        answer = self.asked(REQUESTS_PATH)
-        return answer["status"] == HTTPStatus.OK and answer["body"].strip().isdigit()
+        answers = [self.asked(REQUESTS_PATH, door) for door in self.doors()]
+        return all(
+            answer["status"] == HTTPStatus.OK and answer["body"].strip().isdigit() for answer in answers
+        )
 
     def requests_served(self) -> int | None:
         """Its own counter, the readiness check's requests and the asking included; None when it has ended."""

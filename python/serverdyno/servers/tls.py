@@ -32,6 +32,10 @@ class TlsServerSettings(LocalSettings):
         description="Speak TLS, with a certificate for such a key that is made at every start. "
         "Of Debian's packages, lighttpd needs lighttpd-mod-openssl besides.",
     )
+    also_clear: bool = Field(
+        default=False,
+        description="With `tls`: speak in the clear, and TLS on a second port. Suites of e-commerce ask for both.",
+    )
     tls_min_version: TlsVersion = Field(default="1.2", description="The oldest version of TLS.")
     tls_max_version: TlsVersion = Field(default="1.3", description="The newest version of TLS.")
     tls_resumption: bool = Field(
@@ -43,11 +47,13 @@ class TlsServerSettings(LocalSettings):
         """Refuse versions in the wrong order."""
         if self.tls_min_version > self.tls_max_version:
             raise ValueError("tls_min_version is above tls_max_version")
+        if self.also_clear and self.tls == "off":
+            raise ValueError('also_clear needs tls = "ecdsa-p256" or "rsa-2048"')
         return self
 
     @property
     def over_tls(self) -> bool:
-        """Whether it speaks TLS."""
+        """Whether it speaks TLS, on one of its ports."""
         return self.tls != "off"
 
     @property

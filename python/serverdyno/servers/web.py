@@ -5,30 +5,40 @@ Not for web servers that the user runs: see `external.py`.
 
 from __future__ import annotations
 
+import pwd
 import time
 from http import HTTPStatus
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from serverdyno import _native
 from serverdyno.errors import ServerError
 from serverdyno.protocols.access import SYSTEM
 from serverdyno.protocols.http import HTTP
+from serverdyno.servers import dynamic
 from serverdyno.servers.base import Access
 from serverdyno.servers.local import (
+    ERROR_LOG,
     WORKER_USER,
     LocalServer,
     check_path,
     make_private,
     worker_user,
 )
-from serverdyno.servers.proof import LOOPBACK, get
+from serverdyno.servers.proof import LOOPBACK, free_port, get
 from serverdyno.servers.tls import KEY, Identity, TlsServerSettings
 
 LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
 IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
 PROOF_PATH = "/.serverdyno/proof"
 ACCESS_LOG = "access.log"
+
+
+Dynamic = Literal["off", "cgi", "fastcgi", "in-process"]
+DYNAMIC_MEANING = (
+    "How the server makes the dynamic page: `cgi` starts a program for each request, `fastcgi` asks one that stays, "
+    "`in-process` runs a script inside the server."
+)
 
 
 class WebSettings(TlsServerSettings):
@@ -43,6 +53,10 @@ def on_off(value: bool) -> str:
     return "on" if value else "off"
 
 
+def _url(port: int, secure: bool) -> str:
+    return f"{'https' if secure else 'http'}://{LOOPBACK}:{port}/"
+
+
 WebSettingsT = TypeVar("WebSettingsT", bound=WebSettings)
 
 
@@ -50,7 +64,34 @@ class WebServer(LocalServer[WebSettingsT]):
     """A server of one document tree. See `base.ServerDriver` for the contract."""
 
     identity: Identity | None = None
+    secure_port: int = 0
+    """Where it speaks TLS, of one that speaks in the clear, too."""
+    page_program: ClassVar[Path] = dynamic.PROGRAM
+    pages: list[str] = []  # noqa: RUF012 (replaced, never changed)
     log_delay_s: ClassVar[float] = 0.2  # an access log that hasn't grown for so long holds every request
+
+    @property
+    def dynamic(self) -> str:
+        """How it makes the dynamic page."""
+        return getattr(self.settings, "dynamic", "off")
+
+    def choose_port(self) -> int:
+        """A free port, and another one where it speaks TLS besides."""
+        port = super().choose_port()
+        self.secure_port = 0
+        while self.settings.also_clear and self.secure_port in (0, port):
+            self.secure_port = free_port()
+        return port
+
+    def ports(self) -> list[int]:
+        """One, or one in the clear and one of TLS."""
+        return [self.port, *([self.secure_port] if self.secure_port else [])]
+
+    def doors(self) -> list[tuple[int, bool]]:
+        """Every port that it listens on, and whether it speaks TLS there."""
+        if not self.secure_port:
+            return [(self.port, self.settings.over_tls)]
+        return [(self.port, False), (self.secure_port, True)]
 
     def keeps_access_log(self) -> bool:
         """Whether `access.log` gets a line a request."""
@@ -86,28 +127,75 @@ class WebServer(LocalServer[WebSettingsT]):
             self.identity = Identity.make(self.settings.tls)
             self.identity.write(self.directory)
             (self.directory / KEY).chmod(0o600)
+        if self.dynamic in ("cgi", "fastcgi"):
+            dynamic.copy_program(self.directory, self.page_program)
 
     def answers_as_ours(self) -> bool:
         """Whether it hands out the secret of its private directory. Raises AnswerError."""
-        answer = self.asked(PROOF_PATH)
-        return answer["status"] == HTTPStatus.OK and answer["body"] == self.secret.encode()
+        answers = [self.asked(PROOF_PATH, door) for door in self.doors()]
+        return all(
+            answer["status"] == HTTPStatus.OK and answer["body"] == self.secret.encode() for answer in answers
+        )
 
-    def asked(self, path: str) -> _native.Answer:
-        """One plain GET. Raises AnswerError."""
-        return get(self.port, path, self.identity.trust if self.identity else None)
+    def asked(self, path: str, door: tuple[int, bool] | None = None) -> _native.Answer:
+        """One plain GET; of its first port where no other one is named. Raises AnswerError."""
+        port, secure = door or self.doors()[0]
+        return get(port, path, self.identity.trust if secure and self.identity else None)
+
+    def ready(self) -> None:
+        """Also proves the dynamic page, where it has one: see `base.ServerDriver`."""
+        super().ready()
+        self.pages = []
+        if self.dynamic != "off":
+            self.pages = [self._proven_page(door) for door in self.doors()]
+
+    def _proven_page(self, door: tuple[int, bool]) -> str:
+        """Say who made the page that answers at a port. Raises ServerError."""
+        query, over = dynamic.fresh_query(), "over TLS" if door[1] else "in the clear"
+        try:
+            made = dynamic.judged(self.name, query, self.asked(f"{dynamic.PATH}?{query}", door))
+            if made.carrier not in (self.dynamic, "native"):
+                raise ServerError(
+                    f"{self.name}'s dynamic page comes by {made.carrier}, not by {self.dynamic}"
+                )
+        except _native.AnswerError as error:
+            raise ServerError(
+                f"{self.name}'s dynamic page did not come, {over}: {error}\n{self._own_words()}",
+                hint="The program of the page hangs, or the server does not reach it.",
+            ) from error
+        except ServerError as error:
+            raise ServerError(f"{error}\n{self._own_words()}", hint=error.hint) from error
+        return f"Before load, its dynamic page was made, {over}, by {made}."
+
+    def _own_words(self) -> str:
+        return self._require_process().failure(self.directory / ERROR_LOG)
+
+    def beside_the_page(self, command: list[str]) -> list[str]:
+        """Return the server's command, with the page's program beside it where it is asked by FastCGI."""
+        if self.dynamic != "fastcgi":
+            return command
+        user = worker_user()
+        ids = [] if user is None else [str(number) for number in pwd.getpwnam(user)[2:4]]
+        program = str(self.directory / dynamic.COPY)
+        return [program, "beside", str(self.directory / dynamic.SOCKET), *ids, "--", *command]
 
     @property
     def url(self) -> str:
         """After `prepare`; it may change in `ready`."""
-        return f"{'https' if self.settings.over_tls else 'http'}://{LOOPBACK}:{self.port}/"
+        return _url(*self.doors()[0])
 
     def access(self) -> Access:
         """Everybody is let in; over TLS, who signed the server's certificate is trusted."""
-        return Access(self.url, trust=self.identity.trust if self.identity else SYSTEM)
+        return Access(
+            self.url,
+            trust=self.identity.trust if self.identity else SYSTEM,
+            secure_url=_url(self.secure_port, True) if self.secure_port else None,
+        )
 
     def common_notes(self) -> list[str]:
         """As whom its workers run, and what its count of requests is."""
         notes = [f"Workers run as {worker_user() or 'the user of the tool'}.", *super().common_notes()]
+        notes += self.pages
         if self.keeps_access_log():
             notes.append("Requests served: lines of the access log, those of the readiness check included.")
         return notes

@@ -1,5 +1,8 @@
 """The suites that are shipped, as data: one TOML file each, beside this one.
 
+A suite of `WITH_LOADS` is also there under the loads of other suites: `webbench-4.1-dynamic-cgi-120` has its
+requests and the clients and threads of `webbench-4.1-static-120`.
+
 They re-create published parameters and are not the original programs. What an original did that was never
 published is not here, and each file says how well every parameter is known.
 """
@@ -14,19 +17,49 @@ from serverdyno.plan.document import check_model, described, parse_toml, unknown
 from serverdyno.plan.model import Suite
 
 _SUFFIX = ".toml"
+WITH_LOADS = (
+    "webbench-4.1-dynamic-cgi",
+    "webbench-4.1-dynamic-fastcgi",
+    "webbench-4.1-dynamic-inprocess",
+    "webbench-4.1-ecommerce-cgi",
+    "webbench-4.1-ecommerce-inprocess",
+)
+_LOADS = {
+    "-120": ("webbench-4.1-static-120", "120 clients"),
+    "-120-10t-15t": ("webbench-4.1-static-120-10t-15t", "120 clients of 10 and 15 threads"),
+}
+_OF_THE_LOAD = ("clients", "threads", "threads_from")
 
 
 def names() -> list[str]:
     """The names of all shipped suites, sorted."""
     files = resources.files(__name__).iterdir()
-    return sorted(file.name.removesuffix(_SUFFIX) for file in files if file.name.endswith(_SUFFIX))
+    own = [file.name.removesuffix(_SUFFIX) for file in files if file.name.endswith(_SUFFIX)]
+    return sorted([*own, *(f"{base}{ending}" for base in WITH_LOADS for ending in _LOADS)])
 
 
 def load(name: str) -> Suite:
     """The suite of that name. Raises UserError for a name that is not shipped."""
     if name not in names():
         raise UserError(unknown_name("suite", name, names()), hint="`dyno suites` describes them")
+    for ending, (like, words) in _LOADS.items():
+        if (base := name.removesuffix(ending)) in WITH_LOADS and base != name:
+            return _under_load(load(base), load(like), name, words)
     return parse((resources.files(__name__) / f"{name}{_SUFFIX}").read_text(encoding="utf-8"), name)
+
+
+def _under_load(suite: Suite, like: Suite, name: str, words: str) -> Suite:
+    """A suite with the clients and threads of another one. VeriTest published threads for static content alone."""
+    load_keys = {key: getattr(like, key) for key in _OF_THE_LOAD}
+    known = {key: like.certainty[key] for key in _OF_THE_LOAD if key in like.certainty}
+    if like.threads > 1:
+        known |= {
+            key: "choice: published for static content alone"
+            for key in ("threads", "threads_from")
+            if key in known
+        }
+    changed = {"name": name, "title": f"{suite.title}, {words}", "certainty": suite.certainty | known}
+    return suite.model_copy(update={**load_keys, **changed})
 
 
 def parse(text: str, source: str) -> Suite:

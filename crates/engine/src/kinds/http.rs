@@ -3,10 +3,11 @@
 use crate::kind::{Answer, Kind, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
-use crate::web::{Stated, Tls, WebClientOptions, WebWork, WebWorkload};
+use crate::web::{Stated, Targets, Tls, WebClientOptions, WebWork, WebWorkload};
 use dyno_http::{Opening, Shape, Trusting, Version};
 use dyno_measure::Failure;
 use dyno_tls::{ClientOptions, TlsClient, Version as TlsVersion, Versions};
+use dyno_workload::Shares;
 use serde::Deserialize;
 use serde_json::{json, Value};
 use std::sync::Arc;
@@ -18,6 +19,9 @@ pub(crate) struct Http;
 #[serde(deny_unknown_fields)]
 struct TargetSection {
     url: String,
+    /// Where the same server speaks TLS, of a target in the clear.
+    #[serde(default)]
+    secure_url: Option<String>,
     #[serde(default)]
     trust: TrustSection,
 }
@@ -37,6 +41,14 @@ enum TrustSection {
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 enum WorkloadSection {
     WebbenchStatic {},
+    /// Shares of all requests, but the last, which is of those over TLS.
+    WebbenchDynamic {
+        dynamic_share: f64,
+        #[serde(default)]
+        secure_share: f64,
+        #[serde(default)]
+        dynamic_share_of_secure: f64,
+    },
     Url {
         /// Paths with their weights; none: that of the target's URL.
         #[serde(default)]
@@ -61,7 +73,7 @@ impl From<TlsVersionName> for TlsVersion {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TlsSection {
     min_version: TlsVersionName,
@@ -150,17 +162,35 @@ impl Kind for Http {
                 TrustSection::Authorities(pem) => Trusting::Authorities(pem),
             },
         };
-        let target = dyno_http::Target::open(&section.url, token, &opening).map_err(OpenError::Target)?;
-        Ok(Box::new(HttpTarget(target)))
+        let open = |url: &str| dyno_http::Target::open(url, token, &opening).map_err(OpenError::Target);
+        let target = open(&section.url)?;
+        let secure = section.secure_url.as_deref().map(open).transpose()?;
+        let speaks = |target: &dyno_http::Target| target.trust().is_some();
+        if secure
+            .as_ref()
+            .is_some_and(|secure| speaks(&target) || !speaks(secure))
+        {
+            let mut problems = Problems::default();
+            problems.unless(
+                false,
+                "target.secure_url",
+                "is a URL of TLS beside one in the clear",
+            );
+            return Err(OpenError::Section(problems));
+        }
+        Ok(Box::new(HttpTarget { target, secure }))
     }
 }
 
 #[derive(Debug)]
-struct HttpTarget(dyno_http::Target);
+struct HttpTarget {
+    target: dyno_http::Target,
+    secure: Option<dyno_http::Target>,
+}
 
 impl HttpTarget {
     /// How clients use TLS there; None where the target speaks none, or what is asked for is wrong.
-    fn tls(&self, section: TlsSection, problems: &mut Problems) -> Option<Tls> {
+    fn tls(target: &dyno_http::Target, section: TlsSection, problems: &mut Problems) -> Option<Tls> {
         problems.unless(
             (0.0..=1.0).contains(&section.resumption),
             "client.tls.resumption",
@@ -179,8 +209,8 @@ impl HttpTarget {
             versions,
             ciphers: section.ciphers,
             application_protocols: Vec::new(),
-            trust: self.0.trust()?.clone(),
-            server_name: self.0.server_name().to_owned(),
+            trust: target.trust()?.clone(),
+            server_name: target.server_name().to_owned(),
         });
         if let Err(why) = &client {
             problems.unless(versions.least > versions.most, "client.tls", why);
@@ -194,19 +224,19 @@ impl HttpTarget {
 
 impl Target for HttpTarget {
     fn address(&self) -> String {
-        self.0.address().to_string()
+        self.target.address().to_string()
     }
 
     fn is_loopback(&self) -> bool {
-        self.0.is_loopback()
+        self.target.is_loopback() && self.secure.as_ref().is_none_or(dyno_http::Target::is_loopback)
     }
 
     fn facts(&self) -> Value {
-        json!({"host": self.0.host(), "path": self.0.path()})
+        json!({"host": self.target.host(), "path": self.target.path()})
     }
 
     fn get(&self, path: &str, deadline_ns: u64, most_bytes: usize) -> Option<Result<Answer, Failure>> {
-        let answer = self.0.get(path, deadline_ns, most_bytes);
+        let answer = self.target.get(path, deadline_ns, most_bytes);
         Some(answer.map(|answer| Answer {
             status: answer.status,
             server: answer.server,
@@ -232,6 +262,19 @@ impl Target for HttpTarget {
         );
         let workload = match workload {
             WorkloadSection::WebbenchStatic {} => WebWorkload::WebbenchStatic,
+            WorkloadSection::WebbenchDynamic {
+                dynamic_share,
+                secure_share,
+                dynamic_share_of_secure,
+            } => {
+                let shares = Shares::new(dynamic_share, secure_share, dynamic_share_of_secure);
+                problems.unless(
+                    shares.is_some(),
+                    "workload",
+                    "has shares that lie not between 0 and 1, or are more than 1 together",
+                );
+                WebWorkload::WebbenchDynamic(shares?)
+            }
             WorkloadSection::Url { paths } if paths.is_empty() => WebWorkload::Url,
             WorkloadSection::Url { paths } => {
                 check_paths(&paths, problems);
@@ -248,13 +291,26 @@ impl Target for HttpTarget {
             fresh_sockets: client.fresh_sockets,
             receive_buffer_bytes: client.receive_buffer_bytes,
         };
-        let tls = self.tls(client.tls, problems);
+        problems.unless(
+            !workload.is_split() || self.secure.is_some(),
+            "target.secure_url",
+            "is missing: a part of the requests goes over TLS",
+        );
+        let secure = self.secure.as_ref().filter(|_| workload.is_split());
+        let secure = secure.and_then(|target| {
+            let tls = Self::tls(target, client.tls.clone(), problems)?;
+            Some((target.clone(), tls))
+        });
+        let tls = Self::tls(&self.target, client.tls, problems);
         let (shape, stated) = requests(client.request, problems);
         Some(Arc::new(WebWork::new(
-            self.0.clone(),
+            Targets {
+                target: self.target.clone(),
+                tls,
+                secure,
+            },
             workload,
             options,
-            tls,
             &shape,
             stated,
         )))

@@ -1,10 +1,11 @@
 //! HTTP under the engine's contract: requests built beforehand, every response judged against what the file should be.
 
+use super::page::{placeholder, Page};
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use dyno_http::{Body, Connection, Exchange, Head, RequestStyle, Shape, Transport};
 use dyno_measure::{Detail, Failure, Fault};
-use dyno_workload::{Catalogue, Expect, Get};
+use dyno_workload::{Catalogue, Entry, Expect, Get};
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 
@@ -13,6 +14,9 @@ use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 pub(crate) struct WebCatalogue {
     requests: Vec<Box<[u8]>>,
     expects: Vec<Expect>,
+    /// Where pages are, without their queries, by the index of the path; empty of others.
+    pages: Vec<Box<str>>,
+    secure: Vec<bool>,
     stated: Option<Stated>,
 }
 
@@ -28,19 +32,31 @@ pub(crate) struct Stated {
 impl WebCatalogue {
     pub(crate) fn new(
         catalogue: &Catalogue,
-        style: &RequestStyle,
+        style: impl Fn(&Entry) -> RequestStyle,
         shape: &Shape,
         stated: Option<Stated>,
     ) -> Self {
         let entries = &catalogue.entries;
+        let request = |entry: &Entry| match entry.expect {
+            Expect::Page => style(entry).request(&placeholder(&entry.path), shape),
+            _ => style(entry).request(&entry.path, shape),
+        };
+        let page = |entry: &Entry| match entry.expect {
+            Expect::Page => entry.path.clone(),
+            _ => String::new(),
+        };
         Self {
-            requests: entries
-                .iter()
-                .map(|entry| style.request(&entry.path, shape))
-                .collect(),
+            requests: entries.iter().map(request).collect(),
             expects: entries.iter().map(|entry| entry.expect).collect(),
+            pages: entries.iter().map(|entry| page(entry).into()).collect(),
+            secure: entries.iter().map(|entry| entry.secure).collect(),
             stated,
         }
+    }
+
+    /// Whether a path is asked for over TLS, where others are not.
+    pub(crate) fn is_secure(&self, get: &Get) -> bool {
+        self.secure[get.path as usize]
     }
 }
 
@@ -49,16 +65,48 @@ pub(crate) struct Web<T: Transport> {
     catalogue: Arc<WebCatalogue>,
     client: Connection<T>,
     digest: BodyDigest,
+    page: Page,
     sampling: Sampling,
 }
 
 impl<T: Transport> Web<T> {
-    pub(crate) fn new(catalogue: Arc<WebCatalogue>, client: Connection<T>, sampling: Sampling) -> Self {
+    pub(crate) fn new(
+        catalogue: Arc<WebCatalogue>,
+        client: Connection<T>,
+        page: Page,
+        sampling: Sampling,
+    ) -> Self {
         Self {
             catalogue,
             client,
             digest: BodyDigest::default(),
+            page,
             sampling,
+        }
+    }
+
+    /// Asks for the dynamic page, and checks it byte for byte.
+    async fn ask_page(&mut self, get: &Get, start_ns: u64, cost: &mut Exchange) -> Result<(), Failure> {
+        let place = get.path as usize;
+        self.page.begin(&self.catalogue.requests[place]);
+        let (request, mut body) = self.page.parts();
+        let head = self.client.exchange(request, start_ns, &mut body, cost).await?;
+        self.page.judge(head, &self.catalogue.pages[place], cost)
+    }
+
+    /// Asks for a document, and judges it by what is known of it.
+    async fn ask_document(&mut self, get: &Get, start_ns: u64, cost: &mut Exchange) -> Result<(), Failure> {
+        let place = get.path as usize;
+        let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
+        self.digest
+            .begin(matches!(expect, Expect::Found { .. }) && self.sampling.draw());
+        let head = self
+            .client
+            .exchange(request, start_ns, &mut self.digest, cost)
+            .await?;
+        match &self.catalogue.stated {
+            None => judge(head, expect, cost, &self.digest),
+            Some(stated) => judge_stated(head, stated, cost),
         }
     }
 }
@@ -67,21 +115,14 @@ impl<T: Transport> Protocol for Web<T> {
     type Op = Get;
 
     async fn perform(&mut self, get: &Get, start_ns: u64) -> Performed {
-        let request = &self.catalogue.requests[get.path as usize];
-        let expect = self.catalogue.expects[get.path as usize];
-        self.digest
-            .begin(matches!(expect, Expect::Found { .. }) && self.sampling.draw());
         let mut cost = Exchange::default();
-        let exchanged = self
-            .client
-            .exchange(request, start_ns, &mut self.digest, &mut cost)
-            .await;
+        let result = match self.catalogue.expects[get.path as usize] {
+            Expect::Page => self.ask_page(get, start_ns, &mut cost).await,
+            _ => self.ask_document(get, start_ns, &mut cost).await,
+        };
         Performed {
             class: get.class,
-            result: exchanged.and_then(|head| match &self.catalogue.stated {
-                None => judge(head, expect, &cost, &self.digest),
-                Some(stated) => judge_stated(head, stated, &cost),
-            }),
+            result,
             bytes_read: cost.body_bytes,
             bytes_written: 0,
             bytes_in: cost.received_bytes,

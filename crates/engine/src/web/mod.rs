@@ -1,10 +1,13 @@
 //! Work on documents over HTTP: what is asked for, and the client threads that ask.
 
 mod client;
+mod page;
+mod split;
 
 use crate::client::{ClientState, ClientThread};
 use crate::engine_thread::EngineThread;
 use crate::kind::Work;
+use crate::protocol::Protocol;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 pub(crate) use client::Stated;
 use client::{Web, WebCatalogue};
@@ -13,8 +16,14 @@ use dyno_http::{
     Version,
 };
 use dyno_measure::Failure;
+use dyno_reactor::Dialer;
 use dyno_tls::TlsClient;
-use dyno_workload::{Catalogue, Get, Outcome, SingleUrl, Tree, WebbenchStatic, WeightedUrls, Workload};
+use dyno_workload::{
+    Catalogue, Entry, Get, Outcome, Shares, SingleUrl, Tree, WebbenchDynamic, WebbenchStatic, WeightedUrls,
+    Workload,
+};
+use page::{Page, PAGE_STREAM};
+use split::Split;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +33,8 @@ use std::sync::Arc;
 pub(crate) enum WebWorkload {
     /// The WebBench static tree.
     WebbenchStatic,
+    /// The WebBench static tree and the dynamic page, a part of them over TLS.
+    WebbenchDynamic(Shares),
     /// The target's own URL, again and again.
     Url,
     /// Several paths of the target's server, each with a weight.
@@ -31,16 +42,18 @@ pub(crate) enum WebWorkload {
 }
 
 impl WebWorkload {
+    /// Whether a part of the requests goes over TLS, beside others in the clear.
+    pub(crate) fn is_split(&self) -> bool {
+        matches!(self, Self::WebbenchDynamic(shares) if shares.secure > 0)
+    }
+
     fn catalogue(&self, target: &Target) -> Catalogue {
         match self {
-            Self::WebbenchStatic => {
-                let mut catalogue = Catalogue::webbench_static(&Tree::load());
-                // The tree may lie below a path of the server.
-                let base = target.path().trim_end_matches('/');
-                for entry in &mut catalogue.entries {
-                    entry.path.insert_str(0, base);
-                }
-                catalogue
+            Self::WebbenchStatic => below(target, Catalogue::webbench_static(&Tree::load())),
+            Self::WebbenchDynamic(shares) => {
+                let page = dyno_page::PATH;
+                let catalogue = Catalogue::webbench_dynamic(&Tree::load(), page, shares.secure > 0);
+                below(target, catalogue)
             }
             Self::Url => Catalogue::single_url(target.path()),
             Self::Urls(paths) => {
@@ -57,6 +70,13 @@ impl WebWorkload {
             Self::WebbenchStatic => {
                 AnyWorkload::WebbenchStatic(WebbenchStatic::new(Tree::load(), seed, client, thread))
             }
+            Self::WebbenchDynamic(shares) => AnyWorkload::WebbenchDynamic(WebbenchDynamic::new(
+                Tree::load(),
+                *shares,
+                seed,
+                client,
+                thread,
+            )),
             Self::Url => AnyWorkload::Url(SingleUrl),
             Self::Urls(paths) => {
                 let weights: Vec<u32> = paths.iter().map(|(_, weight)| *weight).collect();
@@ -64,6 +84,15 @@ impl WebWorkload {
             }
         }
     }
+}
+
+/// A catalogue whose paths lie below the path of the server's URL.
+fn below(target: &Target, mut catalogue: Catalogue) -> Catalogue {
+    let base = target.path().trim_end_matches('/');
+    for entry in &mut catalogue.entries {
+        entry.path.insert_str(0, base);
+    }
+    catalogue
 }
 
 /// How clients use HTTP.
@@ -89,10 +118,21 @@ pub(crate) struct Tls {
     pub resumption: f64,
 }
 
+/// Where requests go.
+#[derive(Debug)]
+pub(crate) struct Targets {
+    pub target: Target,
+    /// Where the target speaks TLS, and how.
+    pub tls: Option<Tls>,
+    /// Where the same server speaks TLS beside a target in the clear, and how.
+    pub secure: Option<(Target, Tls)>,
+}
+
 /// One workload or the other; an enum because it lies in the hot path.
 #[derive(Debug)]
 enum AnyWorkload {
     WebbenchStatic(WebbenchStatic),
+    WebbenchDynamic(WebbenchDynamic),
     Url(SingleUrl),
     Urls(WeightedUrls),
 }
@@ -103,6 +143,7 @@ impl Workload for AnyWorkload {
     fn next(&mut self, last: &Outcome) -> Get {
         match self {
             Self::WebbenchStatic(workload) => workload.next(last),
+            Self::WebbenchDynamic(workload) => workload.next(last),
             Self::Url(workload) => workload.next(last),
             Self::Urls(workload) => workload.next(last),
         }
@@ -117,6 +158,8 @@ pub(crate) struct WebWork {
     options: WebClientOptions,
     /// Where the target speaks it.
     tls: Option<Tls>,
+    /// Where the same server speaks TLS beside a target in the clear, and how.
+    secure: Option<(Target, Tls)>,
     /// Whether a request may be sent twice.
     repeat: bool,
     catalogue: Arc<WebCatalogue>,
@@ -125,18 +168,23 @@ pub(crate) struct WebWork {
 
 impl WebWork {
     pub(crate) fn new(
-        target: Target,
+        targets: Targets,
         workload: WebWorkload,
         options: WebClientOptions,
-        tls: Option<Tls>,
         shape: &Shape,
         stated: Option<Stated>,
     ) -> Self {
+        let Targets { target, tls, secure } = targets;
         let catalogue = workload.catalogue(&target);
-        let style = RequestStyle {
+        let beside = secure.as_ref().map(|(target, _)| target.host().to_owned());
+        let host = target.host().to_owned();
+        let style = |entry: &Entry| RequestStyle {
             version: options.version,
             keep_alive: options.keep_alive,
-            host: target.host().to_owned(),
+            host: beside
+                .clone()
+                .filter(|_| entry.secure)
+                .unwrap_or_else(|| host.clone()),
         };
         let method = &shape.method;
         let classes = catalogue.classes.iter().map(|class| format!("{method} {class}"));
@@ -147,44 +195,40 @@ impl WebWork {
             tls,
             repeat: shape.is_idempotent(),
             classes: classes.collect(),
-            catalogue: Arc::new(WebCatalogue::new(&catalogue, &style, shape, stated)),
+            catalogue: Arc::new(WebCatalogue::new(&catalogue, style, shape, stated)),
+            secure,
         }
     }
 
-    /// Makes the client threads of one engine thread once the mix has started, over what `transport` makes of the buffer
-    /// that they share.
-    fn seating<T: Transport + 'static>(
+    /// Makes the client threads of one engine thread once the mix has started, over what `protocol` makes for each of
+    /// them by its number.
+    fn seating<P: Protocol<Op = Get> + 'static>(
         &self,
         engine: Rc<EngineThread>,
-        transport: impl Fn(&Rc<RefCell<Box<[u8]>>>) -> T + 'static,
+        protocol: impl Fn(&Seat, (usize, usize)) -> P + 'static,
     ) -> impl std::future::Future<Output = ()> + 'static {
         let (workload, options, catalogue) = (self.workload.clone(), self.options, self.catalogue.clone());
         let repeat = self.repeat;
         async move {
             let start_ns = engine.start.wait(&engine.executor).await;
             let mix = &engine.mix;
-            let connecting = Connecting {
-                keep_alive: options.keep_alive,
-                reset: options.reset,
-                repeat,
-                timeout_ns: mix.timeout_ns,
-            };
             let buffer = vec![0; options.receive_buffer_bytes].into_boxed_slice();
-            let buffer = Rc::new(RefCell::new(buffer));
+            let seat = Seat {
+                engine: engine.clone(),
+                connecting: Connecting {
+                    keep_alive: options.keep_alive,
+                    reset: options.reset,
+                    repeat,
+                    timeout_ns: mix.timeout_ns,
+                },
+                buffer: Rc::new(RefCell::new(buffer)),
+                catalogue,
+            };
             for (place, client) in engine.clients().enumerate() {
                 let state = ClientState::new(place);
                 for thread in 0..mix.threads {
                     let client_thread = ClientThread::new(&engine, start_ns, (client, thread), state.clone());
-                    let connection = Connection::over(
-                        transport(&buffer),
-                        engine.executor.clone(),
-                        connecting,
-                        buffer.clone(),
-                        Limits::default(),
-                    );
-                    let sampling =
-                        Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, client, thread));
-                    let mut web = Web::new(catalogue.clone(), connection, sampling);
+                    let mut web = protocol(&seat, (client, thread));
                     let mut workload = workload.of_thread(mix.seed, client, thread);
                     engine
                         .executor
@@ -192,6 +236,46 @@ impl WebWork {
                 }
             }
         }
+    }
+
+    /// What makes the connections of one engine thread to a target.
+    fn dialer(&self, target: &Target, thread: &EngineThread) -> Rc<Dialer> {
+        let dialer = target.dialer(&thread.executor, thread.dialer_number());
+        Rc::new(if self.options.fresh_sockets {
+            dialer.with_fresh_sockets()
+        } else {
+            dialer
+        })
+    }
+}
+
+/// What the client threads of one engine thread share.
+struct Seat {
+    engine: Rc<EngineThread>,
+    connecting: Connecting,
+    buffer: Rc<RefCell<Box<[u8]>>>,
+    catalogue: Arc<WebCatalogue>,
+}
+
+impl Seat {
+    /// One client thread over connections of `transport`.
+    fn web<T: Transport>(&self, transport: T, (client, thread): (usize, usize)) -> Web<T> {
+        let mix = &self.engine.mix;
+        let connection = Connection::over(
+            transport,
+            self.engine.executor.clone(),
+            self.connecting,
+            self.buffer.clone(),
+            Limits::default(),
+        );
+        let page = Page::new(mix.random(PAGE_STREAM, client, thread), mix.identity());
+        let sampling = Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, client, thread));
+        Web::new(self.catalogue.clone(), connection, page, sampling)
+    }
+
+    fn secure(&self, dialer: &Rc<Dialer>, tls: &Tls) -> TlsOverTcp {
+        let share = EvenShare::new(tls.resumption);
+        TlsOverTcp::new(dialer.clone(), tls.client.connector(), share, self.buffer.clone())
     }
 }
 
@@ -205,27 +289,29 @@ impl Work for WebWork {
     }
 
     fn seat_clients(&self, thread: &Rc<EngineThread>) {
-        let dialer = self.target.dialer(&thread.executor, thread.dialer_number());
-        let dialer = Rc::new(if self.options.fresh_sockets {
-            dialer.with_fresh_sockets()
-        } else {
-            dialer
-        });
+        let dialer = self.dialer(&self.target, thread);
         thread
             .dialer
             .set(dialer.clone())
             .expect("clients are seated once");
-        match self.tls.clone() {
-            None => {
-                let plain = move |_: &Rc<RefCell<Box<[u8]>>>| PlainTcp::new(dialer.clone());
-                thread.executor.spawn(self.seating(thread.clone(), plain));
+        let (tls, beside, engine) = (self.tls.clone(), self.secure.clone(), thread.clone());
+        match (tls, beside) {
+            (None, None) => {
+                let clear = move |seat: &Seat, of| seat.web(PlainTcp::new(dialer.clone()), of);
+                thread.executor.spawn(self.seating(engine, clear));
             }
-            Some(Tls { client, resumption }) => {
-                let secure = move |buffer: &Rc<RefCell<Box<[u8]>>>| {
-                    let share = EvenShare::new(resumption);
-                    TlsOverTcp::new(dialer.clone(), client.connector(), share, buffer.clone())
+            (Some(tls), _) => {
+                let secure = move |seat: &Seat, of| seat.web(seat.secure(&dialer, &tls), of);
+                thread.executor.spawn(self.seating(engine, secure));
+            }
+            (None, Some((target, tls))) => {
+                let secure_dialer = self.dialer(&target, thread);
+                let split = move |seat: &Seat, of| Split {
+                    catalogue: seat.catalogue.clone(),
+                    clear: seat.web(PlainTcp::new(dialer.clone()), of),
+                    secure: seat.web(seat.secure(&secure_dialer, &tls), of),
                 };
-                thread.executor.spawn(self.seating(thread.clone(), secure));
+                thread.executor.spawn(self.seating(engine, split));
             }
         }
         thread.start.arrive(thread.clients().len());

@@ -3,6 +3,7 @@
 mod clean;
 mod faults;
 mod paced;
+mod page;
 mod ports;
 mod running;
 mod server;

@@ -107,3 +107,11 @@ pub fn left(tally: &MixTally) -> usize {
         .filter(|client| client.left_at_ns.is_some())
         .count()
 }
+
+/// What is wrong with a mix for a target that can be opened.
+pub fn problems(mix: &MixSpec) -> String {
+    let target = OpenTarget::open(&mix.protocol, mix.target.clone(), &Secrets::default());
+    let target = target.expect("load is welcome");
+    let prepared = PreparedMix::new(mix, &target, &Material::default());
+    prepared.expect_err("something is wrong").to_string()
+}

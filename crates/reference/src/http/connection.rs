@@ -18,8 +18,15 @@ use std::rc::Rc;
 /// How long a refused client may go on sending.
 const LINGER_NS: u64 = NS_PER_S;
 
+/// Where a connection came in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Door {
+    pub(crate) port: u16,
+    pub(crate) secure: bool,
+}
+
 /// Serves a connection to its end.
-pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>) {
+pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
     if worker
         .shared
         .fault
@@ -29,12 +36,12 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>) {
     }
     worker.renew_patience();
     let wire = match &worker.shared.tls {
-        None => Wire::Plain(socket),
-        Some(tls) => match tls.accept(socket, &worker.buffer).await {
+        Some(tls) if door.secure => match tls.accept(socket, &worker.buffer).await {
             Ok(channel) => Wire::secure(channel),
             // Nothing was asked: the generator counts it on its own side.
             Err(_) => return,
         },
+        _ => Wire::Plain(socket),
     };
     let truncates = worker
         .shared
@@ -47,6 +54,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>) {
             answers: Cell::new(0),
         },
         worker: &worker,
+        door,
         unread: Vec::new(),
         drained: false,
     };
@@ -61,6 +69,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>) {
 struct Connection<'a> {
     responder: Responder<'a>,
     worker: &'a Worker,
+    door: Door,
     /// Received and not understood yet: part of a head, or requests sent ahead. Mostly empty, and then not allocated.
     unread: Vec<u8>,
     /// Nothing more is there until the kernel reports it.
@@ -73,6 +82,7 @@ enum Step<'a> {
     End,
     Refuse(Status),
     Answer(&'a Resource, Ask),
+    Page(Document, Ask),
 }
 
 impl<'a> Connection<'a> {
@@ -85,6 +95,12 @@ impl<'a> Connection<'a> {
                 }
                 Step::End => return Ok(()),
                 Step::Refuse(status) => return self.refuse(status).await,
+                Step::Page(page, ask) => {
+                    self.worker.renew_patience();
+                    if self.answer_load(&page, ask).await? == Persistence::Close {
+                        return Ok(());
+                    }
+                }
                 Step::Answer(resource, ask) => {
                     self.worker.renew_patience();
                     if self.answer(resource, ask).await? == Persistence::Close {
@@ -133,27 +149,37 @@ impl<'a> Connection<'a> {
             Parsed::Partial => None,
             Parsed::Refused(status) => Some((Step::Refuse(status), bytes.len())),
             Parsed::Whole { request, length } => {
-                let resource = self.worker.shared.site.at(request.path);
-                Some((Step::Answer(resource, request.ask), length))
+                let step = match self.worker.shared.site.at(request.path) {
+                    Resource::Page => {
+                        let Door { port, secure } = self.door;
+                        Step::Page(Document::page(&request, port, secure), request.ask)
+                    }
+                    resource => Step::Answer(resource, request.ask),
+                };
+                Some((step, length))
             }
         }
     }
 
     async fn answer(&self, resource: &Resource, ask: Ask) -> Result<Persistence, Failure> {
-        match (resource, self.worker.shared.fault) {
-            (Resource::Document(document), Some(fault)) if !ask.head_only => {
-                Box::pin(misbehave(&self.responder, fault, document, ask)).await
-            }
-            (Resource::Document(document), _) => {
-                self.responder.counted(self.responder.send(document, ask)).await
-            }
-            (Resource::Extra(document), _) => self.responder.send(document, ask).await,
-            (Resource::RequestCount, _) => {
+        match resource {
+            Resource::Document(document) => self.answer_load(document, ask).await,
+            Resource::Extra(document) => self.responder.send(document, ask).await,
+            // A page is made from the whole request, in `read`.
+            Resource::RequestCount | Resource::Page => {
                 let count = self.worker.shared.requests();
                 self.responder
                     .send(&Document::text(&count.to_string()), ask)
                     .await
             }
+        }
+    }
+
+    /// Answers what load asks for: counted, and wrong where the server has a fault.
+    async fn answer_load(&self, document: &Document, ask: Ask) -> Result<Persistence, Failure> {
+        match self.worker.shared.fault {
+            Some(fault) if !ask.head_only => Box::pin(misbehave(&self.responder, fault, document, ask)).await,
+            _ => self.responder.counted(self.responder.send(document, ask)).await,
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Not for: the beginning of a head, which depends on the second and on the connection (`opening.rs`).
 
-use super::opening::Status;
+use super::opening::{Status, SOFTWARE};
+use super::request::Request;
 use crate::common::incompressible;
 use dyno_workload::Tree;
 use std::collections::HashMap;
@@ -57,6 +58,26 @@ impl Document {
         Self::new(status, TEXT, format!("{}\n", status.name()).as_bytes())
     }
 
+    /// The dynamic page that answers `request` on a port.
+    pub(crate) fn page(request: &Request<'_>, port: u16, secure: bool) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let page = dyno_page::render("native", |name| {
+            Some(match name {
+                "SERVER_SOFTWARE" => SOFTWARE.to_owned(),
+                "SERVER_NAME" => "127.0.0.1".to_owned(),
+                "SERVER_PORT" => port.to_string(),
+                "SERVER_PROTOCOL" if request.ask.modern => "HTTP/1.1".to_owned(),
+                "SERVER_PROTOCOL" => "HTTP/1.0".to_owned(),
+                "HTTPS" => if secure { "on" } else { "" }.to_owned(),
+                "REQUEST_METHOD" => "GET".to_owned(),
+                "SCRIPT_NAME" => text(request.path),
+                "QUERY_STRING" => text(request.query),
+                _ => return None,
+            })
+        });
+        Self::new(Status::Ok, HTML, &page)
+    }
+
     pub(crate) fn text(text: &str) -> Self {
         Self::new(Status::Ok, TEXT, text.as_bytes())
     }
@@ -82,6 +103,8 @@ pub(crate) enum Resource {
     /// What the tool asks for: ownership, consent.
     Extra(Document),
     RequestCount,
+    /// The dynamic page, made anew for each request.
+    Page,
 }
 
 /// Everything that one server can answer; the same for all its threads.
@@ -102,6 +125,7 @@ impl Site {
                     let document = Document::new(Status::Ok, content_type(&file.path), &file.content());
                     (key(&file.path), Resource::Document(document))
                 }));
+                resources.insert(key(dyno_page::PATH), Resource::Page);
                 Document::of_status(Status::NotFound)
             }
         };

@@ -38,6 +38,9 @@ impl Persistence {
     }
 }
 
+/// What the server calls itself.
+pub(crate) const SOFTWARE: &str = concat!("serverdyno-reference/", env!("CARGO_PKG_VERSION"));
+
 /// Every beginning of this second.
 #[derive(Debug)]
 pub(crate) struct Openings {
@@ -49,9 +52,8 @@ impl Openings {
         let date = httpdate::fmt_http_date(now);
         let opening = |status: Status, persistence: Persistence| {
             let (line, option) = (status.name(), persistence.option());
-            let server = concat!("serverdyno-reference/", env!("CARGO_PKG_VERSION"));
             let text =
-                format!("HTTP/1.1 {line}\r\nDate: {date}\r\nServer: {server}\r\nConnection: {option}\r\n");
+                format!("HTTP/1.1 {line}\r\nDate: {date}\r\nServer: {SOFTWARE}\r\nConnection: {option}\r\n");
             Rc::from(text.into_bytes())
         };
         let both = |status: &Status| {

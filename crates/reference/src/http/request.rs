@@ -15,6 +15,8 @@ const MAX_FIELDS: usize = 64;
 pub(crate) struct Request<'a> {
     /// Without the query.
     pub(crate) path: &'a [u8],
+    /// Empty where there is none.
+    pub(crate) query: &'a [u8],
     pub(crate) ask: Ask,
 }
 
@@ -72,8 +74,11 @@ fn judge<'a>(head: &httparse::Request<'_, 'a>) -> Result<Request<'a>, Status> {
     }
     // RFC 9112, section 9.3.
     let kept = !fields.close && (modern || fields.keep_alive);
+    let target = head.path.unwrap_or_default().as_bytes();
+    let mark = target.iter().position(|byte| *byte == b'?');
     Ok(Request {
-        path: path(head.path.unwrap_or_default().as_bytes()),
+        path: path(target),
+        query: mark.map_or(&[], |mark| &target[mark + 1..]),
         ask: Ask {
             head_only,
             modern,

@@ -1,6 +1,6 @@
 //! Starting and stopping: one thread a CPU, each with a listener and an event loop of its own.
 
-use super::connection::serve;
+use super::connection::{serve, Door};
 use super::documents::{Documents, Site};
 use super::fault::Fault;
 use super::worker::{keep_time, Shared, Worker};
@@ -34,6 +34,8 @@ pub struct Options {
     pub fault: Option<Fault>,
     /// How it speaks TLS; None: in the clear.
     pub tls: Option<TlsServer>,
+    /// Speak in the clear on the first address and TLS on this one; None: TLS alone, where there is `tls`.
+    pub secure_bind: Option<SocketAddr>,
 }
 
 impl Options {
@@ -48,6 +50,7 @@ impl Options {
             extra_documents: Vec::new(),
             fault: None,
             tls: None,
+            secure_bind: None,
         }
     }
 }
@@ -56,6 +59,7 @@ impl Options {
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
+    secure_address: Option<SocketAddr>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -74,6 +78,7 @@ impl Server {
         }
         let mut server = Self {
             address: options.bind,
+            secure_address: options.secure_bind.filter(|_| options.tls.is_some()),
             shared: Arc::new(Shared {
                 site: Site::new(&options.documents, &options.extra_documents),
                 fault: options.fault,
@@ -92,15 +97,15 @@ impl Server {
 
     /// Ends when the thread listens; from the first on, all listen on the port that it got.
     fn start_thread(&mut self, number: usize, cpu: Option<usize>, share_port: bool) -> io::Result<()> {
-        let (address, shared) = (self.address, self.shared.clone());
+        let (addresses, shared) = ((self.address, self.secure_address), self.shared.clone());
         let (report, started) = mpsc::sync_channel(1);
         let thread =
             Builder::new()
                 .name(format!("reference-{number}"))
                 .spawn(
-                    move || match Thread::set_up(address, cpu, share_port, shared, number) {
+                    move || match Thread::set_up(addresses, cpu, share_port, shared, number) {
                         Ok(thread) => {
-                            let _ = report.send(thread.listener.address().map_err(io::Error::from));
+                            let _ = report.send(thread.addresses());
                             thread.run();
                         }
                         Err(error) => {
@@ -109,7 +114,7 @@ impl Server {
                     },
                 )?;
         self.threads.push(thread);
-        self.address = started.recv().map_err(io::Error::other)??;
+        (self.address, self.secure_address) = started.recv().map_err(io::Error::other)??;
         Ok(())
     }
 
@@ -123,6 +128,12 @@ impl Server {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
+    }
+
+    /// The port where it speaks TLS besides.
+    #[must_use]
+    pub fn secure_port(&self) -> Option<u16> {
+        self.secure_address.map(|address| address.port())
     }
 
     /// Answers so far, of every status, but those to the tool's own questions (extra documents, this count), so that
@@ -153,11 +164,13 @@ impl Drop for Server {
 struct Thread {
     worker: Worker,
     listener: Listener,
+    /// For TLS, beside the other.
+    secure: Option<Listener>,
 }
 
 impl Thread {
     fn set_up(
-        address: SocketAddr,
+        (address, secure): (SocketAddr, Option<SocketAddr>),
         cpu: Option<usize>,
         share_port: bool,
         shared: Arc<Shared>,
@@ -168,27 +181,40 @@ impl Thread {
         }
         let executor = Executor::new()?;
         let listener = Listener::bind(&executor, address, share_port)?;
+        let secure = secure.map(|address| Listener::bind(&executor, address, share_port));
         Ok(Self {
+            secure: secure.transpose()?,
             worker: Worker::new(executor, shared, number),
             listener,
         })
+    }
+
+    fn addresses(&self) -> io::Result<(SocketAddr, Option<SocketAddr>)> {
+        let secure = self.secure.as_ref().map(Listener::address).transpose()?;
+        Ok((self.listener.address()?, secure))
     }
 
     fn run(self) {
         let worker = Rc::new(self.worker);
         let (executor, shared) = (worker.executor.clone(), worker.shared.clone());
         executor.spawn(keep_time(worker.clone()));
-        executor.spawn(accept_connections(self.listener, worker));
+        let tls_alone = shared.tls.is_some() && self.secure.is_none();
+        executor.spawn(accept_connections(self.listener, worker.clone(), tls_alone));
+        if let Some(listener) = self.secure {
+            executor.spawn(accept_connections(listener, worker, true));
+        }
         let ended = executor.run(|| shared.stopping.load(Ordering::Relaxed));
         ended.expect("waiting on a valid epoll instance does not fail");
     }
 }
 
 /// Accepts for ever.
-async fn accept_connections(listener: Listener, worker: Rc<Worker>) {
+async fn accept_connections(listener: Listener, worker: Rc<Worker>, secure: bool) {
+    let port = listener.address().map_or(0, |address| address.port());
+    let door = Door { port, secure };
     loop {
         match listener.accept().await {
-            Ok(socket) => worker.executor.spawn(serve(socket, worker.clone())),
+            Ok(socket) => worker.executor.spawn(serve(socket, worker.clone(), door)),
             Err(_) => {
                 worker
                     .executor

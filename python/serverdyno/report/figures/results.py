@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from serverdyno.report.figures.generator import (
     waiting_share,
 )
 from serverdyno.report.figures.invariants import contradictions
+from serverdyno.report.figures.operations import OperationFigures, by_content, of_records
 from serverdyno.report.figures.shape import CurveShape, shape_of
 from serverdyno.report.source import Source
 from serverdyno.store.records import MixRecord
@@ -162,18 +164,6 @@ class MixFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class OperationFigures:
-    """One class of operation in one mix, over its repetitions."""
-
-    operation: str
-    count: int
-    bytes_read: int
-    bytes_written: int
-    errors: int
-    response: histograms.Times | None
-
-
-@dataclass(frozen=True, slots=True)
 class ConfigurationResult:
     """One configuration: `mixes[i]` is None where no repetition finished it. Summaries: None if none did.
 
@@ -189,6 +179,7 @@ class ConfigurationResult:
     second: curve.Summary | None
     mixes: tuple[MixFigures | None, ...]
     operations_by_mix: dict[int, tuple[OperationFigures, ...]]
+    contents_by_mix: dict[int, tuple[OperationFigures, ...]]
 
     @property
     def operations_at_peak(self) -> tuple[OperationFigures, ...]:
@@ -317,14 +308,15 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
     repetitions = source.repetitions_of(name)
     indices = [mix.index for mix in source.head.mixes]
     cpus = next(found.cpus for found in source.head.configurations if found.name == name)
+    suite = source.head.suite
     given = _Given(
         len(repetitions),
         source.max_rate_per_s.get(name),
         len(cpus) or None,
         len(source.head.plan.generator.cpus) or None,
-        source.head.suite.work.terms,
-        axis_of(source.head.suite.axis),
-        source.head.suite.timeout_s * 1000,
+        suite.work.terms,
+        axis_of(suite.axis),
+        suite.timeout_s * 1000,
     )
     mixes = tuple(_mix(by_mix[index], given) if by_mix[index] else None for index in indices)
     terms = given.terms
@@ -339,7 +331,11 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
         second=curve.summarise(_matrix(by_mix, repetitions, indices, terms.second)),
         mixes=mixes,
         operations_by_mix={
-            index: _operations(by_mix[index]) for index in _peak_and_last(summary, by_mix, indices)
+            index: of_records(by_mix[index]) for index in _peak_and_last(summary, by_mix, indices)
+        },
+        contents_by_mix={
+            index: by_content(by_mix[index], partial(suite.work.content_of, suite.workload))
+            for index in _peak_and_last(summary, by_mix, indices)
         },
     )
 
@@ -576,22 +572,4 @@ def _per_request_us(records: Sequence[MixRecord], cpu_s: Sequence[float]) -> cur
             for record, seconds in zip(records, cpu_s, strict=True)
             if record.operations
         ]
-    )
-
-
-def _operations(records: list[MixRecord]) -> tuple[OperationFigures, ...]:
-    rows = defaultdict(list)
-    for record in records:
-        for row in record.by_operation:
-            rows[row.operation].append(row)
-    return tuple(
-        OperationFigures(
-            operation=operation,
-            count=sum(row.count for row in group),
-            bytes_read=sum(row.bytes_read for row in group),
-            bytes_written=sum(row.bytes_written for row in group),
-            errors=sum(row.errors for row in group),
-            response=histograms.times([row.response_time_hdr for row in group]),
-        )
-        for operation, group in rows.items()
     )

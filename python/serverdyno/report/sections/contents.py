@@ -200,10 +200,12 @@ def _trust(results: Results, under: Lines) -> list[Section]:
 def _appendices(source: Source, results: Results, under: Lines) -> list[Section]:
     """What few readers need: collapsed in the page."""
     terms = results.terms
-    of_classes = (
+    by_class = (
+        operations.by_content(results, under.together),
         operations.by_class(results, under.summed),
         operations.times_by_class(results, under.together),
     )
+    of_classes = tuple(table for table in by_class if table is not None)
     second = _by_mix(tables.second_throughput, source, results, under.mean)
     seconds = (
         *timeline.whole_test(results, under.each),

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from serverdyno import wording
+from serverdyno import units, wording
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times
-from serverdyno.report.figures.results import ConfigurationResult, MixFigures, OperationFigures, Results
+from serverdyno.report.figures.operations import OperationFigures
+from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Cell, Column, Table
 
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
@@ -55,6 +56,44 @@ def _class_row(result: ConfigurationResult, row: OperationFigures) -> tuple[Cell
         Cell(wording.rate(moved / row.count if row.count else None)),
         Cell(f"{row.errors:,}"),
     )
+
+
+def by_content(results: Results, basis: str) -> Table | None:
+    """One row a configuration and kind of content, at the peak and at the last mix; None: there are no kinds."""
+    rows = tuple(
+        (
+            Cell(result.name),
+            Cell(f"{mix.clients:,}", _which(result, mix)),
+            Cell(row.operation),
+            Cell(wording.rate(row.count / row.window_s if row.window_s else None)),
+            Cell(wording.share(row.count / whole if whole else None)),
+            Cell(
+                wording.significant(units.mbit_per_s(row.bytes_read, row.window_s) if row.window_s else None)
+            ),
+            Cell(f"{row.errors:,}"),
+            *time_cells(row.response),
+        )
+        for result in results.configurations
+        for mix in result.finished
+        for found in [result.contents_by_mix.get(mix.mix, ())]
+        for whole in [sum(row.count for row in found)]
+        for row in found
+    )
+    if not rows:
+        return None
+    columns = (
+        NAME,
+        CLIENTS,
+        Column("Content", numeric=False),
+        Column("Rate", results.terms.unit),
+        Column("Share"),
+        Column("Bodies", "Mbit/s"),
+        Column("Errors"),
+        *TIMES,
+    )
+    notes = ("In the windows, all repetitions together; errors are those of the windows.", TOO_FEW_SAMPLES)
+    title = "Results by kind of content, at the peak and at the last mix"
+    return Table("content", 0, title, basis, columns, rows, notes, key_columns=3)
 
 
 def times_by_class(results: Results, basis: str) -> Table:

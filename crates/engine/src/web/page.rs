@@ -1,0 +1,121 @@
+//! The dynamic page under load: each request carries a number of its own, and each answer is checked byte for byte.
+
+use dyno_http::{Body, Exchange, Head};
+use dyno_measure::{Detail, Failure, Fault};
+use rand_xoshiro::rand_core::RngCore;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// The query: a name, without which CGI would make arguments of it (RFC 3875, section 4.4), and a number in hexadecimal.
+const NAME: &str = "n=";
+const NUMBER_BYTES: usize = 16;
+const QUERY_BYTES: usize = NAME.len() + NUMBER_BYTES;
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+/// Keeps the numbers of pages apart from what else is drawn for a client thread.
+pub(crate) const PAGE_STREAM: u64 = u64::from_le_bytes(*b"pagenumb");
+
+/// The path that a catalogue has for a page, with a query that stands for any.
+pub(crate) fn placeholder(path: &str) -> String {
+    format!("{path}?{NAME}{}", "0".repeat(NUMBER_BYTES))
+}
+
+/// The page of one client thread's request under way.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// No two requests of a mix have the same, nor those of two mixes, so that no cache can answer one.
+    number: u64,
+    query: [u8; QUERY_BYTES],
+    request: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Page {
+    pub(crate) fn new(mut random: Xoshiro256PlusPlus, nonce: u64) -> Self {
+        Self {
+            number: random.next_u64() ^ nonce,
+            query: *b"n=0000000000000000",
+            request: Vec::new(),
+            body: Vec::with_capacity(dyno_page::BYTES + 1),
+        }
+    }
+
+    /// Makes the next request from one that was built for `path`, `placeholder(path)`.
+    pub(crate) fn begin(&mut self, template: &[u8]) {
+        self.number = self.number.wrapping_add(1);
+        for (place, digit) in self.query.iter_mut().rev().take(NUMBER_BYTES).enumerate() {
+            *digit = DIGITS[(self.number >> (4 * place)) as usize & 0xf];
+        }
+        self.request.clear();
+        self.request.extend_from_slice(template);
+        self.body.clear();
+        // The first question mark is that of the request line: a method and a path have none.
+        let mark = template.iter().position(|byte| *byte == b'?');
+        if let Some(query) = mark.and_then(|mark| self.request.get_mut(mark + 1..mark + 1 + QUERY_BYTES)) {
+            query.copy_from_slice(&self.query);
+        }
+    }
+
+    /// The request, apart from what takes its answer.
+    pub(crate) fn parts(&mut self) -> (&[u8], PageBody<'_>) {
+        (&self.request, PageBody(&mut self.body))
+    }
+
+    /// Whether a whole response is the page at `path` that answers this request.
+    pub(crate) fn judge(&self, head: Head, path: &str, cost: &Exchange) -> Result<(), Failure> {
+        let status = |fault| Failure {
+            fault,
+            detail: head.detail(),
+        };
+        match head.status {
+            200 => {}
+            403 | 404 | 405 | 410 | 501 => return Err(status(Fault::NoProgram)),
+            500 | 502..=504 => return Err(status(Fault::ProgramFailed)),
+            _ => return Err(status(Fault::ErrorStatus)),
+        }
+        let expected = dyno_page::BYTES as u64;
+        if cost.body_bytes != expected {
+            return Err(Failure {
+                fault: Fault::WrongLength,
+                detail: Detail::Length {
+                    expected,
+                    got: cost.body_bytes,
+                },
+            });
+        }
+        let query = std::str::from_utf8(&self.query).unwrap_or_default();
+        if dyno_page::check(&self.body, path, query) {
+            Ok(())
+        } else {
+            Err(Fault::WrongPage.into())
+        }
+    }
+}
+
+/// Keeps the beginning of a body, no more than a page can have.
+pub(crate) struct PageBody<'a>(&'a mut Vec<u8>);
+
+impl Body for PageBody<'_> {
+    fn part(&mut self, data: &[u8], _last: bool) {
+        let room = dyno_page::BYTES.saturating_sub(self.0.len());
+        self.0.extend_from_slice(&data[..data.len().min(room)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_xoshiro::rand_core::SeedableRng;
+
+    #[test]
+    fn each_request_has_a_query_of_its_own_and_is_otherwise_as_built() {
+        let mut page = Page::new(Xoshiro256PlusPlus::seed_from_u64(1), 7);
+        let template = format!("GET {} HTTP/1.1\r\nHost: h?0\r\n\r\n", placeholder("/p"));
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..100 {
+            page.begin(template.as_bytes());
+            let request = String::from_utf8(page.parts().0.to_vec()).expect("ASCII");
+            let query = &request["GET /p?".len()..][..QUERY_BYTES];
+            assert!(seen.insert(query.to_owned()), "{query} twice");
+            assert_eq!(request.replace(query, "n=0000000000000000"), template);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The dynamic page of the suites: exactly 1,024 bytes made of a stated list of CGI variables.
+//!
+//! Re-created from VeriTest 2003: "simple executable code that reads a number of Web server environment variables and
+//! places their values into an HTML response string of 1024 bytes". Which variables was not published; `VARIABLES` is
+//! our choice. None of them is a secret, and nothing else of the environment is read.
+//!
+//! One meaning, several carriers: the program in `main.rs` (CGI, FastCGI), the reference server, and `page.lua` inside
+//! Apache, nginx and lighttpd. `check` holds an answer against the meaning, byte for byte. Not for: HTTP, nor sockets.
+
+/// The size of every page.
+pub const BYTES: usize = 1024;
+/// Where servers have it, whatever carries it.
+pub const PATH: &str = "/cgi-bin/dyno";
+/// The CGI variables (RFC 3875, section 4.1) that the page shows, in its order. `HTTPS` is Apache's: `on` over TLS.
+pub const VARIABLES: [&str; 8] = [
+    "SERVER_SOFTWARE",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "HTTPS",
+    "REQUEST_METHOD",
+    "SCRIPT_NAME",
+    "QUERY_STRING",
+];
+/// A longer value is cut.
+pub const MOST_VALUE_BYTES: usize = 80;
+
+/// The ways in which a server may come to the page, as the page names them.
+pub const CARRIERS: [&str; 4] = ["cgi", "fastcgi", "in-process", "native"];
+
+const HEAD: &str =
+    "<!DOCTYPE html>\n<html><head><title>Serverdyno dynamic page</title></head>\n<body><pre>\n";
+const TAIL: &str = "\n</pre></body></html>\n";
+const CARRIER: &str = "CARRIER";
+
+/// Makes the page. `value`: of a variable, by its name; None and what is empty are the same.
+pub fn render(carrier: &str, mut value: impl FnMut(&str) -> Option<String>) -> Vec<u8> {
+    let mut page = Vec::with_capacity(BYTES);
+    page.extend_from_slice(HEAD.as_bytes());
+    let mut line = |name: &str, value: &[u8]| {
+        page.extend_from_slice(name.as_bytes());
+        page.push(b'=');
+        page.extend(value.iter().take(MOST_VALUE_BYTES).copied().map(harmless));
+        page.push(b'\n');
+    };
+    line(CARRIER, carrier.as_bytes());
+    for name in VARIABLES {
+        line(name, value(name).unwrap_or_default().as_bytes());
+    }
+    page.resize(BYTES - TAIL.len(), b'.');
+    page.extend_from_slice(TAIL.as_bytes());
+    page
+}
+
+/// What a client, or somebody's server name, may have put into a value must not become markup or another line.
+fn harmless(byte: u8) -> u8 {
+    match byte {
+        b'<' | b'>' | b'&' | b'"' => b'_',
+        b' '..=b'~' => byte,
+        _ => b'_',
+    }
+}
+
+/// The value that a page shows for a variable, or for `CARRIER`; None where it shows none.
+#[must_use]
+pub fn shown<'a>(page: &'a [u8], name: &str) -> Option<&'a str> {
+    let lines = page.strip_prefix(HEAD.as_bytes())?.split(|byte| *byte == b'\n');
+    let mut values = lines.filter_map(|line| {
+        let rest = line.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        std::str::from_utf8(rest).ok()
+    });
+    values.next()
+}
+
+/// Whether `page` is, byte for byte, the page that answers a GET of `script` with the query `query`. What only the
+/// server knows (its name, port, version and carrier) may be anything that can stand there.
+#[must_use]
+pub fn check(page: &[u8], script: &str, query: &str) -> bool {
+    let Some(carrier) = shown(page, CARRIER).filter(|carrier| CARRIERS.contains(carrier)) else {
+        return false;
+    };
+    let expected = render(carrier, |name| {
+        let known = match name {
+            "REQUEST_METHOD" => Some("GET"),
+            "SCRIPT_NAME" => Some(script),
+            "QUERY_STRING" => Some(query),
+            _ => shown(page, name),
+        };
+        known.map(str::to_owned)
+    });
+    page == expected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(query: &str) -> Vec<u8> {
+        render("cgi", |name| {
+            Some(match name {
+                "REQUEST_METHOD" => "GET".to_owned(),
+                "SCRIPT_NAME" => PATH.to_owned(),
+                "QUERY_STRING" => query.to_owned(),
+                "SERVER_PORT" => "8080".to_owned(),
+                _ => "x".repeat(200),
+            })
+        })
+    }
+
+    #[test]
+    fn a_page_has_its_size_however_long_its_values_are() {
+        assert_eq!(page("1").len(), BYTES);
+        let empty = render("fastcgi", |_| None);
+        assert_eq!(empty.len(), BYTES);
+        assert!(empty.ends_with(b"..\n</pre></body></html>\n"));
+        let full = render("in-process", |_| Some("y".repeat(1000)));
+        assert!(
+            full.ends_with(b".\n</pre></body></html>\n"),
+            "the filler is not gone"
+        );
+    }
+
+    #[test]
+    fn a_page_answers_its_own_request_and_no_other() {
+        let answer = page("0123456789abcdef");
+        assert!(check(&answer, PATH, "0123456789abcdef"));
+        assert!(!check(&answer, PATH, "0123456789abcdee"), "a cache");
+        assert!(!check(&answer, "/other", "0123456789abcdef"));
+        assert_eq!(shown(&answer, "SERVER_PORT"), Some("8080"));
+    }
+
+    #[test]
+    fn each_changed_byte_is_seen_but_in_what_only_the_server_knows() {
+        let answer = page("0123456789abcdef");
+        let free = "SERVER_SOFTWARE=".len()..answer.len();
+        let text = String::from_utf8(answer.clone()).expect("ASCII");
+        let begins = text.find("SERVER_SOFTWARE=").expect("a line") + free.start;
+        let ends = text.find("REQUEST_METHOD=").expect("a line");
+        for place in (0..answer.len()).filter(|place| !(begins..ends).contains(place)) {
+            let mut changed = answer.clone();
+            changed[place] = b'#';
+            assert!(!check(&changed, PATH, "0123456789abcdef"), "byte {place}");
+        }
+        assert!(!check(&answer[..BYTES - 1], PATH, "0123456789abcdef"));
+        assert!(!check(b"", PATH, ""));
+    }
+
+    #[test]
+    fn values_can_become_neither_markup_nor_lines() {
+        let answer = render("cgi", |name| {
+            (name == "QUERY_STRING").then(|| "<b>&\"\r\nSERVER_PORT=1\u{e4}".to_owned())
+        });
+        let text = String::from_utf8(answer).expect("ASCII");
+        assert!(text.contains("QUERY_STRING=_b_____SERVER_PORT=1__\n"), "{text}");
+    }
+}

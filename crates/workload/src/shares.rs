@@ -1,0 +1,93 @@
+//! The WebBench workloads with dynamic content: static documents, the dynamic page, and a part of both over TLS.
+//!
+//! Each request draws whether it goes over TLS, then whether it is dynamic, each by a published share, then a document
+//! as the static workload does. Not for: what the page says (`dyno-page`).
+
+use std::sync::Arc;
+
+use crate::random::RandomStream;
+use crate::{ClassId, Get, Outcome, Tree, Workload};
+
+/// Shares are counted in these.
+pub const PARTS: u32 = 10_000;
+
+/// How the requests are divided, each in ten-thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Requests over TLS, of all.
+    pub secure: u32,
+    /// Requests for the dynamic page, of those over TLS.
+    pub dynamic_of_secure: u32,
+    /// Requests for the dynamic page, of those in the clear.
+    pub dynamic_of_clear: u32,
+}
+
+impl Shares {
+    /// From shares of 0 to 1: `dynamic` in the clear and `secure` are of all requests. None where they don't fit.
+    #[must_use]
+    pub fn new(dynamic: f64, secure: f64, dynamic_of_secure: f64) -> Option<Self> {
+        let sound = |share: f64| (0.0..=1.0).contains(&share);
+        if ![dynamic, secure, dynamic_of_secure].into_iter().all(sound) || dynamic + secure > 1.0 + 1e-9 {
+            return None;
+        }
+        let parts = |share: f64| (share * f64::from(PARTS)).round() as u32;
+        let clear = 1.0 - secure;
+        Some(Self {
+            secure: parts(secure),
+            dynamic_of_secure: parts(dynamic_of_secure),
+            dynamic_of_clear: if clear > 0.0 {
+                parts((dynamic / clear).min(1.0))
+            } else {
+                0
+            },
+        })
+    }
+}
+
+/// The requests of one client thread.
+#[derive(Clone, Debug)]
+pub struct WebbenchDynamic {
+    tree: Arc<Tree>,
+    shares: Shares,
+    random: RandomStream,
+}
+
+impl WebbenchDynamic {
+    /// The stream of one thread of one client. Each (seed, client, thread) has its own.
+    #[must_use]
+    pub fn new(tree: Arc<Tree>, shares: Shares, seed: u64, client: u32, thread: u32) -> Self {
+        Self {
+            tree,
+            shares,
+            random: RandomStream::of_thread(seed, client, thread),
+        }
+    }
+}
+
+impl Workload for WebbenchDynamic {
+    type Op = Get;
+
+    fn next(&mut self, _last: &Outcome) -> Get {
+        let tree = &self.tree;
+        let page = u32::try_from(tree.files().len() + tree.missing().len()).unwrap_or(u32::MAX);
+        let page_class = u8::try_from(tree.classes().len()).unwrap_or(u8::MAX);
+        let secure = self.random.below(PARTS) < self.shares.secure;
+        let dynamic = if secure {
+            self.shares.dynamic_of_secure
+        } else {
+            self.shares.dynamic_of_clear
+        };
+        let (class, path) = if self.random.below(PARTS) < dynamic {
+            (page_class, page)
+        } else {
+            let percents = tree.percents();
+            let stretch = percents[self.random.below(percents.len() as u32) as usize];
+            (stretch.class.0, stretch.first + self.random.below(stretch.count))
+        };
+        let again = u8::from(secure);
+        Get {
+            class: ClassId(class + again * (page_class + 1)),
+            path: path + u32::from(again) * (page + 1),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+"""The dynamic page of servers that we start: the program and the scripts that make it, and the proof that it is there.
+
+What it says is `crates/page`. Not for: how each server is told to run it (the drivers).
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+from serverdyno import _native
+from serverdyno.errors import ServerError
+
+HERE = Path(__file__).parent
+PROGRAM = HERE / "dyno-page"
+COPY, SOCKET = "dyno-page", "page.sock"
+PATH = _native.page_path()
+ABSENT = {
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    HTTPStatus.GONE,
+    HTTPStatus.NOT_IMPLEMENTED,
+}
+
+
+def copy_program(directory: Path, program: Path = PROGRAM) -> None:
+    """Put the program where the server's workers can start it. Raises ServerError."""
+    if not program.is_file():
+        raise ServerError(
+            f"the program of the dynamic page is not there: {program}", hint="Build it: make setup"
+        )
+    shutil.copyfile(program, directory / COPY)
+    (directory / COPY).chmod(0o755)
+
+
+def scripts(server: str, directory: Path, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the scripts of a server by file name, for its private directory."""
+    text = (HERE / f"{server}.lua").read_text()
+    for name, value in {"directory": str(directory), **values}.items():
+        text = text.replace(f"{{{name}}}", value)
+    return {f"{server}.lua": text, "page.lua": (HERE / "page.lua").read_text()}
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBy:
+    """Who made a page, as the page itself says."""
+
+    carrier: str
+    software: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.software or 'an unnamed server'} on port {self.port or 'unknown'} ({self.carrier})"
+
+
+def fresh_query() -> str:
+    """Return a query that nobody has sent before. With `=`: without it CGI would make arguments of it."""
+    return f"n={secrets.token_hex(8)}"
+
+
+def judged(name: str, query: str, answer: _native.Answer) -> MadeBy:
+    """Return who made the page that came for `query`. Raises ServerError that says what is wrong with it."""
+    status, body = answer["status"], answer["body"]
+    if status in ABSENT:
+        raise ServerError(
+            f"{name} has no dynamic page at {PATH}: it answers with status {status}",
+            hint="Its module or program is missing: tools/install-servers.sh installs Debian's, `dyno servers` says "
+            "which settings there are.",
+        )
+    if status != HTTPStatus.OK:
+        raise ServerError(
+            f"the program of {name}'s dynamic page failed: the server answers with status {status}",
+            hint="The server's own log, above where there is one, says why.",
+        )
+    if not answer["whole"] or len(body) != _native.page_bytes():
+        raise ServerError(
+            f"{name}'s dynamic page has {len(body):,} bytes, not {_native.page_bytes():,}",
+            hint=f"Another program than Serverdyno's answers at {PATH}, or a filter changes what it says.",
+        )
+    if not _native.page_check(body, PATH, query):
+        raise ServerError(
+            f"{name}'s dynamic page is not the one that answers its request",
+            hint="A cache, a filter or another program answered: each byte must follow from the request.",
+        )
+    return MadeBy(
+        *(_native.page_shown(body, name) or "" for name in ("CARRIER", "SERVER_SOFTWARE", "SERVER_PORT"))
+    )

@@ -1,0 +1,304 @@
+"""The dynamic page: every carrier of every server gives the same page, proven before load and checked under load, and
+what is wrong with it is told by its kind. Against real servers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benches.mixes import document
+
+from dyno_process import INSTALLED, PATIENCE_S, Home
+from serverdyno import _native, suites
+from serverdyno.errors import ServerError, UserError
+from serverdyno.plan.validate import check_plan
+from serverdyno.protocols.documents import DOCUMENTS
+from serverdyno.protocols.http import HTTP, HttpSettings
+from serverdyno.servers import dynamic
+from serverdyno.servers.apache import Apache
+from serverdyno.servers.documents import document_root
+from serverdyno.servers.registry import create, settings_types
+from serverdyno.servers.running import running
+from serverdyno.servers.web import WebServer
+
+CARRIERS: list[tuple[str, dict[str, Any]]] = [
+    ("apache", {"dynamic": "cgi", "workers": 64}),
+    ("apache", {"dynamic": "cgi", "mpm": "prefork", "workers": 8}),
+    ("apache", {"dynamic": "fastcgi", "workers": 64}),
+    ("apache", {"dynamic": "in-process", "workers": 64}),
+    ("nginx", {"dynamic": "fastcgi"}),
+    ("nginx", {"dynamic": "in-process"}),
+    ("lighttpd", {"dynamic": "cgi"}),
+    ("lighttpd", {"dynamic": "fastcgi", "workers": 1}),
+    ("lighttpd", {"dynamic": "in-process"}),
+    ("reference", {}),
+]
+BOTH = {"tls": "ecdsa-p256", "also_clear": True}
+APACHE_CGI = {"dynamic": "cgi", "workers": 64} if "apache" in INSTALLED else {}
+SHORT = {"clients": 2, "length_s": 1.0, "ramp_up_s": 0.0, "ramp_down_s": 0.0, "timeout_s": 20.0}
+SOFTWARE = {
+    "apache": "Apache/",
+    "nginx": "nginx/",
+    "lighttpd": "lighttpd/",
+    "reference": "serverdyno-reference/",
+}
+
+
+def named(case: tuple[str, dict[str, Any]]) -> str:
+    return "-".join([case[0], *map(str, case[1].values())])
+
+
+def needs(name: str) -> None:
+    if name != "reference" and name not in INSTALLED:
+        pytest.skip(f"{name} is not installed here: run tools/install-servers.sh")
+
+
+def loaded(
+    server: Any, *, keep_alive: bool = True, shares: dict[str, float], **mix: Any
+) -> _native.MixResult:
+    """One mix of the dynamic workload to its end, which must come."""
+    section = HTTP.target_section(server.access(), HttpSettings())
+    target = _native.Target.open("http", json.dumps(section))
+    workload = {"name": "webbench-dynamic", "dynamic_share": 0.5, **shares}
+    client = {"version": "1.1", "keep_alive": keep_alive}
+    text = json.dumps(document(target, workload, client, **(SHORT | {"seed": 1} | mix)))
+    load = _native.prepare(text, target).start()
+    assert load.wait(PATIENCE_S), "the mix does not end"
+    return load.result()
+
+
+def counts(result: _native.MixResult) -> dict[str, int]:
+    """Successes by what was asked for: `static`, `dynamic`, and both over TLS."""
+    found: dict[str, int] = {}
+    for row in result["by_operation"]:
+        kind = "dynamic" if row["operation"].startswith("GET dynamic") else "static"
+        name = kind + (" over TLS" if row["operation"].endswith(" over TLS") else "")
+        found[name] = found.get(name, 0) + row["count"]
+    return found
+
+
+@pytest.mark.parametrize("case", CARRIERS, ids=named)
+def test_each_carrier_gives_the_page_in_the_clear_and_over_tls_under_load(
+    case: tuple[str, dict[str, Any]],
+) -> None:
+    name, settings = case
+    needs(name)
+    with running(name, {**settings, **BOTH}) as server:
+        carrier = settings.get("dynamic", "native")
+        said = [note for note in server.describe().notes if "dynamic page" in note]
+        assert len(said) == 2 and "in the clear" in said[0] and "over TLS" in said[1]
+        for note, port in zip(said, server.ports(), strict=True):  # type: ignore[attr-defined]
+            assert SOFTWARE[name] in note and f"port {port} ({carrier})" in note
+        result = loaded(server, shares={"secure_share": 0.3, "dynamic_share_of_secure": 0.5})
+    assert result["errors"] == []
+    found = counts(result)
+    assert all(found[kind] > 0 for kind in ("static", "dynamic", "static over TLS", "dynamic over TLS")), (
+        found
+    )
+    page_bytes = {
+        row["bytes_read"] / row["count"]
+        for row in result["by_operation"]
+        if "dynamic" in row["operation"] and row["count"]
+    }
+    assert page_bytes == {1024}
+
+
+def test_the_server_counts_what_was_asked_for_on_both_ports() -> None:
+    with running("reference", BOTH) as server:
+        before = server.requests_served()
+        result = loaded(
+            server, keep_alive=False, shares={"secure_share": 0.4, "dynamic_share_of_secure": 0.5}
+        )
+        after = server.requests_served()
+    assert result["errors"] == [] and before is not None and after is not None
+    assert after - before == result["operations_total"]
+    assert sum(row["count"] for row in result["handshakes"]) > 0
+
+
+class BrokenApache(Apache):
+    """Apache with another program behind its page."""
+
+    page_program = Path("/nonexistent")
+
+
+@contextmanager
+def apache_with(program: str, **settings: Any) -> Iterator[WebServer[Any]]:
+    """Apache, prepared, whose page a shell script makes; `@page@` in it stands for the right program."""
+    needs("apache")
+    with tempfile.TemporaryDirectory(prefix="serverdyno-program-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        right = directory / "right"
+        right.write_bytes(dynamic.PROGRAM.read_bytes())
+        right.chmod(0o755)
+        script = directory / "script"
+        script.write_text(f"#!/bin/sh\nbroken={directory}/broken\n{program}\n".replace("@page@", str(right)))
+        server = create("apache", {"dynamic": "cgi", "workers": 64, **settings}, documents=document_root())
+        assert isinstance(server, Apache)
+        broken = BrokenApache(server.settings, server.directory, server.documents)
+        broken.page_program = script  # type: ignore[misc]
+        try:
+            broken.prepare()
+            broken.start()
+            yield broken
+        finally:
+            broken.stop()
+
+
+def answering(body: str) -> str:
+    return f"printf 'Content-Type: text/html\\r\\n\\r\\n'; {body}"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (answering("printf short"), "has 5 bytes, not 1,024"),
+        ("echo this is no head of CGI", "failed: the server answers with status 500"),
+        ("exit 3", "failed: the server answers with status 500"),
+        (answering("head -c 1024 /dev/zero"), "is not the one that answers its request"),
+        ('QUERY_STRING=another exec "@page@"', "is not the one that answers its request"),
+        ("exec sleep 40", "did not come"),
+    ],
+    ids=["short", "no-head", "fails", "other-content", "cached", "hangs"],
+)
+def test_a_wrong_page_is_told_by_its_kind_before_load(program: str, words: str) -> None:
+    with apache_with(program) as server, pytest.raises(ServerError) as caught:
+        server.ready()
+    assert words in str(caught.value)
+    assert caught.value.hint
+
+
+def test_the_words_of_a_query_are_no_arguments_of_the_program() -> None:
+    with running("apache" if "apache" in INSTALLED else "reference", APACHE_CGI) as server:
+        for query in ("fastcgi", "beside+/tmp/x+--+/bin/true"):
+            answer = server.asked(f"{dynamic.PATH}?{query}")  # type: ignore[attr-defined]
+            assert _native.page_check(answer["body"], dynamic.PATH, query), answer
+
+
+def test_a_missing_program_is_told_before_load() -> None:
+    with apache_with("exit 0") as server:
+        (server.directory / dynamic.COPY).unlink()
+        with pytest.raises(ServerError) as caught:
+            server.ready()
+    assert re.search(r"has no dynamic page at /cgi-bin/dyno: it answers with status 40\d", str(caught.value))
+    assert "install" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault", "side"),
+    [
+        (answering("printf short"), "wrong_length", "check"),
+        ("exit 3", "program_failed", "server"),
+        (answering("head -c 1024 /dev/zero"), "wrong_page", "check"),
+        ("exec sleep 40", "response_timeout", "server"),
+        ("printf 'Status: 404 Not Found\\r\\n\\r\\n'", "no_program", "server"),
+    ],
+)
+def test_a_program_that_goes_wrong_under_load_is_counted_by_its_kind(
+    wrong: str, fault: str, side: str
+) -> None:
+    with apache_with(f'if [ -e "$broken" ]; then {wrong}; else exec "@page@"; fi') as server:
+        server.ready()
+        (server.page_program.parent / "broken").touch()
+        result = loaded(
+            server, shares={}, timeout_s=1.0, leave_after_errors=1, length_s=40.0, ramp_down_s=39.0
+        )
+    [error] = result["errors"]
+    assert (error["fault"], error["side"]) == (fault, side)
+    assert error["advice"] or fault == "wrong_length"
+    assert sum(row["errors"] for row in result["by_operation"] if row["operation"] != "GET dynamic") == 0
+
+
+def test_a_program_that_is_not_built_is_named() -> None:
+    server = create("apache", {"dynamic": "cgi"}, documents=document_root())
+    assert isinstance(server, Apache)
+    broken = BrokenApache(server.settings, server.directory, server.documents)
+    try:
+        with pytest.raises(ServerError, match="/nonexistent"):
+            broken.prepare()
+    finally:
+        broken.stop()
+
+
+HEAD = 'name = "p"\ntitle = "t"\n'
+
+
+@pytest.mark.parametrize(
+    ("suite", "server", "settings", "words"),
+    [
+        ("quick-dynamic", "apache", {}, "by cgi, fastcgi or in-process: dynamic is 'off'"),
+        ("webbench-4.1-dynamic-cgi", "apache", {"dynamic": "fastcgi"}, "by cgi: dynamic is 'fastcgi'"),
+        ("webbench-4.1-dynamic-inprocess-120", "nginx", {"dynamic": "fastcgi"}, "by in-process"),
+        ("quick-ecommerce", "nginx", {"dynamic": "fastcgi"}, "also_clear = true"),
+        ("webbench-4.1-dynamic-cgi", "reference", {}, "by cgi: dynamic is 'native'"),
+        ("quick-dynamic", "nginx", {"dynamic": "cgi"}, "'fastcgi' or 'in-process'"),
+        ("quick-dynamic", "nginx", {"dynamic": "fastcgi", "also_clear": True}, "also_clear needs tls"),
+    ],
+)
+def test_a_plan_whose_server_lacks_what_the_suite_asks_for_is_refused(
+    suite: str, server: str, settings: dict[str, Any], words: str
+) -> None:
+    data = {"name": "p", "suite": suite, "servers": [{"server": server, "settings": settings}]}
+    _, problems = check_plan(data, settings_types())
+    assert [problem for problem in problems if words in problem.message], problems
+
+
+@pytest.mark.parametrize(
+    ("suite", "server", "settings"),
+    [
+        ("quick-dynamic", "reference", {}),
+        ("quick-ecommerce", "reference", BOTH),
+        ("webbench-4.1-dynamic-inprocess", "reference", {}),
+        ("webbench-4.1-ecommerce-cgi-120", "lighttpd", {"dynamic": "cgi", **BOTH}),
+    ],
+)
+def test_a_plan_whose_server_has_it_is_taken(suite: str, server: str, settings: dict[str, Any]) -> None:
+    data = {"name": "p", "suite": suite, "servers": [{"server": server, "settings": settings}]}
+    plan, problems = check_plan(data, settings_types())
+    assert plan is not None and problems == []
+
+
+def test_the_suites_of_2003_have_their_published_shares_and_loads() -> None:
+    for name in suites.names():
+        if "4.1-dynamic" in name or "4.1-ecommerce" in name:
+            suite = suites.load(name)
+            settings = suite.settings(DOCUMENTS)
+            shares = (settings.dynamic_share, settings.secure_share or 0.0)
+            assert shares == ((0.16, 0.08) if "ecommerce" in name else (0.2, 0.0))
+            assert settings.carrier and settings.carrier.replace("-", "") in name
+            load = suites.load(
+                "webbench-4.1-static"
+                if not name.endswith(("-120", "15t"))
+                else f"webbench-4.1-static-{name.partition('-120')[1:] and '120' + name.partition('-120')[2]}"
+            )
+            assert (suite.clients, suite.threads) == (load.clients, load.threads)
+            assert suite.threads_from == load.threads_from
+    with pytest.raises(UserError):
+        suites.load("webbench-4.1-dynamic-cgi-121")
+
+
+def test_the_report_has_results_by_kind_of_content(home: Home, tmp_path: Path) -> None:
+    plan, folder = tmp_path / "p.toml", tmp_path / "e"
+    plan.write_text(
+        'name = "p"\nsuite = "quick-ecommerce"\nscale = 0.26\nrepetitions = 1\n'
+        '[[servers]]\nserver = "reference"\nsettings = { tls = "ecdsa-p256", also_clear = true }\n'
+    )
+    done = home.dyno("run", plan, "--into", folder)
+    assert done.returncode == 0, done.stderr
+    done = home.dyno("report", folder, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads((folder / "report" / "report.json").read_text())
+    tables = [table for section in report["sections"] for table in section["tables"]]
+    [content] = [table for table in tables if table["title"].startswith("Results by kind of content")]
+    shown = {row[2]["text"]: row for row in content["rows"]}
+    assert {"static", "dynamic", "static over TLS", "dynamic over TLS"} <= set(shown)
+    assert {row[6]["text"] for row in shown.values()} == {"0"}
+    rate = {kind: float(row[3]["text"].replace(",", "")) for kind, row in shown.items()}
+    assert rate["static"] > rate["dynamic"] > rate["dynamic over TLS"] > 0
