@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from serverdyno.errors import UserError
 from serverdyno.plan.model import GeneratorPlan
+from serverdyno.probes.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,22 @@ def place(generator: GeneratorPlan, named_by_servers: Collection[int] = ()) -> P
         )
     rest = tuple(cpu for cpu in available if cpu not in chosen)
     return Placement(chosen, rest or tuple(available))
+
+
+def of_processors(
+    count: int, free: Collection[int], others: Collection[int], topology: Topology | None = None
+) -> tuple[int, ...]:
+    """The CPUs of a server that is confined to so many.
+
+    They are of `free`, which the generator does not have, as long as that is enough, and then of `others`, too. One of
+    every core comes first, all of one node of memory. Raises UserError where there are fewer CPUs.
+    """
+    every = sorted({*free, *others})
+    if count > len(every):
+        raise UserError(f"{count} processors: the server can have {len(every)} CPU(s) here")
+    known = topology or Topology.read(every)
+    ordered = [*known.spread(free), *known.spread(set(others) - set(free))]
+    return tuple(sorted(ordered[:count]))
 
 
 def _first(available: list[int], threads: int, taken: set[int]) -> tuple[int, ...]:

@@ -160,6 +160,7 @@ def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
             message = "is also a setting: what varies can't be fixed as well"
             yield Problem((*path, "factors", factor), message)
     yield from cpu_problems((*path, "cpus"), server.cpus, context.machine_cpus)
+    yield from _processor_problems(path, server, context)
     if shared := sorted(set(server.cpus) & set(context.generator.cpus)):
         message = f"{_listed(shared)} also in generator.cpus: the generator would take time from the server"
         yield Problem((*path, "cpus"), message)
@@ -190,6 +191,18 @@ def _protocol_problems(path: tuple[str, int], server: ServerPlan, context: _Cont
             wrong = work.server_problem(context.suite.settings(work), context.suite.workload, server_settings)
         if wrong is not None:
             yield Problem((*path, "settings" if server.url is None else "url"), wrong)
+            return
+
+
+def _processor_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
+    """More processors than the server can have."""
+    usable = len(server.cpus or context.machine_cpus)
+    for levels in combinations(server):
+        count = {**server.settings, **levels}.get("processors")
+        if isinstance(count, int) and count > usable:
+            table = "factors" if "processors" in levels else "settings"
+            where = "cpus names" if server.cpus else "this machine lets us use"
+            yield Problem((*path, table, "processors"), f"{count}, but {where} {usable}")
             return
 
 

@@ -8,7 +8,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from serverdyno import __version__
-from serverdyno.fleet.placement import place
+from serverdyno.fleet.placement import Placement, of_processors, place
 from serverdyno.plan import expand
 from serverdyno.plan.model import Configuration, GeneratorPlan, Plan, Suite
 from serverdyno.plan.order import order
@@ -35,9 +35,20 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
         # The user's own server runs where the user has put it.
         configuration
         if configuration.url is not None
-        else replace(configuration, cpus=configuration.cpus or placement.server)
+        else replace(configuration, cpus=_cpus(configuration, placement))
         for configuration in configurations
     ], plan.generator.model_copy(update={"cpus": list(placement.generator)})
+
+
+def _cpus(configuration: Configuration, placement: Placement) -> tuple[int, ...]:
+    """Those that the plan names or leaves, or as many of them as `processors` says. Raises UserError."""
+    count = configuration.settings.get("processors")
+    if count is None:
+        return configuration.cpus or placement.server
+    if configuration.cpus:
+        return of_processors(count, configuration.cpus, ())
+    free = () if placement.shared else placement.server
+    return of_processors(count, free, (*placement.server, *placement.generator))
 
 
 def create_experiment(folder: Path, plan_text: str, plan: Plan, suite: Suite) -> Experiment:

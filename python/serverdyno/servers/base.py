@@ -43,6 +43,14 @@ class LocalSettings(Settings):
         "server meet in one experiment.",
     )
 
+    processors: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Confine the server to so many CPUs, and give it as many workers where it has one for each CPU; "
+        "left out: all that the generator does not have. The generator is kept off them as long as there are others.",
+    )
+
     @field_validator("program")
     @classmethod
     def _is_there(cls, program: str | None) -> str | None:

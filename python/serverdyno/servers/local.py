@@ -24,6 +24,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
+from serverdyno.probes.topology import Topology
 from serverdyno.servers import abandoned
 from serverdyno.servers.base import Access, Description, Installed, LocalSettings, Settings
 from serverdyno.servers.host_changes import HostChanges
@@ -338,11 +339,17 @@ class LocalServer(ABC, Generic[SettingsT]):
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         return [
             *self._program_note(),
-            f"CPUs: {', '.join(map(str, self.cpus)) or 'all'}.",
+            f"CPUs: {', '.join(map(str, self.cpus)) or 'all'}.{self._shared_cores()}",
             f"Each process may open {open_files} files.",
             "CPU time: user and system of all its processes, ended ones included, in ticks of 10 ms.",
             "Memory: proportional set size where readable, else the sum of resident set sizes.",
         ]
+
+    def _shared_cores(self) -> str:
+        """Hyperthreads are no processors of their own."""
+        found = Topology.read(self.cpus).siblings(self.cpus)
+        pairs = (" and ".join(map(str, cpus)) for cpus in found)
+        return f" Hyperthreads of one core: {'; '.join(pairs)}." if found else ""
 
     def _program_note(self) -> list[str]:
         """Which build the plan names: versions are often equal where builds are not."""

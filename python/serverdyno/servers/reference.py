@@ -44,7 +44,12 @@ class ReferenceSettings(WebSettings):
     dynamic: Literal["native"] = Field(
         default="native", description="How the server makes the dynamic page: by itself."
     )
-    threads: int = Field(default=1, ge=1, le=256, description="Threads that serve.")
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        le=256,
+        description="Threads that serve; left out: one for each of `processors`, or a single one.",
+    )
     body_bytes: int | None = Field(
         default=None,
         ge=0,
@@ -72,13 +77,18 @@ class Reference(WebServer[ReferenceSettings]):
         return package_version(program)
 
     @property
+    def threads(self) -> int:
+        """Threads that serve."""
+        return self.settings.threads or self.settings.processors or 1
+
+    @property
     def dynamic(self) -> str:
         """By itself, unless every path has the same bytes."""
         return "native" if self.settings.body_bytes is None else "off"
 
     def command(self) -> list[str]:
         """The same command that a user may run."""
-        arguments = ["--port", str(self.port), "--threads", str(self.settings.threads)]
+        arguments = ["--port", str(self.port), "--threads", str(self.threads)]
         if self.settings.body_bytes is not None:
             arguments += ["--body-bytes", str(self.settings.body_bytes)]
         if self.settings.over_tls:

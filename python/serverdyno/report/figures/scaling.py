@@ -28,6 +28,8 @@ class Group:
     name: str
     by_count: dict[int, ConfigurationResult]
     left_out: tuple[str, ...]
+    shared: dict[int, tuple[int, ...]]
+    """CPUs that the generator had, too, by the count of the server's; counts with none are not there."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -60,6 +62,10 @@ def groups(source: Source, results: Results) -> list[Group]:
         count = _count(configuration)
         if count:
             alike[_all_else(configuration)].append((count, result))
+    shared_by = {
+        configuration.name: tuple(source.cpus_shared_with_generator(configuration))
+        for configuration in source.head.configurations
+    }
     found = []
     for members in alike.values():
         counts = [count for count, _ in members]
@@ -70,7 +76,9 @@ def groups(source: Source, results: Results) -> list[Group]:
         }
         left_out = tuple(result.name for count, result in members if count not in measured)
         if len(measured) > 1:
-            found.append(Group(_common_name([result.name for _, result in members]), measured, left_out))
+            shared = {count: cpus for count, result in measured.items() if (cpus := shared_by[result.name])}
+            name = _common_name([result.name for _, result in members])
+            found.append(Group(name, measured, left_out, shared))
     return found[:MOST_GROUPS]
 
 

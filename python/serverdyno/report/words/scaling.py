@@ -55,6 +55,11 @@ def _finding(group: Group, tables: dict[str, str]) -> Finding:
         claim += (
             f" Scaling was negative at {wording.listing(negative)} CPUs: less than with the count before."
         )
+    for count, cpus in group.shared.items():
+        listed = wording.listing(list(map(str, cpus)))
+        claim += (
+            f" With {count} the generator could not be kept off CPU {listed}: it took time from the server."
+        )
     words = {LIMITS[mark] for mark in limits(group.marks)}
     if words:
         claim += f" A peak is {wording.listing(sorted(words))}, so the server may scale better."

@@ -1,0 +1,59 @@
+"""Which CPUs share a core, and which a node of memory, as the kernel tells it.
+
+Not for: which CPUs a load or a server gets (`fleet/placement.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+CPUS = Path("/sys/devices/system/cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """`core`, `node`: by CPU number. A CPU of which the kernel says nothing has a core and the node 0."""
+
+    core: dict[int, str]
+    node: dict[int, int]
+
+    @classmethod
+    def read(cls, cpus: Iterable[int], root: Path = CPUS) -> Topology:
+        """Of these CPUs of this machine."""
+        core, node = {}, {}
+        for cpu in cpus:
+            directory = root / f"cpu{cpu}"
+            try:
+                core[cpu] = (directory / "topology" / "thread_siblings_list").read_text().strip()
+            except OSError:
+                core[cpu] = str(cpu)
+            nodes = sorted(directory.glob("node[0-9]*"))
+            node[cpu] = int(nodes[0].name.removeprefix("node")) if nodes else 0
+        return cls(core, node)
+
+    def spread(self, candidates: Collection[int]) -> list[int]:
+        """Return the candidates in the order in which a server gets them: node by node, the node of most candidates
+        first, and of each node one CPU of every core before the second of any.
+        """
+        nodes: dict[int, list[int]] = {}
+        for cpu in sorted(candidates):
+            nodes.setdefault(self.node.get(cpu, 0), []).append(cpu)
+        ordered: list[int] = []
+        for _, cpus in sorted(nodes.items(), key=lambda item: (-len(item[1]), item[0])):
+            turn: dict[str, int] = {}
+            turns = []
+            for cpu in cpus:
+                core = self.core.get(cpu, str(cpu))
+                turns.append((turn.setdefault(core, 0), cpu))
+                turn[core] += 1
+            ordered += [cpu for _, cpu in sorted(turns)]
+        return ordered
+
+    def siblings(self, cpus: Collection[int]) -> list[tuple[int, ...]]:
+        """Return those of the CPUs that share a core, core by core."""
+        cores: dict[str, list[int]] = {}
+        for cpu in sorted(cpus):
+            cores.setdefault(self.core.get(cpu, str(cpu)), []).append(cpu)
+        return [tuple(found) for found in cores.values() if len(found) > 1]
