@@ -1,4 +1,4 @@
-"""Load is made without the extra `report`: its modules are blocked here, as if they were not installed."""
+"""Load is made without the extras: their modules are blocked here, as if they were not installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from serverdyno.cli import extras
 
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {extras.OF_REPORTS!r}:
+        if name.partition(".")[0] in {extras.OF_REPORTS + extras.OF_FLEETS!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Blocker())
@@ -77,11 +77,18 @@ def test_what_makes_load_starts_without_the_extra(arguments: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_modules_are_those_of_the_extra() -> None:
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][
-        "report"
-    ]
+def test_a_fleet_says_which_extra_it_needs() -> None:
+    done = dyno("fleet", "init", "/nowhere/lab", "--at", "127.0.0.1", "--nodes", "a")
+    assert done.returncode == 2
+    assert "error: a fleet needs the Python module " in done.stderr
+    assert "hint: pip install 'serverdyno[fleet]'" in done.stderr
+
+
+@pytest.mark.parametrize(("extra", "modules"), [("report", extras.OF_REPORTS), ("fleet", extras.OF_FLEETS)])
+def test_the_modules_are_those_of_the_extra(extra: str, modules: tuple[str, ...]) -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
     names = {
         requirement.partition(">")[0].removesuffix("-python").replace("-", "_") for requirement in listed
     }
-    assert names == set(extras.OF_REPORTS)
+    # Dask comes with its distributed part.
+    assert names == set(modules) - {"dask"}

@@ -13,7 +13,8 @@ from benches.mixes import document, http_target
 
 from serverdyno import _native
 from serverdyno.errors import DynoError
-from serverdyno.fleet.processes import Processes, processes
+from serverdyno.fleet.fleet import Fleet
+from serverdyno.fleet.processes import WorkerProcess, processes
 
 PATIENCE_S = 60.0
 CLIENTS, DIGESTED = 6, 20
@@ -36,7 +37,7 @@ def mix(target: _native.Target, **shape: Any) -> dict[str, Any]:
     return document(target, {"name": "webbench-static"}, {}, **wanted)
 
 
-def ended(running: Processes, told: dict[str, Any]) -> _native.MixResult:
+def ended(running: Fleet, told: dict[str, Any]) -> _native.MixResult:
     """The result of a mix that has to end."""
     load = running.start(told)
     assert load.wait(PATIENCE_S), "the mix does not end"
@@ -73,7 +74,7 @@ def test_a_process_without_a_client_is_left_out_and_a_bound_is_of_all_together(
 
 def test_a_killed_process_fails_the_mix_in_words_and_nothing_stays(target: _native.Target) -> None:
     with processes(2, target, NO_SECRETS) as running:
-        pids = [worker.pid for worker in running.workers]
+        pids = [node.pid for node in running.nodes if isinstance(node, WorkerProcess)]
         load = running.start(mix(target, length_s=PATIENCE_S))
         while not load.snapshot()["operations"]:
             load.wait(0.05)
@@ -90,3 +91,14 @@ def test_a_document_that_is_refused_is_refused_by_its_problems(target: _native.T
         with pytest.raises(ValueError, match=r"window\.length_s"):
             running.start(mix(target, length_s=-1.0))
         assert ended(running, mix(target, length_s=0.3))["errors"] == []
+
+
+def test_an_answer_that_an_interrupt_left_unread_is_not_taken_for_that_of_the_next_request(
+    target: _native.Target,
+) -> None:
+    with processes(1, target, NO_SECRETS) as running:
+        load = running.start(mix(target, length_s=PATIENCE_S))
+        [node] = running.nodes
+        node.ask("look", timeout_s=0.0)
+        load.stop()
+        assert load.wait(PATIENCE_S)

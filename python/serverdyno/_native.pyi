@@ -215,6 +215,9 @@ class MixResult(TypedDict):
     version: int
     stopped: bool
     started_unix_s: float | None  # None: it was stopped before
+    start_late_s: (
+        float | None
+    )  # of the first operation of the engine thread that was latest; None where none began
     window_s: float
     clients_planned: int
     clients_participating: int  # still in the mix at its end

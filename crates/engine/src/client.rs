@@ -89,6 +89,7 @@ impl ClientThread {
         let mut digest = OperationsDigest::new(self.limits.digest_operations, self.limits.thread);
         let (mut instant_failures, mut free_ns) = (0, self.limits.start_ns);
         let mut op = workload.next(&Outcome::START);
+        let mut first = true;
         loop {
             let due_ns = self.due.next_ns();
             if due_ns >= end_ns || self.state.left.get() {
@@ -102,6 +103,10 @@ impl ClientThread {
             // The client may have left meanwhile, or the loop may have been late and the mix be over.
             if self.state.left.get() || now_ns >= end_ns {
                 break;
+            }
+            if std::mem::take(&mut first) {
+                let late_ns = now_ns.saturating_sub(due_ns);
+                self.tally.borrow_mut().first_begins(late_ns);
             }
             digest.add(&op);
             let performed = protocol.perform(&op, self.due.begins_ns(now_ns)).await;

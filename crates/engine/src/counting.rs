@@ -112,6 +112,13 @@ impl Tally {
         }
     }
 
+    /// A client thread begins its first operation, so long after it was due. That of the quickest is how late this
+    /// engine thread was.
+    pub(crate) fn first_begins(&mut self, late_ns: u64) {
+        let least = self.mix.start_late_ns.unwrap_or(u64::MAX);
+        self.mix.start_late_ns = Some(least.min(late_ns));
+    }
+
     /// Counts one operation that was under way from `begun_ns` to `elapsed_ns` after the start of the mix.
     pub(crate) fn count(
         &mut self,

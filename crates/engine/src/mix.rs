@@ -14,9 +14,11 @@ const DELAY_STREAM: u64 = 0x6465_6c61_7973_0000;
 pub struct Part {
     /// Number of the first.
     pub offset: usize,
-    /// From one to the next.
+    /// From one run to the next.
     pub step: usize,
-    /// How many.
+    /// How many stand next to each other.
+    pub run: usize,
+    /// How many in all.
     pub clients: usize,
 }
 
@@ -24,7 +26,7 @@ impl Part {
     /// The number that a client has in the mix.
     #[must_use]
     pub fn client(&self, place: usize) -> usize {
-        self.offset + self.step * place
+        self.offset + self.step * (place / self.run) + place % self.run
     }
 }
 
@@ -71,6 +73,7 @@ impl Mix {
         let whole = Part {
             offset: 0,
             step: 1,
+            run: 1,
             clients: spec.clients,
         };
         Self {
@@ -79,6 +82,7 @@ impl Mix {
             part: spec.part.map_or(whole, |part| Part {
                 offset: part.client_offset,
                 step: part.client_step,
+                run: part.client_run,
                 clients: part.clients,
             }),
             window: Window {
@@ -177,6 +181,7 @@ mod tests {
             part: Part {
                 offset: 0,
                 step: 1,
+                run: 1,
                 clients: 200,
             },
             window: Window {
@@ -261,11 +266,15 @@ mod tests {
             part: Part {
                 offset: 1,
                 step: 4,
+                run: 1,
                 clients: 50,
             },
             ..whole.clone()
         };
         assert_eq!(part.part.client(2), 9);
+        let runs = Part { run: 3, ..part.part };
+        let numbers: Vec<usize> = (0..7).map(|place| runs.client(place)).collect();
+        assert_eq!(numbers, [1, 2, 3, 5, 6, 7, 9]);
         assert_eq!(part.first_start_ns(9, 1), whole.first_start_ns(9, 1));
         assert_eq!(part.bound_ns(), whole.bound_ns());
         assert_eq!(part.identity(), whole.identity());

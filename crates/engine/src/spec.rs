@@ -29,16 +29,20 @@ pub struct WindowSpec {
     pub ramp_down_s: f64,
 }
 
-/// The clients that one process carries: `client_offset`, `client_offset + client_step` and so on.
+/// The clients that one process carries: `client_run` of them from `client_offset` on, as many from `client_offset +
+/// client_step` on, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartSpec {
     /// Number of the first.
     pub client_offset: usize,
-    /// From one to the next.
+    /// From one run to the next.
     #[serde(default = "one")]
     pub client_step: usize,
-    /// How many.
+    /// How many stand next to each other.
+    #[serde(default = "one")]
+    pub client_run: usize,
+    /// How many in all.
     pub clients: usize,
 }
 
@@ -221,12 +225,19 @@ impl MixSpec {
             "clients x threads must lie between 1 and 1,000,000",
         );
         if let Some(part) = self.part {
+            let place = part.clients.saturating_sub(1);
             let last = part
                 .client_step
-                .saturating_mul(part.clients.saturating_sub(1))
+                .saturating_mul(place.checked_div(part.client_run).unwrap_or_default())
+                .saturating_add(place.checked_rem(part.client_run).unwrap_or_default())
                 .saturating_add(part.client_offset);
             problems.unless(part.clients > 0, "part.clients", "must be at least 1");
             problems.unless(part.client_step > 0, "part.client_step", "must be at least 1");
+            problems.unless(
+                (1..=part.client_step).contains(&part.client_run),
+                "part.client_run",
+                "must be at least 1 and at most client_step",
+            );
             problems.unless(last < self.clients, "part", "has clients that the mix has not");
         }
         problems.unless(

@@ -204,6 +204,9 @@ pub struct MixTally {
     pub stopped: bool,
     /// When it started, seconds since 1970; None where it was stopped before.
     pub started_unix_s: Option<f64>,
+    /// How late the engine thread that was latest began its first operation; None where none began.
+    #[serde(rename = "start_late_s", with = "seconds_or_none", default)]
+    pub start_late_ns: Option<u64>,
     /// The measured time.
     #[serde(rename = "window_s", with = "seconds")]
     pub window_ns: u64,
@@ -369,6 +372,7 @@ impl MixTally {
         self.version = self.version.max(other.version);
         self.stopped |= other.stopped;
         self.started_unix_s = least(self.started_unix_s, other.started_unix_s);
+        self.start_late_ns = self.start_late_ns.max(other.start_late_ns);
         self.window_ns = self.window_ns.max(other.window_ns);
         self.clients_planned += other.clients_planned;
         self.operations_total += other.operations_total;

@@ -176,6 +176,7 @@ fn tally() -> impl Strategy<Value = MixTally> {
                     handshakes,
                     stopped,
                     started_unix_s: started.map(f64::from),
+                    start_late_ns: started.map(|second| u64::from(second) + total),
                     clients_planned: by_client.len() as u64,
                     operations_total: total,
                     bytes_in: total / 2,

@@ -1,4 +1,5 @@
-"""What an installation without the extra `report` lacks, in words. Making load needs none of it."""
+"""What an installation without the extras `report` and `fleet` lacks, in words. Load of one machine needs none of
+it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ from serverdyno.errors import UserError
 OF_REPORTS = ("jinja2", "numpy", "scipy", "typst", "vl_convert")
 """The modules of the extra, as pyproject.toml lists their distributions."""
 HINT = "pip install 'serverdyno[report]'"
+OF_FLEETS = ("cryptography", "dask", "distributed")
+"""The modules of the extra `fleet`."""
+FLEET_HINT = "pip install 'serverdyno[fleet]'"
 
 
 def missing() -> list[str]:
@@ -17,8 +21,10 @@ def missing() -> list[str]:
 
 
 def refusal(error: ModuleNotFoundError) -> UserError | None:
-    """Return what to tell the user of a module of the extra that is missing; None: it is another module."""
+    """Return what to tell the user of a module of the extras that is missing; None: it is another module."""
     name = (error.name or "").partition(".")[0]
+    if name in OF_FLEETS:
+        return UserError(f"a fleet needs the Python module {name}, which is not installed", hint=FLEET_HINT)
     if name not in OF_REPORTS:
         return None
     return UserError(f"reports need the Python module {name}, which is not installed", hint=HINT)

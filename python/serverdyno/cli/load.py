@@ -57,10 +57,12 @@ def load(
     ciphers: options.Ciphers = None,
     resumption: options.Resumption = None,
     number: options.Number = None,
+    fleet: options.Fleet = None,
     into: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
 ) -> None:
     """Load one URL with more and more clients, and show throughput and latency at each level."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
+    from serverdyno.plan.load import with_fleet  # noqa: PLC0415
     from serverdyno.plan.quick import QuickOptions, quick_plan  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
 
@@ -83,5 +85,7 @@ def load(
             ),
         )
     )
+    if fleet is not None:
+        plan = with_fleet(plan, fleet)
     with create_experiment(into or default_folder(plan.name), text, plan, suite) as experiment:
         carry_out.carry_out_and_report(experiment, page=report, new=True)

@@ -53,6 +53,9 @@ Resumption = Annotated[
     float | None,
     typer.Option(help="Share of connections that offer an earlier session, 0 to 1; otherwise 0."),
 ]
+Fleet = Annotated[
+    Path | None, typer.Option(help="Folder of a fleet whose nodes make the load; see dyno fleet.")
+]
 Number = Annotated[str | None, typer.Option("-n", hidden=True, help="Of ab and h2load.")]
 
 

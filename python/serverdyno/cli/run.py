@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from serverdyno.cli import load_options as options
+
 EXAMPLE = "Example: dyno run plans/quick-static.toml --scale 0.5"
 
 
@@ -26,6 +28,7 @@ def run(
         Path | None,
         typer.Option(help="A suite's file, in place of the plan's suite; see `dyno suite extend`."),
     ] = None,
+    fleet: options.Fleet = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -46,13 +49,15 @@ def run(
     """Carry out a plan: start servers, load them, write a report."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.plan.against import against as merged  # noqa: PLC0415
-    from serverdyno.plan.load import load_plan, until_precise  # noqa: PLC0415
+    from serverdyno.plan.load import load_plan, until_precise, with_fleet  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
     loaded = load_plan(plan, settings_types(), scale, suite)
     if against is not None:
         loaded = merged(loaded, load_plan(against, settings_types(), scale, suite), settings_types())
+    if fleet is not None:
+        loaded = replace(loaded, plan=with_fleet(loaded.plan, fleet))
     if until is not None:
         loaded = replace(loaded, plan=until_precise(loaded.plan, until))
     folder = into or default_folder(loaded.plan.name)

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from serverdyno import _native
-from serverdyno.fleet.processes import Processes
+from serverdyno.fleet.fleet import Fleet
 from serverdyno.plan.model import Bounds, GeneratorPlan, Suite
 
 REMOVAL_TIMEOUTS = 2  # of an operation
@@ -14,8 +14,8 @@ REMOVAL_TIMEOUTS = 2  # of an operation
 
 @dataclass(frozen=True, slots=True)
 class LoadSetup:
-    """What a mix needs beyond itself: the same for all mixes of a run. `processes` carry the mixes where there are
-    several; None: this process does.
+    """What a mix needs beyond itself: the same for all mixes of a run. `fleet` carries the mixes where
+    there is one; None: this process does.
     """
 
     suite: Suite
@@ -25,7 +25,7 @@ class LoadSetup:
     bounds: Bounds | None
     workspaces: _native.Workspaces = field(default_factory=_native.Workspaces)
     load_file: _native.LoadFile | None = None
-    processes: Processes | None = None
+    fleet: Fleet | None = None
 
     @property
     def removal_s(self) -> float:
@@ -34,8 +34,8 @@ class LoadSetup:
 
     def generator_cpu_s(self) -> float:
         """CPU seconds so far of this process and of all that make its load: what they use is nobody else's."""
-        return time.process_time() + (self.processes.cpu_s() if self.processes else 0.0)
+        return time.process_time() + (self.fleet.cpu_s() if self.fleet else 0.0)
 
     def workspaces_begun(self) -> bool:
         """Whether any client has ever begun to make a workspace."""
-        return self.processes.begun() if self.processes else self.workspaces.begun()
+        return self.fleet.begun() if self.fleet else self.workspaces.begun()

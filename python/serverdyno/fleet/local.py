@@ -10,8 +10,8 @@ from dataclasses import replace
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError, WorkloadError
 from serverdyno.fleet.document import mix_document
+from serverdyno.fleet.fleet import FleetLoad, FleetRemoval
 from serverdyno.fleet.load_setup import LoadSetup
-from serverdyno.fleet.processes import ProcessesLoad, ProcessesRemoval
 from serverdyno.plan.model import Mix
 
 TICK_S = 0.25
@@ -148,19 +148,19 @@ def _until_next_look(elapsed_s: float, mix: Mix) -> float:
     return max(0.001, min([TICK_S, *waits]))
 
 
-def _started(mix: Mix, setup: LoadSetup, seed: int) -> _native.Load | ProcessesLoad:
-    if setup.processes:
-        return setup.processes.start(mix_document(mix, setup, seed))
+def _started(mix: Mix, setup: LoadSetup, seed: int) -> _native.Load | FleetLoad:
+    if setup.fleet:
+        return setup.fleet.start(mix_document(mix, setup, seed))
     return _prepared(mix, setup, seed).start()
 
 
-def _removal(mix: Mix, setup: LoadSetup) -> _native.Removal | ProcessesRemoval | None:
-    if not setup.processes or (lost := setup.processes.lost_clients()):
-        if setup.processes:
+def _removal(mix: Mix, setup: LoadSetup) -> _native.Removal | FleetRemoval | None:
+    if not setup.fleet or (lost := setup.fleet.lost_clients()):
+        if setup.fleet:
             # Nobody knows what those of a lost process have made: all that there may be is removed by its name.
             setup.workspaces.assume_standing(lost)
         return _prepared(mix, setup, seed=0).remove_workspaces(setup.removal_s)
-    return setup.processes.remove_workspaces(mix_document(mix, setup, seed=0), setup.removal_s)
+    return setup.fleet.remove_workspaces(mix_document(mix, setup, seed=0), setup.removal_s)
 
 
 def _prepared(mix: Mix, setup: LoadSetup, seed: int) -> _native.PreparedMix:

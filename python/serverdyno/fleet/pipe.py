@@ -1,10 +1,13 @@
-"""What a generator process and its parent say to each other: a line of JSON each way, and a tally as bytes.
+"""What a node and whoever asks it say to each other: a JSON document each way, and a tally as bytes.
 
-A request is `{"do": NAME, "with": {...}}`; the answer `{"told": ...}`, `{"bytes": true}` with the bytes behind it, or
-`{"refused": KIND, "why": [...]}`. Not for: what the requests do (`worker.py`).
+A request is `{"number": N, "do": NAME, "with": {...}}`; the answer, under the same number, `{"told": ...}`,
+`{"bytes": true}` with the bytes behind it, or `{"refused": KIND, "why": [...]}`. Not for: what the requests do
+(`worker.py`).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from serverdyno._native import SessionError
 
@@ -16,3 +19,16 @@ REFUSALS: dict[str, type[Exception]] = {
     "runtime": RuntimeError,
 }
 """Kinds of errors that a worker tells its parent, the narrower first."""
+
+
+def refusal(error: Exception) -> dict[str, Any]:
+    """Return the answer that says of a request what it was refused with."""
+    kind = next(name for name, kind in REFUSALS.items() if isinstance(error, kind))
+    return {"refused": kind, "why": [str(part) for part in error.args]}
+
+
+def told_or_raised(answer: dict[str, Any], blob: bytes | None) -> Any:
+    """Return what an answer says. Raises what the request was refused with."""
+    if "refused" in answer:
+        raise REFUSALS[answer["refused"]](*answer["why"])
+    return answer["told"] if blob is None else blob

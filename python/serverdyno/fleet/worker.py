@@ -1,7 +1,8 @@
-"""One generator process: `python -m serverdyno.fleet.worker FD`, started by `fleet/processes.py`.
+"""What a node of a fleet does, whichever backend asks it; and one generator process of this machine:
+`python -m serverdyno.fleet.worker FD`, started by `fleet/processes.py`, which ends with its parent.
 
-It opens and proves the target itself, keeps its clients' workspaces for as long as it lives, gets documents over a pipe
-and answers with tallies. It ends with its parent. Not for: deciding anything.
+A node opens and proves the target itself, keeps its clients' workspaces for as long as it lives, gets documents and
+answers with tallies. Not for: deciding anything.
 """
 
 from __future__ import annotations
@@ -11,14 +12,32 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+import time
 from multiprocessing.connection import Connection
 from typing import Any
 
 from serverdyno import _native
-from serverdyno.fleet.pipe import REFUSALS
+from serverdyno.fleet.node_window import NodeWindow
+from serverdyno.fleet.pipe import REFUSALS, refusal
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+REQUESTS = frozenset(
+    {
+        "begun",
+        "clock",
+        "go",
+        "look",
+        "machine",
+        "open",
+        "remove",
+        "removing",
+        "start",
+        "stop",
+        "stop_removing",
+        "tally",
+    }
+)
+"""The methods of `Worker` that may be asked for."""
 
 
 class Worker:
@@ -30,6 +49,29 @@ class Worker:
         self._load_file: _native.LoadFile | None = None
         self._load: _native.Load | None = None
         self._removal: _native.Removal | None = None
+        self._window: NodeWindow | None = None
+
+    def perform(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes | None]:
+        """Do what a request asks for: its answer, and the bytes behind it."""
+        if request["do"] not in REQUESTS:
+            return refusal(ValueError(f"no such request: {request['do']!r}")), None
+        try:
+            told = getattr(self, request["do"])(**request["with"])
+        except tuple(REFUSALS.values()) as error:
+            return refusal(error), None
+        return ({"bytes": True}, told) if isinstance(told, bytes) else ({"told": told}, None)
+
+    def abandon(self) -> None:
+        """End everything that is under way and forget the target: nobody is there any more who wants it."""
+        if self._load is not None:
+            self._load.stop()
+        if self._removal is not None:
+            self._removal.stop()
+        self._load = self._removal = self._target = None
+
+    def clock(self) -> int:
+        """Return the time of this node's monotonic clock, ns."""
+        return time.monotonic_ns()
 
     def open(
         self,
@@ -46,6 +88,7 @@ class Worker:
 
     def start(self, document: dict[str, Any]) -> None:
         """Prepare a mix and make its clients ready; it starts when it is told to."""
+        self._window = NodeWindow(document["window"], document["engine"]["cpus"])
         self._load = self._prepared(document).start()
 
     def go(self, start_monotonic_ns: int) -> None:
@@ -55,8 +98,14 @@ class Worker:
     def look(self, timeout_s: float) -> dict[str, Any]:
         """Wait for the end of the mix for a moment; say how it stands."""
         load = self._running()
-        ended = load.wait(timeout_s)
-        return {"ended": ended, "snapshot": load.snapshot()}
+        ended, snapshot = load.wait(timeout_s), load.snapshot()
+        if self._window is not None:
+            self._window.look(snapshot["elapsed_s"])
+        return {"ended": ended, "snapshot": snapshot}
+
+    def machine(self) -> dict[str, Any]:
+        """Say what others used of this node's CPUs in the window of the last mix."""
+        return self._window.told() if self._window is not None else {}
 
     def stop(self) -> None:
         """End the mix early."""
@@ -106,25 +155,17 @@ def main() -> None:
     with Connection(int(sys.argv[1])) as pipe:
         while True:
             try:
-                request = json.loads(pipe.recv_bytes())
-                _answer(pipe, getattr(worker, request["do"]), request["with"])
+                _answer(pipe, worker, json.loads(pipe.recv_bytes()))
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 return
 
 
-def _answer(pipe: Connection, do: Callable[..., Any], arguments: dict[str, Any]) -> None:
+def _answer(pipe: Connection, worker: Worker, request: dict[str, Any]) -> None:
     """Send a line of JSON, and then what is bytes."""
-    try:
-        told = do(**arguments)
-    except tuple(REFUSALS.values()) as error:
-        kind = next(name for name, kind in REFUSALS.items() if isinstance(error, kind))
-        pipe.send_bytes(json.dumps({"refused": kind, "why": [str(part) for part in error.args]}).encode())
-        return
-    if isinstance(told, bytes):
-        pipe.send_bytes(json.dumps({"bytes": True}).encode())
-        pipe.send_bytes(told)
-    else:
-        pipe.send_bytes(json.dumps({"told": told}).encode())
+    answer, blob = worker.perform(request)
+    pipe.send_bytes(json.dumps({"number": request["number"], **answer}).encode())
+    if blob is not None:
+        pipe.send_bytes(blob)
 
 
 def _end_with_parent() -> None:

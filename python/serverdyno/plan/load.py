@@ -43,7 +43,17 @@ def load_plan(
         suite_file = path.parent / named
     own = None if suite_file is None else suites.parse(read_text(suite_file), str(suite_file))
     plan = parse_plan(text, str(path), settings_types, scale, own)
+    if plan.generator.fleet is not None:
+        plan = with_fleet(plan, path.parent / plan.generator.fleet)
     return LoadedPlan(plan, own or suites.load(plan.suite), text)
+
+
+def with_fleet(plan: Plan, folder: Path) -> Plan:
+    """Return a plan whose load the fleet of a folder makes. Raises UserError where the plan names CPUs or processes."""
+    if plan.generator.processes > 1 or plan.generator.cpus:
+        raise UserError("--fleet: generator.processes and generator.cpus of the plan are of this machine")
+    generator = plan.generator.model_copy(update={"fleet": str(folder.resolve())})
+    return plan.model_copy(update={"generator": generator})
 
 
 def until_precise(plan: Plan, percent: str) -> Plan:

@@ -210,9 +210,14 @@ class Mix:
 
 class GeneratorPlan(Model):
     """Where and how the load is made. `cpus` empty: chosen by the tool, apart from the server's. `threads`: of each of
-    the `processes`, among which the clients are dealt out.
+    the `processes` or of each node of the `fleet`, among which the clients are dealt out.
     """
 
+    fleet: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder of a fleet, from the plan's folder: its nodes make the load (see dyno fleet).",
+    )
     processes: int = Field(default=1, ge=1, le=64, description="Processes that make the load.")
     threads: int = Field(default=1, ge=1, le=256, description="Threads of each process; one CPU each.")
     cpus: list[int] = Field(
@@ -221,6 +226,14 @@ class GeneratorPlan(Model):
     verify_share: float = Field(
         default=1.0, ge=0, le=1, description="Share of the answers whose whole content is checked."
     )
+
+    @model_validator(mode="after")
+    def _is_in_one_place(self) -> Self:
+        if self.fleet is not None and (self.processes > 1 or self.cpus):
+            raise ValueError(
+                "processes and cpus are of this machine, and a fleet's nodes make the load elsewhere"
+            )
+        return self
 
 
 class Bounds(Model):

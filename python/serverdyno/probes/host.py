@@ -66,8 +66,8 @@ KERNEL_PARAMETERS = {
 }
 
 
-def host_facts(documents: Path | None = None) -> dict[str, object]:
-    """All facts, in groups. `documents`: the document root, whose file system is described."""
+def machine_facts() -> dict[str, object]:
+    """Facts of the machine alone, in groups."""
     return {
         "cpu": _cpu(),
         "virtualisation": _virtualisation(),
@@ -84,6 +84,13 @@ def host_facts(documents: Path | None = None) -> dict[str, object]:
         ),
         "load_average": list(os.getloadavg()),
         "loopback_mtu_bytes": whole(read(Path("/sys/class/net/lo/mtu"))),
+    }
+
+
+def host_facts(documents: Path | None = None) -> dict[str, object]:
+    """All facts, in groups. `documents`: the document root, whose file system is described."""
+    return {
+        **machine_facts(),
         "documents": None if documents is None else _file_system(documents),
         "software": {
             "serverdyno": serverdyno.__version__,

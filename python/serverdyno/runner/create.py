@@ -30,6 +30,9 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
     Raises UserError where there are fewer CPUs than generator threads.
     """
     configurations = expand.configurations(plan, settings_types())
+    if plan.generator.fleet is not None:
+        # Its nodes choose their CPUs themselves, and servers have all of this machine.
+        return configurations, plan.generator
     placement = place(plan.generator, {cpu for named in configurations for cpu in named.cpus})
     return [
         # The user's own server runs where the user has put it.

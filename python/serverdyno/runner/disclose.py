@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from serverdyno.errors import ServerError, UserError
 from serverdyno.probes import noise_floor
@@ -45,6 +46,29 @@ def disclose_host(experiment: Experiment) -> None:
     elif changes := list(_changes(before, facts)):
         told = "\n".join(f"  {change}" for change in changes)
         raise UserError(f"this machine has changed since the experiment began:\n{told}", hint=HINT)
+
+
+def disclose_fleet(experiment: Experiment, facts: Mapping[str, Any]) -> None:
+    """Keep what is known of the nodes. Raises UserError where an earlier part of the experiment had others."""
+    facts = json.loads(json.dumps(facts))
+    before = experiment.disclosure().get("fleet")
+    if before is None:
+        experiment.write_fleet(facts)
+        return
+    was, now = ({node["node"]: node for node in each["nodes"]} for each in (before, facts))
+    changes = [
+        *(f"node {name} is gone" for name in sorted(was.keys() - now.keys())),
+        *(f"node {name} is new" for name in sorted(now.keys() - was.keys())),
+        *(
+            change
+            for name in sorted(was.keys() & now.keys())
+            for change in _changes(was[name], now[name], f"node {name}: ")
+            if not any(change.startswith(f"node {name}: machine.{volatile}") for volatile in VOLATILE)
+        ),
+    ]
+    if changes:
+        told = "\n".join(f"  {change}" for change in changes)
+        raise UserError(f"the fleet has changed since the experiment began:\n{told}", hint=HINT)
 
 
 def disclose_server(experiment: Experiment, configuration: str, server: ServerDriver) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from serverdyno.errors import DynoError
+from serverdyno.fleet.contract import FleetError
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.probes.durability import remove_abandoned
 from serverdyno.runner.ask import ask_users_servers, check_installed
@@ -89,6 +90,8 @@ def run_all(experiment: Experiment, progress: Progress) -> None:
             run.carry_out()
         except DynoError as error:
             note_failure(experiment, key, error)
+            if isinstance(error, FleetError):
+                raise
             progress.run_failed(key, error)
         left.run_ends(sum(mix.length_s for mix in mixes[run.done :]))
 

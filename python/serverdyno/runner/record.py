@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from serverdyno.fleet.fleet import NodeFigures
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.probes.window import WindowUse
 from serverdyno.store.records import (
@@ -14,6 +15,7 @@ from serverdyno.store.records import (
     ErrorRow,
     HandshakeRow,
     MixRecord,
+    NodeRow,
     OperationRow,
     RequestRow,
     SecondRow,
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
 class HostFigures:
     """What was seen beside the load itself.
 
-    `syncs`: system calls of the server that make data durable, in the window; None: not known.
+    `nodes`: what each place that made the load did; none where this process did alone. `syncs`: system calls of the
+    server that make data durable, in the window; None: not known.
     """
 
     use: WindowUse
     server_rss_bytes: int | None
     syncs: Mapping[str, int] | None = None
+    nodes: Sequence[NodeFigures] = ()
 
 
 def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> MixRecord:
@@ -95,6 +99,34 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> M
         requests=[RequestRow(**row) for row in result["requests"]],
         handshake_time_hdr=result["handshake_time_hdr"] if result["handshakes"] else None,
         handshakes=[HandshakeRow(**row) for row in result["handshakes"]],
+        nodes=[node_row(figures) for figures in seen.nodes],
         syncs_known=seen.syncs is not None,
         syncs=[SyncRow(name, count) for name, count in (seen.syncs or {}).items()],
+    )
+
+
+def node_row(figures: NodeFigures) -> NodeRow:
+    """The row of one node, from its own tally."""
+    result = figures.result
+    generator = result["generator"]
+    return NodeRow(
+        node=figures.node,
+        clients=result["clients_planned"],
+        operations=result["operations"],
+        operations_total=result["operations_total"],
+        bytes_in=result["bytes_in"],
+        bytes_out=result["bytes_out"],
+        errors=sum(error["count"] for error in result["errors"]),
+        generator_threads=generator["threads"],
+        generator_cpu_s=generator["cpu_user_s"] + generator["cpu_system_s"],
+        generator_busiest_cpu_s=generator["busiest_cpu_s"],
+        ready_work_s=generator["ready_work_s"],
+        outstanding_s=result["outstanding_s"],
+        run_delay_s=generator["run_delay_s"],
+        others_cpu_s=figures.others_cpu_s,
+        steal_cpu_s=figures.steal_cpu_s,
+        cpus=figures.cpus,
+        clock_offset_s=figures.clock.offset_s,
+        clock_error_s=figures.clock.error_s,
+        start_late_s=result["start_late_s"],
     )

@@ -11,7 +11,7 @@ from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
 from serverdyno.runner.ask import looked
-from serverdyno.runner.disclose import disclose_server
+from serverdyno.runner.disclose import disclose_fleet, disclose_server
 from serverdyno.runner.durability import Durability, watched
 from serverdyno.runner.negotiated import NegotiatedSessions
 from serverdyno.runner.progress import Progress
@@ -73,6 +73,8 @@ class Run:
             workspaces_taken_away(configuration, server.access(), self.mixes[0], setup, self.progress),
             watched(server, setup.suite) as durability,
         ):
+            if setup.fleet is not None and setup.fleet.disclosed:
+                disclose_fleet(self.experiment, setup.fleet.disclosed)
             looked(setup, self.mixes)
             disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
@@ -108,7 +110,8 @@ class Run:
         self.requests.add(result)
         self.agreed.add(result)
         use = meter.use(result["window_s"])
-        seen = HostFigures(use, server.rss_bytes(), meter.syncs())
+        nodes = setup.fleet.figures if setup.fleet else ()
+        seen = HostFigures(use, server.rss_bytes(), meter.syncs(), nodes)
         record = mix_record(self.key, mix, result, seen)
         self.experiment.write_mix(record)
         self.done += 1

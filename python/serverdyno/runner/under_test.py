@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from serverdyno import _native
 from serverdyno.fleet.consent import consent_token, open_target
@@ -48,14 +49,20 @@ def under_test(
 
 @contextmanager
 def carried(setup: LoadSetup, password: str | None) -> Iterator[LoadSetup]:
-    """The setup, with the generator processes that its plan asks for; they end with it."""
-    if setup.generator.processes == 1:
+    """The setup, with the fleet or the generator processes that its plan asks for; they end with it."""
+    if setup.generator.processes == 1 and setup.generator.fleet is None:
         yield setup
         return
     token = None if setup.target.loopback else consent_token()
     secrets = {"consent_token": token, "password": password}
     files = setup.suite.settings(setup.suite.work)
     path = getattr(files, "load_file", None)
-    with processes(setup.generator.processes, setup.target, secrets, path) as workers:
-        workspaces = _native.Workspaces(workers.workspaces)
-        yield replace(setup, processes=workers, workspaces=workspaces)
+    if setup.generator.fleet is not None:
+        # Its modules are of an extra, and no load of this machine alone needs them.
+        from serverdyno.fleet.membership import fleet_at  # noqa: PLC0415
+
+        made = fleet_at(Path(setup.generator.fleet), setup.generator.threads, setup.target, secrets, path)
+    else:
+        made = processes(setup.generator.processes, setup.target, secrets, path, setup.cpus)
+    with made as fleet:
+        yield replace(setup, fleet=fleet, workspaces=_native.Workspaces(fleet.workspaces))

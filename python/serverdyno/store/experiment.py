@@ -1,10 +1,8 @@
 """An experiment is a folder. This is the way into it and out of it.
 
-```
-plan.toml  experiment.json  powercuts.json
-disclosure/host.json  disclosure/<configuration>/description.json  disclosure/<configuration>/files/...
-runs/<NNN>-<configuration>-r<K>/run.json  runs/.../mix-<NN>.parquet
-```
+``` plan.toml  experiment.json  powercuts.json disclosure/host.json  disclosure/fleet.json
+disclosure/<configuration>/description.json  disclosure/<configuration>/files/...
+runs/<NNN>-<configuration>-r<K>/run.json  runs/.../mix-<NN>.parquet ```
 
 Every file is written whole or not at all, so that a killed writer loses the mix in progress and no more. Says
 nothing about what the figures mean: that is `analysis`.
@@ -40,7 +38,7 @@ from serverdyno.store.powercut import PowerCuts
 from serverdyno.store.records import MixRecord
 
 PLAN, HEAD, POWER_CUTS = "plan.toml", "experiment.json", "powercuts.json"
-HOST, REPORT = "disclosure/host.json", "report"
+HOST, FLEET, REPORT = "disclosure/host.json", "disclosure/fleet.json", "report"
 MOST_MIX_BYTES = 64 * MIB
 MOST_DISCLOSED_BYTES = 16 * MIB
 """Of the configuration files of one server together."""
@@ -311,6 +309,10 @@ class Experiment:
         """The disclosure of the machine."""
         self._write(HOST, as_bytes(facts))
 
+    def write_fleet(self, facts: Mapping[str, Any]) -> None:
+        """The disclosure of the nodes that make the load."""
+        self._write(FLEET, as_bytes(facts))
+
     def write_description(self, configuration: str, description: Mapping[str, Any]) -> None:
         """The disclosure of one configuration. The texts by name in its `files` are kept as files."""
         if configuration not in {known.name for known in self.head.configurations}:
@@ -323,10 +325,13 @@ class Experiment:
         self._write(f"{folder}/description.json", as_bytes({**description, "files": names}))
 
     def disclosure(self) -> dict[str, Any]:
-        """`host` as it was written, and `servers`: the descriptions of the configurations, as they were."""
+        """`host` and `fleet` as they were written, and `servers`: the descriptions of the configurations, as they
+        were."""
         kept: dict[str, Any] = {}
         if self._files.exists(HOST):
             kept["host"] = read_object(self._files, HOST)
+        if self._files.exists(FLEET):
+            kept["fleet"] = read_object(self._files, FLEET)
         names = [configuration.name for configuration in self.head.configurations]
         kept["servers"] = {
             name: self._description(f"disclosure/{name}")

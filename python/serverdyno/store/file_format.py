@@ -67,5 +67,6 @@ CURRENT = FileFormat(
         1: Upgrade(upgrade.head_of_format_1, upgrade.mix_of_format_1),
         2: Upgrade(upgrade.head_of_format_2, upgrade.mix_of_format_2),
         3: Upgrade(upgrade.head_of_format_3, upgrade.mix_of_format_3),
+        4: Upgrade(upgrade.head_of_format_4, upgrade.mix_of_format_4),
     },
 )

@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, Field, model_validator
 from serverdyno.plan.model import MAX_CLIENTS, MAX_LENGTH_S, Configuration, Mix, Plan, RunKey, Suite
 from serverdyno.protocols.model import Model
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 _FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 

@@ -102,6 +102,36 @@ class SyncRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node of a fleet, or one of several generator processes, in the window. `clients`: that it had.
+
+    `clock_offset_s`: of its monotonic clock from the controller's, by pings before the mix, and `clock_error_s`, how
+    far that may be off. `start_late_s`: how late it began its first operation by its own clock. `others_cpu_s`,
+    `steal_cpu_s`: on its `cpus`; None on the controller's machine, where they are measured for all.
+    """
+
+    node: str
+    clients: int
+    operations: int
+    operations_total: int
+    bytes_in: int
+    bytes_out: int
+    errors: int
+    generator_threads: int
+    generator_cpu_s: float
+    generator_busiest_cpu_s: float
+    ready_work_s: float | None
+    outstanding_s: float | None
+    run_delay_s: float | None
+    others_cpu_s: float | None
+    steal_cpu_s: float | None
+    cpus: int | None
+    clock_offset_s: float
+    clock_error_s: float
+    start_late_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class MixRecord:
     """Everything that is kept of one mix. `None` means not measured, never zero.
 
@@ -166,6 +196,7 @@ class MixRecord:
     syncs: list[SyncRow] = field(default_factory=list)
     handshake_time_hdr: bytes | None = None
     handshakes: list[HandshakeRow] = field(default_factory=list)
+    nodes: list[NodeRow] = field(default_factory=list)
 
     @property
     def window_closes_s(self) -> float:

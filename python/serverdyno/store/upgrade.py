@@ -18,7 +18,9 @@ _SINCE_FORMAT_4 = (
     "io_wait_s",
     "pass_operations",
 )
-_SCHEMA_OF_FORMAT_2 = pa.schema([field for field in table.SCHEMA if field.name not in _SINCE_FORMAT_4])
+_SINCE_FORMAT_5 = ("nodes",)
+_SCHEMA_OF_FORMAT_4 = pa.schema([field for field in table.SCHEMA if field.name not in _SINCE_FORMAT_5])
+_SCHEMA_OF_FORMAT_2 = pa.schema([field for field in _SCHEMA_OF_FORMAT_4 if field.name not in _SINCE_FORMAT_4])
 
 
 def head_of_format_1(head: dict[str, Any]) -> dict[str, Any]:
@@ -53,6 +55,17 @@ def mix_of_format_3(mix: pa.Table) -> pa.Table:
     """
     added = dict.fromkeys(_SINCE_FORMAT_4) | {"handshakes": []}
     rows = [{**row, **added} for row in mix.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA_OF_FORMAT_4)
+
+
+def head_of_format_4(head: dict[str, Any]) -> dict[str, Any]:
+    """Format 5 has fleets, which plans before had none of."""
+    return head
+
+
+def mix_of_format_4(mix: pa.Table) -> pa.Table:
+    """Format 5 knows what each node of a fleet did."""
+    rows = [{**row, "nodes": []} for row in mix.to_pylist()]
     return pa.Table.from_pylist(rows, schema=table.SCHEMA)
 
 

@@ -72,6 +72,7 @@ fn the_parts_of_a_mix_do_what_the_whole_does() {
                 part: Some(PartSpec {
                     client_offset: number,
                     client_step: parts,
+                    client_run: 1,
                     clients: (number..whole.clients).step_by(parts).len(),
                 }),
                 ..whole.clone()

@@ -20,8 +20,13 @@ def generator_cpu_s(record: MixRecord) -> float:
 
 
 def waiting_share(record: MixRecord) -> float | None:
-    """The share of a mix's round trips that was spent waiting in or for the generator; None: not measured."""
-    return trust.waiting_share(record.ready_work_s, record.outstanding_s)
+    """The share of a mix's round trips that was spent waiting in or for the generator; None: not measured.
+
+    Of several nodes, of the one with the most: its clients get what they get by its doing.
+    """
+    own = [trust.waiting_share(node.ready_work_s, node.outstanding_s) for node in record.nodes]
+    known = [share for share in own if share is not None]
+    return max(known) if known else trust.waiting_share(record.ready_work_s, record.outstanding_s)
 
 
 def hidden_speed(record: MixRecord, server_cpus: int | None) -> float | None:
@@ -38,7 +43,16 @@ def taken_cpus(record: MixRecord) -> float | None:
 
 
 def run_delay_share(record: MixRecord) -> float | None:
-    """Of the window, in which the generator's threads waited for a CPU, in their mean; None: not known."""
+    """Of the window, in which the generator's threads waited for a CPU, in the mean of those of a node; of several
+    nodes the most; None: not known.
+    """
+    own = [
+        node.run_delay_s / (record.window_s * node.generator_threads)
+        for node in record.nodes
+        if node.run_delay_s is not None
+    ]
+    if own:
+        return max(own)
     if record.run_delay_s is None:
         return None
     return record.run_delay_s / (record.window_s * record.generator_threads)
@@ -47,7 +61,13 @@ def run_delay_share(record: MixRecord) -> float | None:
 def noise_marks(record: MixRecord, fewest_cpus: int) -> frozenset[trust.Mark]:
     """The mark of a mix that others disturbed. `fewest_cpus`: of the generator or the server."""
     taken = trust.taken_share(taken_cpus(record), fewest_cpus)
-    return trust.machine_marks(taken, run_delay_share(record))
+    marks = trust.machine_marks(taken, run_delay_share(record))
+    for node in record.nodes:
+        others, cpus = node.others_cpu_s, node.cpus
+        if others is not None and cpus:
+            cpu_s = others + (node.steal_cpu_s or 0.0)
+            marks |= trust.machine_marks(trust.taken_share(cpu_s / record.window_s, cpus), None)
+    return marks
 
 
 def generator_cpu_share(record: MixRecord) -> float:

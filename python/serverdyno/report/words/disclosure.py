@@ -5,6 +5,7 @@ Short values become facts; texts of several lines, such as configuration files, 
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
@@ -17,8 +18,26 @@ LONGEST_FACT = 400
 
 
 def disclosure(kept: Mapping[str, Any]) -> tuple[Disclosure, ...]:
-    """One entry for each host and server, in the order of the store."""
+    """One entry for each host, kind of node and server, in the order of the store."""
+    if isinstance(fleet := kept.get("fleet"), Mapping):
+        kept = {**kept, "fleet": folded(fleet)}
     return tuple(subject for subject in _subjects("", _plain(kept)) if subject.facts or subject.documents)
+
+
+def folded(fleet: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the nodes of a fleet, those that are alike in one entry under all their names."""
+    kinds: dict[str, tuple[list[str], dict[str, Any]]] = {}
+    nodes = fleet.get("nodes")
+    for node in nodes if isinstance(nodes, list) else ():
+        if not isinstance(node, Mapping):
+            continue
+        facts = {key: value for key, value in node.items() if key not in ("node", "host")}
+        names, _ = kinds.setdefault(json.dumps(facts, sort_keys=True, default=str), ([], facts))
+        names.append(f"{node.get('node')}")
+    return {
+        f"{'node' if len(names) == 1 else 'nodes'} {wording.listing(names)}": facts
+        for names, facts in kinds.values()
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,108 @@
+"""`dyno fleet init | up | status | down`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLE = "Example: dyno fleet init lab --at 10.0.0.1 --nodes a,b,c"
+Folder = Annotated[Path, typer.Argument(help="The fleet's folder, which dyno fleet init made.")]
+MIB, MS_PER_S = 1 << 20, 1000
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verbs."""
+    fleet = typer.Typer(
+        no_args_is_help=True, help="Several machines that make load together.", epilog=EXAMPLE
+    )
+    fleet.command("init")(init)
+    fleet.command("up")(up)
+    fleet.command("status")(status)
+    fleet.command("down")(down)
+    app.add_typer(fleet, name="fleet")
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder to make; its name is the fleet's.")],
+    at: Annotated[
+        str, typer.Option(help="HOST or HOST:PORT of this machine, by which every node reaches it.")
+    ],
+    nodes: Annotated[str, typer.Option(help="Names of the nodes, with commas: a,b,c.")],
+    days: Annotated[float, typer.Option(help="For how long the certificates hold.")] = 90,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Make new certificates for a fleet that is there.")
+    ] = False,
+) -> None:
+    """Make a fleet: an authority of its own, and a certificate for each node."""
+    from serverdyno.fleet.folder import NODES, create  # noqa: PLC0415
+
+    made = create(folder, at, [name.strip() for name in nodes.split(",") if name.strip()], days, renew=renew)
+    typer.echo(f"fleet {made.name} with {len(made.nodes)} nodes; its certificates hold for {days:g} days")
+    typer.echo(f"1. Copy {folder / NODES}/NAME to each node, as you would a private key.")
+    typer.echo(f"2. Here: dyno fleet up {folder}")
+    typer.echo("3. On each node: dyno node NAME")
+
+
+def up(folder: Folder) -> None:
+    """Start the fleet's scheduler on this machine, where its nodes meet."""
+    from serverdyno.fleet.folder import FleetFolder  # noqa: PLC0415
+    from serverdyno.fleet.up import start_scheduler  # noqa: PLC0415
+
+    opened = FleetFolder.open(folder)
+    pid = start_scheduler(opened)
+    typer.echo(f"the scheduler of {opened.name} listens at {opened.at} (process {pid})")
+    typer.echo(f"To end the fleet: dyno fleet down {folder}")
+
+
+def status(folder: Folder) -> None:
+    """Show who is there: CPUs, versions, clocks, network links and spare memory."""
+    from serverdyno.cli.output import standard_output  # noqa: PLC0415
+    from serverdyno.fleet.status import status_of  # noqa: PLC0415
+
+    found = status_of(folder)
+    out = standard_output()
+    out.print(_table(found))
+    refused = found["refused_connections"]
+    out.print(
+        f"{found['at']}: {sum(row['there'] for row in found['nodes'])} of {len(found['nodes'])} nodes; "
+        f"certificates end on {found['certificates_end']:%d %B %Y}; connections refused: {refused}"
+    )
+    for problem in found["problems"]:
+        out.print(problem, markup=False)
+    if found["problems"] or not all(row["there"] for row in found["nodes"]):
+        raise typer.Exit(1)
+
+
+def _table(found: dict[str, Any]) -> Any:
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("node", "host", "CPUs", "version", "clock error", "links", "free MiB", "state"):
+        table.add_column(name)
+    for row in found["nodes"]:
+        if not row["there"]:
+            table.add_row(row["node"], *[""] * 6, "not there")
+            continue
+        links = ", ".join(f"{name} {link['mbit_s'] or '?'} Mbit/s" for name, link in row["links"].items())
+        table.add_row(
+            row["node"],
+            row["host"],
+            f"{len(row['cpus'])}",
+            row["version"],
+            f"{row['clock_error_s'] * MS_PER_S:.2f} ms",
+            links or "loopback",
+            f"{row['memory_available_bytes'] // MIB:,}",
+            "in use" if row["in_use"] else "free",
+        )
+    return table
+
+
+def down(folder: Folder) -> None:
+    """End the fleet: its nodes and its scheduler."""
+    from serverdyno.fleet.folder import FleetFolder  # noqa: PLC0415
+    from serverdyno.fleet.up import end_all  # noqa: PLC0415
+
+    for line in end_all(FleetFolder.open(folder)):
+        typer.echo(line)

@@ -1,0 +1,27 @@
+"""`dyno node FOLDER`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: dyno node lab/nodes/a"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("node", epilog=EXAMPLE)(node)
+
+
+def node(
+    folder: Annotated[
+        Path, typer.Argument(help="This node's folder, which dyno fleet init made: nodes/NAME of the fleet.")
+    ],
+) -> None:
+    """Make load for a fleet on this machine, until Ctrl-C. Stays when the scheduler goes, and joins it again."""
+    from serverdyno.fleet import node as fleet_node  # noqa: PLC0415
+    from serverdyno.fleet.folder import NodeFolder  # noqa: PLC0415
+
+    fleet_node.run(NodeFolder.open(folder), lambda line: typer.echo(line, err=True))

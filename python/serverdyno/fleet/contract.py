@@ -1,0 +1,71 @@
+"""The contract of a fleet's nodes: what a node can be asked, whichever way the question travels.
+
+A node is asked to `open` a target (deploy: it proves consent itself), to `start` a mix (prepare), to `go` at a moment
+of its own clock (start at), to `look` (sample), for its `tally` (collect), to `stop` (abort), and to take away what
+its clients have left; `worker.py` has them. Backends: processes of this machine (`processes.py`) and Dask distributed
+(`cluster.py`). Not for: what several nodes come to together (`fleet.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from serverdyno._native import SessionError
+from serverdyno.errors import DynoError
+
+
+class FleetError(DynoError):
+    """Nodes that a fleet must have are not there: no run can go on."""
+
+
+class Node(Protocol):
+    """One place where load is made. `lost`: it has ended or is silent, and is asked no more."""
+
+    name: str
+    lost: bool
+
+    @property
+    def on_this_clock(self) -> bool:
+        """Whether its monotonic clock is that of this process."""
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether it uses the CPUs that this process sees."""
+
+    def ask(self, do: str, **arguments: object) -> None:
+        """Send a request; `answer` gives what it came to. An earlier answer that nobody has read is dropped.
+
+        Raises DynoError where the node is gone.
+        """
+
+    def answer(self) -> Any:
+        """Wait for the answer. Raises what the node refused with, or DynoError where it is gone."""
+
+    def cpu_s(self) -> float:
+        """CPU seconds so far that it has used of this machine's CPUs."""
+
+    def end(self) -> None:
+        """End what it has under way, and let go of it."""
+
+
+def ask_all(nodes: Sequence[Node], do: str, arguments: Sequence[dict[str, Any]] | None = None) -> list[Any]:
+    """Ask all at the same time; their answers in order. Every answer is read before the first error is raised."""
+    errors: list[Exception] = []
+    asked: list[Node] = []
+    for node, given in zip(nodes, arguments or [{}] * len(nodes), strict=True):
+        try:
+            node.ask(do, **given)
+            asked.append(node)
+        except DynoError as error:
+            errors.append(error)
+    answers: list[Any] = []
+    for node in asked:
+        try:
+            answers.append(node.answer())
+        except (DynoError, SessionError, OSError, ValueError, RuntimeError) as error:
+            errors.append(error)
+    if errors:
+        # That a node is gone explains more than what the others say of it.
+        raise next((error for error in errors if isinstance(error, DynoError)), errors[0])
+    return answers

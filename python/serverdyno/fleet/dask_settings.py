@@ -1,0 +1,88 @@
+"""How Dask distributed is used: as membership and transport between machines, with TLS on both sides and nothing else.
+
+No task of Dask's ever runs: a node answers requests of ours (`node.py`), so nothing is retried or moved behind us. What
+Dask would do beside that, profiling, pages, spilling, is switched off. Imported only where there is a fleet.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import dask
+from distributed import Security
+
+from serverdyno.fleet import certificates
+
+CONNECT_S = 2.0
+SETTINGS: dict[str, Any] = {
+    "distributed.admin.event-loop": "asyncio",
+    "distributed.admin.system-monitor.disk": False,
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.tick.limit": "10s",
+    "distributed.comm.retry.count": 0,
+    "distributed.comm.timeouts.connect": f"{CONNECT_S:g}s",
+    "distributed.comm.timeouts.tcp": "20s",
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.worker-ttl": "10s",
+    "distributed.scheduler.blocked-handlers": [
+        "feed",
+        "register_nanny_plugin",
+        "register_scheduler_plugin",
+        "register_worker_plugin",
+        "run_function",
+    ],
+    "distributed.worker.blocked-handlers": [
+        "actor_execute",
+        "plugin-add",
+        "run",
+        "run_coroutine",
+        "upload_file",
+    ],
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.terminate": False,
+    "distributed.worker.profile.enabled": False,
+}
+
+
+class RefusedConnections(logging.Handler):
+    """Counts those that came without a certificate of the fleet, or without TLS; Dask says so in its log alone."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Look at one line."""
+        if "TLS handshake failed" in str(record.msg):
+            self.count += 1
+
+
+def prepare() -> RefusedConnections:
+    """Set everything for this process; what its listeners refuse is counted. Errors alone are logged."""
+    dask.config.set(SETTINGS)
+    refused = RefusedConnections()
+    for name in ("distributed", "distributed.comm.tcp", "tornado"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [logging.NullHandler()], False
+    logging.getLogger("distributed.comm.tcp").addHandler(refused)
+    return refused
+
+
+def security(folder: Path) -> Security:
+    """TLS with the certificate in a folder, and with nobody who has none of the same authority."""
+    certificate, key = str(folder / certificates.CERTIFICATE), str(folder / certificates.KEY)
+    return Security(
+        require_encryption=True,
+        tls_ca_file=str(folder / certificates.AUTHORITY),
+        **{
+            f"tls_{role}_{part}": path
+            for role in ("client", "scheduler", "worker")
+            for part, path in (("cert", certificate), ("key", key))
+        },
+    )

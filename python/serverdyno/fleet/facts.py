@@ -1,0 +1,62 @@
+"""What a node says of itself: its version and build, its machine, its clock and its spare memory.
+
+Not for: judging whether it may take part, which is `membership.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import serverdyno
+from serverdyno import _native
+from serverdyno.probes.host import machine_facts, read
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+NETWORK, TIME = Path("/proc/self/ns/net"), Path("/proc/self/ns/time")
+
+
+def build() -> dict[str, str]:
+    """The version, and digests of both planes: two nodes with the same make the same load."""
+    sources = hashlib.sha256()
+    package = Path(serverdyno.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        sources.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    return {
+        "version": serverdyno.__version__,
+        "data_plane_sha256": hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest(),
+        "control_plane_sha256": sources.hexdigest(),
+    }
+
+
+def place() -> dict[str, str]:
+    """Where this process is: which boot of which machine, in which namespaces of it."""
+    return {
+        "boot": read(BOOT_ID) or "unknown",
+        "network": str(NETWORK.stat().st_ino),
+        "time": str(TIME.stat().st_ino) if TIME.exists() else "unknown",
+    }
+
+
+def node_facts() -> dict[str, Any]:
+    """Everything that the controller wants to know of a node."""
+    links = psutil.net_if_stats()
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "build": build(),
+        "place": place(),
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "memory_available_bytes": psutil.virtual_memory().available,
+        "links": {
+            name: {"mbit_s": link.speed or None, "mtu_bytes": link.mtu}
+            for name, link in sorted(links.items())
+            if link.isup and name != "lo"
+        },
+        "machine": machine_facts(),
+    }

@@ -1,0 +1,134 @@
+"""The folder of a fleet, which `dyno fleet init` makes: who belongs to it, where they meet, and their certificates.
+
+`fleet.toml`, `authority.pem`, `authority.key`, `controller/`, `scheduler/` and `nodes/<name>/`, each of these with a
+certificate. A node needs its own folder under `nodes/` and nothing else. Not for: connecting to anybody.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import tomllib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import tomli_w
+
+from serverdyno.errors import UserError
+from serverdyno.fleet.certificates import AUTHORITY_KEY, Authority
+
+FLEET, NODE = "fleet.toml", "node.toml"
+CONTROLLER, SCHEDULER, NODES = "controller", "scheduler", "nodes"
+RUNNING = "scheduler.pid"
+DAYS = 90
+MOST_DAYS = 3650
+PORT = 8786
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
+HINT = "For example: dyno fleet init lab --at 10.0.0.1 --nodes a,b,c"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFolder:
+    """A fleet on disk. `at`: host and port of its scheduler."""
+
+    path: Path
+    name: str
+    at: str
+    nodes: tuple[str, ...]
+
+    @classmethod
+    def open(cls, path: Path) -> FleetFolder:
+        """Raises UserError for what `dyno fleet init` did not make."""
+        try:
+            found = tomllib.loads((path / FLEET).read_text(encoding="utf-8"))
+            return cls(path, str(found["name"]), str(found["at"]), tuple(map(str, found["nodes"])))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path} is not the folder of a fleet: {error}", hint=HINT) from error
+
+    @property
+    def address(self) -> str:
+        """Of the scheduler, as Dask writes it."""
+        return f"tls://{self.at}"
+
+    def node(self, name: str) -> Path:
+        """The folder of one node."""
+        return self.path / NODES / name
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFolder:
+    """What one node has of its fleet."""
+
+    path: Path
+    name: str
+    at: str
+
+    @classmethod
+    def open(cls, path: Path) -> NodeFolder:
+        """Raises UserError for what is none."""
+        try:
+            found = tomllib.loads((path / NODE).read_text(encoding="utf-8"))
+            return cls(path, str(found["name"]), str(found["at"]))
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(
+                f"{path} is not a node's folder of a fleet: {error}",
+                hint=f"dyno fleet init makes one for each node, under {NODES}/; copy it to the node.",
+            ) from error
+
+    @property
+    def address(self) -> str:
+        """Of the scheduler, as Dask writes it."""
+        return f"tls://{self.at}"
+
+
+def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = False) -> FleetFolder:
+    """Make a fleet's folder; with `renew` new certificates for a fleet that is there. Raises UserError."""
+    problems = [
+        f"{name!r} is no name for a node: small letters, digits, dots and hyphens"
+        for name in nodes
+        if not NAME.fullmatch(name)
+    ]
+    if len(set(nodes)) < len(nodes):
+        problems.append("two nodes have the same name")
+    if not nodes:
+        problems.append("a fleet has at least one node")
+    if not 0 < days <= MOST_DAYS:
+        problems.append(f"certificates hold for more than 0 and at most {MOST_DAYS} days")
+    try:
+        at = _with_port(at)
+    except ValueError as error:
+        problems.append(str(error))
+    if (path / AUTHORITY_KEY).exists() and not renew:
+        problems.append(f"{path} has a fleet already; --renew makes new certificates for it")
+    if problems:
+        raise UserError("\n".join(problems), hint=HINT)
+    until = datetime.now(UTC) + timedelta(days=days)
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority = Authority.new(path.name, until)
+    authority.write(path)
+    for role in (CONTROLLER, SCHEDULER):
+        authority.issue(role, path / role, until)
+    for name in nodes:
+        folder = path / NODES / name
+        authority.issue(name, folder, until)
+        (folder / NODE).write_text(tomli_w.dumps({"name": name, "at": at}), encoding="utf-8")
+    told = {"name": path.name, "at": at, "nodes": nodes, "certificates_end": until}
+    (path / FLEET).write_text(tomli_w.dumps(told), encoding="utf-8")
+    return FleetFolder.open(path)
+
+
+def _with_port(at: str) -> str:
+    """Return host and port. A host is an address or a name that every node resolves alike. Raises ValueError."""
+    host, colon, port = at.rpartition(":")
+    if not colon or at.endswith("]"):
+        host, port = at, str(PORT)
+    if not port.isdecimal() or not 0 < int(port) < 1 << 16 or not host:
+        raise ValueError(f"{at!r}: expected HOST or HOST:PORT")
+    try:
+        unspecified = ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        unspecified = False
+    if unspecified:
+        raise ValueError(f"{at!r}: nodes need an address that they can reach, not {host}")
+    return f"{host}:{port}"

@@ -1,0 +1,63 @@
+"""The first look at a scheduler: whether it can be reached, speaks TLS, and takes our certificate, with words for each.
+
+Dask tells all of these as a timeout. Not for: the connection itself.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+from serverdyno.errors import DynoError, UserError
+from serverdyno.fleet import certificates
+
+PATIENCE_S = 5.0
+
+
+class NobodyThere(DynoError):  # noqa: N818  # the field's word for it is no error
+    """Nothing answers where the scheduler should be: it may come."""
+
+
+def context(folder: Path) -> ssl.SSLContext:
+    """TLS with the certificate in a folder. Raises UserError where it can't be used."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # The authority is the fleet's own, and nodes are found by their addresses.
+    made.check_hostname, made.verify_mode = False, ssl.CERT_REQUIRED
+    # In TLS 1.3 a client learns after its handshake, at an unknown moment, that its certificate was refused (RFC 8446,
+    # section 4.4.2.4); in TLS 1.2 the handshake fails. The connection itself takes the newest.
+    made.maximum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        made.load_verify_locations(folder / certificates.AUTHORITY)
+        made.load_cert_chain(folder / certificates.CERTIFICATE, folder / certificates.KEY)
+    except (OSError, ssl.SSLError) as error:
+        raise UserError(f"the certificate in {folder} can't be used: {error}") from error
+    return made
+
+
+def check(at: str, folder: Path) -> None:
+    """Raises DynoError where the scheduler at `at` (host:port) does not take the certificate in `folder`."""
+    certificates.check_valid(folder)
+    host, _, port = at.rpartition(":")
+    try:
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S) as plain,
+            context(folder).wrap_socket(plain),
+        ):
+            return
+    except ssl.SSLCertVerificationError as error:
+        raise DynoError(
+            f"the scheduler at {at} shows a certificate that is not of this fleet: {error.verify_message}",
+            hint="Is it another fleet's, or were new certificates made since it was started?",
+        ) from error
+    except ssl.SSLError as error:
+        reason = (error.reason or str(error)).lower().replace("_", " ")
+        raise DynoError(
+            f"the scheduler at {at} refused this certificate or speaks no TLS: {reason}",
+            hint=f"Copy the node's folder anew from the fleet that the scheduler is of: {folder}",
+        ) from error
+    except OSError as error:
+        raise NobodyThere(
+            f"nothing answers at {at}, where the fleet's scheduler should be: {error}",
+            hint="Start it there: dyno fleet up FOLDER.",
+        ) from error

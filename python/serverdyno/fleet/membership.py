@@ -1,0 +1,171 @@
+"""Who takes part in an experiment: every node of the fleet, of one version and build, and alike in its settings.
+
+An experiment keeps the nodes that it has begun with: with others its load would be made differently. Not for: how
+they are reached (`cluster.py`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from serverdyno import _native
+from serverdyno._native import SessionError
+from serverdyno.errors import ConsentError, DynoError, UserError
+from serverdyno.fleet import cluster as backend
+from serverdyno.fleet import facts
+from serverdyno.fleet.cluster import Cluster, DaskNode
+from serverdyno.fleet.contract import FleetError
+from serverdyno.fleet.fleet import Fleet, placed
+from serverdyno.fleet.folder import FleetFolder
+from serverdyno.fleet.processes import WORKSPACES_BITS
+
+PATIENCE_S = 20.0
+"""For nodes that are to be there: one that was started again joins within seconds."""
+SETTINGS = ("sysctls", "limits")
+"""Of the machine: what shapes the load that a node makes."""
+
+
+def all_nodes(cluster: Cluster, patience_s: float | None = None) -> list[DaskNode]:
+    """Every node of the fleet, proven to be of this version and alike. Raises DynoError that names all that are not."""
+    wanted = cluster.folder.nodes
+    there = backend.wait_for(cluster, wanted, PATIENCE_S if patience_s is None else patience_s)
+    if missing := [name for name in wanted if name not in there]:
+        raise FleetError(
+            f"the fleet {cluster.folder.name} lacks {', '.join(missing)} of its {len(wanted)} nodes",
+            hint=f"Start each on its machine: dyno node FOLDER. Who is there: dyno fleet status {cluster.folder.path}. "
+            "An experiment goes on with dyno resume.",
+        )
+    told = cluster.facts(there)
+    if silent := [name for name, one in told.items() if one is None]:
+        raise FleetError(f"{', '.join(silent)} of the fleet {cluster.folder.name} give no answer")
+    known = {name: one for name, one in told.items() if one is not None}
+    if problems := [*differences(known)]:
+        raise UserError("\n".join(problems), hint="Nodes of one fleet make the same load in the same way.")
+    return [DaskNode(cluster, name, there[name], known[name]) for name in wanted]
+
+
+def differences(told: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+    """In words, what keeps nodes out: another version or build than here, and settings that differ from the first's."""
+    here = facts.build()
+    first_name, first = next(iter(told.items()))
+    for name, one in told.items():
+        if one["build"]["version"] != here["version"]:
+            yield f"node {name} has version {one['build']['version']}, here it is {here['version']}"
+        elif other := [part for part in here if one["build"].get(part) != here[part]]:
+            yield f"node {name} has another build of version {here['version']}: {', '.join(other)} differ"
+        for group in SETTINGS:
+            ours, theirs = first["machine"][group], one["machine"][group]
+            for key in sorted(ours.keys() | theirs.keys()):
+                if key != "open_files_soft" and ours.get(key) != theirs.get(key):
+                    yield f"{key} of node {name} is {theirs.get(key)}, of node {first_name} {ours.get(key)}"
+        if one["in_use"]:
+            yield f"node {name} is in use by another controller"
+
+
+def disclosed(folder: FleetFolder, nodes: list[DaskNode]) -> dict[str, Any]:
+    """What an experiment keeps of its fleet. No secrets, and nothing that changes from run to run."""
+    return {
+        "fleet": folder.name,
+        "nodes": [
+            {
+                "node": node.short_name,
+                "host": node.facts["host"],
+                "cpus": node.facts["cpus"],
+                "links": node.facts["links"],
+                "build": node.facts["build"],
+                "machine": node.facts["machine"],
+            }
+            for node in nodes
+        ],
+    }
+
+
+@contextmanager
+def fleet_at(
+    path: Path,
+    threads: int,
+    target: _native.Target,
+    secret: dict[str, str | None],
+    load_file: str | None = None,
+) -> Iterator[Fleet]:
+    """The fleet of a folder, each node having opened the target for itself.
+
+    `threads`: of each node. Raises DynoError.
+    """
+    if load_file is not None:
+        raise UserError(
+            "a load file is not sent to the nodes of a fleet yet", hint="Make its load on one machine."
+        )
+    folder = FleetFolder.open(path)
+    with backend.connected(folder) as cluster:
+        nodes = all_nodes(cluster)
+        try:
+            check_reach(target, nodes)
+            workspaces = secrets.randbits(WORKSPACES_BITS)
+            wanted = {
+                "protocol": target.protocol,
+                "section": target.section,
+                "secrets": secret,
+                "workspaces": workspaces,
+                "load_file": None,
+            }
+            _open(nodes, target, wanted)
+            places = placed(nodes, _weights(nodes), _cpus(nodes, threads))
+            yield Fleet(places, workspaces, disclosed(folder, nodes))
+        finally:
+            for node in nodes:
+                node.end()
+
+
+def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
+    """Raises UserError where loopback would be another machine for a node."""
+    here = facts.place()
+    far = [
+        node.short_name
+        for node in nodes
+        if any(node.facts["place"][part] != here[part] for part in ("boot", "network"))
+    ]
+    if target.loopback and far:
+        raise UserError(
+            f"{target.url} is loopback, which for {', '.join(far)} is another machine or network than for this one",
+            hint="Give the server's address in the nodes' network.",
+        )
+
+
+def _open(nodes: list[DaskNode], target: _native.Target, wanted: dict[str, Any]) -> None:
+    """Each node looks for itself whether load is welcome. Raises what the first is refused with, in words."""
+    for node in nodes:
+        node.ask("open", **wanted)
+    problems: list[tuple[str, Exception]] = []
+    for node in nodes:
+        try:
+            node.answer()
+        except (DynoError, SessionError, OSError, ValueError, RuntimeError) as error:
+            problems.append((node.name, error))
+    if not problems:
+        return
+    text = "\n".join(f"{name} can't open {target.url}: {error}" for name, error in problems)
+    if any(isinstance(error, PermissionError) for _, error in problems):
+        raise ConsentError(text, hint="Each node asks for consent itself, at the address that it resolves.")
+    raise DynoError(text, hint="Can the node reach the server?")
+
+
+def _weights(nodes: list[DaskNode]) -> list[int]:
+    """Clients are dealt out by CPUs."""
+    return [len(node.facts["cpus"]) for node in nodes]
+
+
+def _cpus(nodes: list[DaskNode], threads: int) -> list[tuple[int, ...]]:
+    """The first CPUs of a node that is alone on its machine; nodes that share one are not pinned."""
+    boots = [node.facts["place"]["boot"] for node in nodes]
+    chosen = []
+    for node, boot in zip(nodes, boots, strict=True):
+        own = tuple(node.facts["cpus"][:threads])
+        if len(own) < threads:
+            raise UserError(f"{node.name} has {len(own)} CPUs for {threads} threads of its generator")
+        chosen.append(own if boots.count(boot) == 1 and not node.on_this_machine else ())
+    return chosen

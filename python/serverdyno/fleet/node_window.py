@@ -1,0 +1,41 @@
+"""What others used of a node's CPUs while the window of a mix was open. Not for: what the node's own load used, which
+its tally says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from serverdyno.probes.noise import CpuTime, machine_cpu, used_by_others
+
+
+class NodeWindow:
+    """Two samples, near both borders of a window. `cpus`: where the node makes its load; none: anywhere."""
+
+    def __init__(self, window: dict[str, float], cpus: Sequence[int]) -> None:
+        self._opens_s = window.get("ramp_up_s", 0.0)
+        self._closes_s = window["length_s"] - window.get("ramp_down_s", 0.0)
+        self._cpus = cpus
+        self._samples: list[tuple[CpuTime, float]] = []
+
+    def look(self, elapsed_s: float) -> None:
+        """Take the sample that is due so long after the start of the mix."""
+        due = (self._opens_s, self._closes_s)[len(self._samples) :]
+        # Before its start a mix has no time yet.
+        if due and elapsed_s > 0 and elapsed_s >= due[0]:
+            self._samples.append((machine_cpu(self._cpus), time.process_time()))
+
+    def told(self) -> dict[str, Any]:
+        """CPU seconds of others and of steal in the window, and of how many CPUs; None: not known."""
+        if len(self._samples) < 2:
+            return {"others_cpu_s": None, "steal_cpu_s": None, "cpus": None}
+        (before, used_before), (after, used_after) = self._samples
+        others = used_by_others(before, after, used_after - used_before)
+        share = (self._closes_s - self._opens_s) / others.interval_s
+        return {
+            "others_cpu_s": others.others_s * share,
+            "steal_cpu_s": others.steal_s * share,
+            "cpus": before.cpus,
+        }

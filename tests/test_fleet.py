@@ -1,0 +1,188 @@
+"""A fleet of real nodes on Dask distributed makes one load: the same operations, one start, every request counted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benches.mixes import document, http_target
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dyno_process import Home
+from fleet_nodes import NAMES, RunningFleet, running_fleet
+from serverdyno import _native
+from serverdyno.errors import DynoError
+from serverdyno.fleet.contract import Node
+from serverdyno.fleet.facts import node_facts
+from serverdyno.fleet.fleet import Fleet, placed
+from serverdyno.fleet.membership import differences, fleet_at
+from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
+from serverdyno.runner.create import create_experiment
+from serverdyno.store.experiment import Experiment
+from test_runner import Listener, carried_out
+
+PATIENCE_S = 60.0
+CLIENTS, DIGESTED = 7, 20
+NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    with running_fleet(tmp_path_factory.mktemp("fleet") / "lab") as running:
+        yield running
+
+
+@pytest.fixture
+def server() -> Iterator[_native.ReferenceServer]:
+    server = _native.ReferenceServer.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def target_of(server: _native.ReferenceServer) -> _native.Target:
+    return http_target(f"http://127.0.0.1:{server.port}/")
+
+
+def mix(target: _native.Target, **shape: Any) -> dict[str, Any]:
+    wanted = {"clients": CLIENTS, "length_s": 1.5, "seed": 7, "digest_operations": DIGESTED} | shape
+    return document(target, {"name": "webbench-static"}, {}, **wanted)
+
+
+def carried(fleet: Fleet, told: dict[str, Any]) -> _native.MixResult:
+    load = fleet.start(told)
+    assert load.wait(PATIENCE_S), "the mix does not end"
+    return load.result()
+
+
+@given(weights=st.lists(st.integers(1, 6), min_size=1, max_size=5), clients=st.integers(1, 60))
+def test_every_client_is_dealt_to_one_node_whatever_the_weights(weights: list[int], clients: int) -> None:
+    nodes: list[Node] = [object()] * len(weights)  # type: ignore[list-item]  # none is asked anything
+    found: list[int] = []
+    for place in placed(nodes, weights):
+        part = place.part(clients)
+        run, step = part["client_run"], part["client_step"]
+        found += [part["client_offset"] + step * (n // run) + n % run for n in range(part["clients"])]
+    assert sorted(found) == list(range(clients))
+
+
+def test_three_nodes_do_what_one_process_does_and_the_server_counts_their_sum(
+    fleet: RunningFleet, server: _native.ReferenceServer
+) -> None:
+    target = target_of(server)
+    load = _native.prepare(__import__("json").dumps(mix(target)), target).start()
+    assert load.wait(PATIENCE_S)
+    alone, before = load.result(), server.requests
+    with fleet_at(fleet.path, 1, target, NO_SECRETS) as nodes:
+        together = carried(nodes, mix(target))
+        figures = nodes.figures
+    assert together["errors"] == []
+    assert together["digests"] == alone["digests"]
+    assert len(together["digests"]) == CLIENTS
+    assert [each.node for each in figures] == [f"node {name}" for name in NAMES]
+    assert sum(each.result["clients_planned"] for each in figures) == CLIENTS
+    totals = [each.result["operations_total"] for each in figures]
+    assert min(totals) > 0
+    assert server.requests - before == sum(totals) == together["operations_total"]
+    assert all(each.result["start_late_s"] is not None for each in figures)
+    assert together["generator"]["processes"] == len(NAMES)
+
+
+def test_a_bound_is_of_all_nodes_together(fleet: RunningFleet, server: _native.ReferenceServer) -> None:
+    target = target_of(server)
+    with fleet_at(fleet.path, 1, target, NO_SECRETS) as nodes:
+        bounded = carried(nodes, mix(target, max_rate_per_s=40.0, length_s=1.0))
+    assert 1 <= bounded["operations_total"] <= 40
+
+
+def test_a_node_has_one_controller_at_a_time(fleet: RunningFleet, server: _native.ReferenceServer) -> None:
+    target = target_of(server)
+    with (
+        fleet_at(fleet.path, 1, target, NO_SECRETS),
+        pytest.raises(DynoError, match="node a is in use by another controller"),
+        fleet_at(fleet.path, 1, target, NO_SECRETS),
+    ):
+        pass
+
+
+def test_a_plan_keeps_what_each_node_did_and_which_nodes_there_were(
+    fleet: RunningFleet, tmp_path: Path
+) -> None:
+    folder, listener = tmp_path / "e", Listener()
+    suite = Suite(name="tiny", source="a test", workload="webbench-static", clients=[2, 5], length_s=1.0)
+    plan = Plan(
+        name="tiny",
+        suite="tiny",
+        repetitions=1,
+        servers=[ServerPlan(server="reference")],
+        generator=GeneratorPlan(fleet=str(fleet.path)),
+    )
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
+    assert carried_out(folder, listener), listener.failures
+    experiment = Experiment.open(folder)
+    for record in experiment.mixes():
+        # Two clients are on two nodes.
+        assert len(record.nodes) == min(record.clients, len(NAMES))
+        assert sum(row.operations_total for row in record.nodes) == record.operations_total
+        assert sum(row.operations for row in record.nodes) == record.operations
+    [note] = experiment.run_notes().values()
+    assert note.requests_by_server_count == note.requests_answered
+    assert [node["node"] for node in experiment.disclosure()["fleet"]["nodes"]] == list(NAMES)
+    written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert b"PRIVATE KEY" not in written
+    assert b"CERTIFICATE" not in written
+
+
+def test_status_names_every_node_and_what_it_has(home: Home, fleet: RunningFleet) -> None:
+    told = home.dyno("fleet", "status", fleet.path, COLUMNS="200")
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "3 of 3 nodes" in told.stdout
+    for name in NAMES:
+        assert [line for line in told.stdout.splitlines() if line.startswith(f"{name} ") and " ms " in line]
+
+
+def test_another_build_or_other_settings_keep_a_node_out() -> None:
+    facts = {name: node_facts() | {"in_use": False} for name in ("a", "b", "c", "d")}
+    assert [*differences(facts)] == []
+    facts["b"]["build"] = facts["b"]["build"] | {"version": "0.0.1"}
+    facts["c"]["build"] = facts["c"]["build"] | {"data_plane_sha256": "0" * 64}
+    machine = facts["d"]["machine"]
+    sysctls = machine["sysctls"] | {"net.ipv4.tcp_congestion_control": "vegas"}
+    facts["d"]["machine"] = machine | {"sysctls": sysctls}
+    said = [*differences(facts)]
+    assert [line.split(" is ")[0].split(" has ")[0] for line in said] == [
+        "node b",
+        "node c",
+        "net.ipv4.tcp_congestion_control of node d",
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="time namespaces are made as root")
+def test_nodes_whose_clocks_are_hours_apart_start_together(
+    tmp_path: Path, server: _native.ReferenceServer
+) -> None:
+    offsets_s = {"a": 7200, "b": -3 * 60, "c": 0}
+    before = {
+        name: ("unshare", "--time", "--fork", "--kill-child", "--monotonic", str(offset))
+        for name, offset in offsets_s.items()
+    }
+    target = target_of(server)
+    with (
+        running_fleet(tmp_path / "lab", before=before) as fleet,
+        fleet_at(fleet.path, 1, target, NO_SECRETS) as nodes,
+    ):
+        result = carried(nodes, mix(target, length_s=2.0))
+        figures = nodes.figures
+    assert result["errors"] == []
+    assert [round(each.clock.offset_s) for each in figures] == list(offsets_s.values())
+    for each, offset_s in zip(figures, offsets_s.values(), strict=True):
+        # The clocks differ by exactly that: what was measured is off by no more than it says.
+        assert abs(each.clock.offset_ns - offset_s * 10**9) <= each.clock.error_ns
+        assert [row["second"] for row in each.result["by_second"]][:2] == [0, 1]
+        assert all(row["operations"] for row in each.result["by_second"][:2])

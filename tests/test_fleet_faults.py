@@ -1,0 +1,225 @@
+"""What happens to a fleet's mix when a node, the scheduler or the controller is lost; who is refused at the door."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dyno_process import DYNO, PATIENCE_S, Home, wait_for_line
+from fleet_nodes import RunningFleet, running_fleet
+from serverdyno import _native
+from serverdyno.errors import DynoError
+from serverdyno.fleet import cluster as backend
+from serverdyno.fleet import link
+from serverdyno.fleet.certificates import Authority
+from serverdyno.fleet.folder import CONTROLLER
+from serverdyno.fleet.up import scheduler_process
+from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
+from serverdyno.runner.create import create_experiment
+from serverdyno.store.experiment import Experiment
+from test_runner import Listener, carried_out
+
+NAMES = ("a", "b")
+
+
+def planned(folder: Path, fleet: Path, length_s: float = 1.0, mixes: int = 2) -> Path:
+    """An experiment of two runs that was not begun."""
+    suite = Suite(
+        name="tiny",
+        source="a test",
+        workload="webbench-static",
+        clients=list(range(2, 2 + mixes)),
+        length_s=length_s,
+    )
+    plan = Plan(
+        name="tiny",
+        suite="tiny",
+        repetitions=1,
+        servers=[ServerPlan(server="reference", name=name) for name in ("first", "second")],
+        generator=GeneratorPlan(fleet=str(fleet)),
+    )
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
+    return folder
+
+
+class Breaker(Listener):
+    """Breaks something in the second mix of the first run."""
+
+    def __init__(self, breaks: Callable[[], None]) -> None:
+        super().__init__()
+        self.breaks, self.now, self.broken = breaks, False, False
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        self.now = (run.number, mix.index) == (1, 2)
+
+    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        if self.now and not self.broken and snapshot["operations"]:
+            self.broken = True
+            self.breaks()
+
+
+def killed(fleet: RunningFleet) -> None:
+    fleet.nodes["b"].kill()
+    fleet.nodes["b"].wait(PATIENCE_S)
+
+
+def stopped(fleet: RunningFleet) -> None:
+    fleet.nodes["b"].send_signal(signal.SIGSTOP)
+
+
+def back_after_kill(fleet: RunningFleet) -> None:
+    fleet.start_node("b")
+
+
+def back_after_stop(fleet: RunningFleet) -> None:
+    """It finds that its controller is gone, ends the load and joins again or has never left."""
+    fleet.nodes["b"].send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "comes_back", "words"),
+    [
+        (killed, back_after_kill, "node b is lost: it has ended"),
+        (stopped, back_after_stop, "node b is lost: its machine is there, and it stands still"),
+    ],
+    ids=["killed", "stopped"],
+)
+def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    breaks: Callable[[RunningFleet], None],
+    comes_back: Callable[[RunningFleet], None],
+    words: str,
+) -> None:
+    monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", 1.0)
+    with running_fleet(tmp_path / "lab", NAMES) as fleet:
+        folder = planned(tmp_path / "e", fleet.path, length_s=3.0)
+        breaker = Breaker(lambda: breaks(fleet))
+        # The rest of the experiment needs the node, too: it stops, with the words of its last look.
+        with pytest.raises(DynoError, match=r"lacks b of its 2 nodes|b of the fleet lab give no answer"):
+            carried_out(folder, breaker)
+        assert words in breaker.failures[0]
+        assert Experiment.open(folder).finished() == {(1, 1)}
+        assert not [child for child in psutil.Process().children() if "keeper" in " ".join(child.cmdline())]
+        comes_back(fleet)
+        monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", PATIENCE_S)
+        last = Listener()
+        assert carried_out(folder, last), last.failures
+    assert Experiment.open(folder).finished() == {(1, 1), (1, 2), (2, 1), (2, 2)}
+
+
+def test_without_its_scheduler_a_mix_is_lost_in_words_and_the_nodes_join_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_fleet(tmp_path / "lab", NAMES) as fleet:
+        folder = planned(tmp_path / "e", fleet.path, length_s=3.0)
+        process = scheduler_process(fleet.folder)
+        assert process is not None
+        breaker = Breaker(process.kill)
+        with pytest.raises(DynoError, match="nothing answers at"):
+            carried_out(folder, breaker)
+        assert "The fleet's scheduler at" in breaker.failures[0]
+        for node in fleet.nodes.values():
+            wait_for_line(node, "has lost the scheduler")
+        backend_up(fleet)
+        for node in fleet.nodes.values():
+            wait_for_line(node, "has joined")
+        assert carried_out(folder)
+
+
+def backend_up(fleet: RunningFleet) -> None:
+    from serverdyno.fleet.up import start_scheduler  # noqa: PLC0415
+
+    start_scheduler(fleet.folder)
+
+
+def test_when_the_controller_is_killed_its_nodes_end_the_load_and_serve_the_next(
+    home: Home, tmp_path: Path
+) -> None:
+    with running_fleet(tmp_path / "lab", NAMES) as fleet:
+        folder = planned(tmp_path / "e", fleet.path, length_s=60.0, mixes=1)
+        with home.started("resume", folder) as dyno:
+            wait_for_line(dyno, "2 clients")
+            dyno.kill()
+            dyno.wait(PATIENCE_S)
+        # Nobody else tells the nodes. A second controller is let in once they have given the first one up.
+        with backend.connected(fleet.folder) as cluster:
+            in_use = True
+            while in_use:
+                members = cluster.members()
+                in_use = any(told is None or told["in_use"] for told in cluster.facts(members).values())
+        assert carried_out(planned(tmp_path / "next", fleet.path))
+
+
+def test_who_has_no_certificate_of_the_fleet_is_refused_counted_and_told(home: Home, tmp_path: Path) -> None:
+    with running_fleet(tmp_path / "lab", ("a",)) as fleet:
+        strangers = Authority.new("lab", datetime.now(UTC) + timedelta(days=1))
+        wrong, expired = tmp_path / "wrong", tmp_path / "expired"
+        strangers.issue("a", wrong, datetime.now(UTC) + timedelta(days=1))
+        # Trusts the right authority, and shows a certificate of another one.
+        (wrong / "authority.pem").write_bytes((fleet.path / "authority.pem").read_bytes())
+        Authority.read(fleet.path).issue("a", expired, datetime.now(UTC) - timedelta(hours=1))
+        for folder in (wrong, expired):
+            (folder / "node.toml").write_bytes((fleet.folder.node("a") / "node.toml").read_bytes())
+        with pytest.raises(DynoError, match="refused this certificate"):
+            link.check(fleet.folder.at, wrong)
+        told = home.dyno("node", expired)
+        assert (told.returncode, "ended on" in told.stderr) == (2, True), told.stderr
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("serverdyno.fleet.certificates.check_valid", lambda _: None)
+            with pytest.raises(DynoError, match=r"refused this certificate.*expired"):
+                link.check(fleet.folder.at, expired)
+        host, _, port = fleet.folder.at.rpartition(":")
+        with socket.create_connection((host, int(port)), PATIENCE_S) as plain:
+            plain.settimeout(PATIENCE_S)
+            plain.sendall(b"in plain words, and more of them than a TLS record's head has\r\n\r\n")
+            try:
+                while plain.recv(4096):
+                    pass
+            except ConnectionError:
+                pass
+        status = home.dyno("fleet", "status", fleet.path)
+        assert "connections refused: 3" in status.stdout.replace("\n", " "), status.stdout
+
+
+def test_a_second_fleet_in_one_folder_is_refused_and_all_mistakes_are_told_at_once(
+    home: Home, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lab"
+    assert home.dyno("fleet", "init", folder, "--at", "127.0.0.1", "--nodes", "a").returncode == 0
+    assert (folder / "authority.key").stat().st_mode & 0o077 == 0
+    assert (folder / "nodes" / "a" / "certificate.key").stat().st_mode & 0o077 == 0
+    told = home.dyno("fleet", "init", folder, "--at", "0.0.0.0", "--nodes", "a,A b,a", "--days", "0")
+    assert told.returncode == 2
+    for words in ("'A b' is no name", "the same name", "more than 0", "not 0.0.0.0", "has a fleet already"):
+        assert words in told.stderr, words
+    nobody = home.dyno("fleet", "status", folder)
+    assert "nothing answers at 127.0.0.1:8786" in nobody.stderr
+    assert link.context(folder / CONTROLLER)
+
+
+def test_down_ends_nodes_and_scheduler(home: Home, tmp_path: Path) -> None:
+    with running_fleet(tmp_path / "lab", NAMES) as fleet:
+        done = home.dyno("fleet", "down", fleet.path)
+        assert done.returncode == 0, done.stderr
+        assert [node.wait(PATIENCE_S) for node in fleet.nodes.values()] == [0, 0]
+        assert scheduler_process(fleet.folder) is None
+
+
+def test_a_node_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    with running_fleet(tmp_path / "lab", ("a",)) as fleet:
+        node = fleet.nodes["a"]
+        os.kill(node.pid, signal.SIGINT)
+        assert node.wait(PATIENCE_S) == 0
+        command = [*DYNO, "fleet", "status", str(fleet.path)]
+        status = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
+        assert status.returncode == 1
