@@ -102,7 +102,7 @@ def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(
 ) -> None:
     monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", 1.0)
     with running_fleet(tmp_path / "lab", NAMES) as fleet:
-        folder = planned(tmp_path / "e", fleet.path, length_s=3.0)
+        folder = planned(tmp_path / "e", fleet.path, length_s=1.5)
         breaker = Breaker(lambda: breaks(fleet))
         # The rest of the experiment needs the node, too: it stops, with the words of its last look.
         with pytest.raises(DynoError, match=r"lacks b of its 2 nodes|b of the fleet lab give no answer"):
@@ -121,7 +121,7 @@ def test_without_its_scheduler_a_mix_is_lost_in_words_and_the_nodes_join_the_nex
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_fleet(tmp_path / "lab", NAMES) as fleet:
-        folder = planned(tmp_path / "e", fleet.path, length_s=3.0)
+        folder = planned(tmp_path / "e", fleet.path, length_s=1.5)
         process = scheduler_process(fleet.folder)
         assert process is not None
         breaker = Breaker(process.kill)
@@ -146,7 +146,7 @@ def test_when_the_controller_is_killed_its_nodes_end_the_load_and_serve_the_next
     home: Home, tmp_path: Path
 ) -> None:
     with running_fleet(tmp_path / "lab", NAMES) as fleet:
-        folder = planned(tmp_path / "e", fleet.path, length_s=60.0, mixes=1)
+        folder = planned(tmp_path / "e", fleet.path, length_s=2.0, mixes=8)
         with home.started("resume", folder) as dyno:
             wait_for_line(dyno, "2 clients")
             dyno.kill()

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from serverdyno.errors import DynoError, UserError
 from serverdyno.fleet import certificates
+from serverdyno.fleet.contract import FleetError
 
 PATIENCE_S = 5.0
 
 
-class NobodyThere(DynoError):  # noqa: N818  # the field's word for it is no error
+class NobodyThere(FleetError):  # noqa: N818  # the field's word for it is no error
     """Nothing answers where the scheduler should be: it may come."""
 
 

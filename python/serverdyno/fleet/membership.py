@@ -7,6 +7,7 @@ they are reached (`cluster.py`).
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +18,11 @@ from serverdyno._native import SessionError
 from serverdyno.errors import ConsentError, DynoError, UserError
 from serverdyno.fleet import cluster as backend
 from serverdyno.fleet import facts
-from serverdyno.fleet.cluster import Cluster, DaskNode
+from serverdyno.fleet.cluster import PING_S, Cluster, DaskNode
 from serverdyno.fleet.contract import FleetError
 from serverdyno.fleet.fleet import Fleet, placed
 from serverdyno.fleet.folder import FleetFolder
+from serverdyno.fleet.lease import LEASE_S
 from serverdyno.fleet.processes import WORKSPACES_BITS
 
 PATIENCE_S = 20.0
@@ -39,13 +41,23 @@ def all_nodes(cluster: Cluster, patience_s: float | None = None) -> list[DaskNod
             hint=f"Start each on its machine: dyno node FOLDER. Who is there: dyno fleet status {cluster.folder.path}. "
             "An experiment goes on with dyno resume.",
         )
-    told = cluster.facts(there)
+    told = free_again(cluster, there)
     if silent := [name for name, one in told.items() if one is None]:
         raise FleetError(f"{', '.join(silent)} of the fleet {cluster.folder.name} give no answer")
     known = {name: one for name, one in told.items() if one is not None}
     if problems := [*differences(known)]:
         raise UserError("\n".join(problems), hint="Nodes of one fleet make the same load in the same way.")
     return [DaskNode(cluster, name, there[name], known[name]) for name in wanted]
+
+
+def free_again(cluster: Cluster, there: dict[str, str]) -> dict[str, dict[str, Any] | None]:
+    """What the nodes say of themselves, once those are free whose last controller was killed, or in any case soon."""
+    until = time.monotonic() + LEASE_S + PING_S
+    while True:
+        told = cluster.facts(there)
+        if time.monotonic() >= until or not any(one is not None and one["in_use"] for one in told.values()):
+            return told
+        time.sleep(PING_S)
 
 
 def differences(told: Mapping[str, dict[str, Any]]) -> Iterator[str]:

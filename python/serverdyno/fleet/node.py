@@ -23,11 +23,10 @@ from serverdyno.errors import DynoError
 from serverdyno.fleet import dask_settings, link
 from serverdyno.fleet.facts import node_facts
 from serverdyno.fleet.folder import NodeFolder
+from serverdyno.fleet.lease import LEASE_S
 from serverdyno.fleet.pipe import refusal
 from serverdyno.fleet.worker import Worker
 
-LEASE_S = 5.0
-"""Without a word from its controller for so long, a node ends the controller's load."""
 LEASE_LOOK_S = 0.5
 JOIN_S = 20.0
 AGAIN_S = 2.0
