@@ -155,7 +155,9 @@ class GeneratorResult(TypedDict):
     threads: int
     processes: int
     loop_lag_hdr: bytes  # HDR V2, nanoseconds from the kernel's readiness report to the end of its batch
-    ready_work_s: float  # connections x seconds in the window in which their next step was the generator's
+    ready_work_s: (
+        float | None
+    )  # connections x seconds in the window in which their next step was the generator's
     # In which engine threads were ready and had no CPU; None: the kernel does not tell.
     run_delay_s: float | None
     connections: int  # opened from start to end; of files from the first log-on to the last leaving

@@ -309,7 +309,7 @@ impl Tally {
 
     /// How long connections waited for the engine thread in the window, and the thread for a CPU.
     pub(crate) fn set_waiting(&mut self, ready_work: ReadyWork, run_delay_ns: Option<u64>) {
-        self.mix.generator.ready_work_ns = ready_work.ready_ns;
+        self.mix.generator.ready_work_ns = Some(ready_work.ready_ns);
         self.mix.generator.run_delay_ns = run_delay_ns;
     }
 

@@ -131,6 +131,11 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
+    /// Whether its clients wait in system calls, so that each needs a thread of its own.
+    fn clients_block(&self) -> bool {
+        false
+    }
+
     /// Asks for one document, until a moment of the monotonic clock, and reads no further than so many bytes. None of a
     /// target that has no documents.
     fn get(&self, _path: &str, _deadline_ns: u64, _most_bytes: usize) -> Option<Result<Answer, Failure>> {

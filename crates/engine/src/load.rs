@@ -257,5 +257,8 @@ async fn meter(thread: Rc<EngineThread>) {
         .map(|(after, before)| after - before);
     let mut tally = thread.tally.borrow_mut();
     tally.set_generator(used, executor.take_lag());
-    tally.set_waiting(executor.take_ready_work(), run_delay_ns);
+    let ready_work = executor.take_ready_work();
+    if !thread.mix.clients_block {
+        tally.set_waiting(ready_work, run_delay_ns);
+    }
 }

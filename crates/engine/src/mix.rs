@@ -63,6 +63,8 @@ pub struct Mix {
     pub engine_threads: usize,
     /// The CPUs that they are pinned to, in turn; none: not pinned.
     pub cpus: Vec<usize>,
+    /// Each client has an engine thread of its own, in which it waits for system calls.
+    pub clients_block: bool,
     /// So many first operations go into a client's digest.
     pub digest_operations: u32,
 }
@@ -108,6 +110,7 @@ impl Mix {
             start: spec.start,
             engine_threads: spec.engine.threads,
             cpus: spec.engine.cpus.clone(),
+            clients_block: false,
             digest_operations: spec.digest_operations,
         }
     }
@@ -200,6 +203,7 @@ mod tests {
             start: StartRule::Ready,
             engine_threads: 1,
             cpus: Vec::new(),
+            clients_block: false,
             digest_operations: 0,
         }
     }

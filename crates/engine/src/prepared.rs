@@ -137,7 +137,13 @@ impl PreparedMix {
             ),
         );
         spec.check(&mut problems);
-        let mix = Arc::new(Mix::of(spec));
+        let mut mix = Mix::of(spec);
+        if target.inner.clients_block() {
+            // They wait for a disk most of the time: which CPU each gets is left to the kernel.
+            (mix.engine_threads, mix.cpus) = (mix.part.clients, Vec::new());
+            mix.clients_block = true;
+        }
+        let mix = Arc::new(mix);
         let sections = Sections {
             workload: &spec.workload,
             client: &spec.client,

@@ -182,8 +182,9 @@ pub struct GeneratorTally {
     #[serde(rename = "loop_lag_hdr")]
     pub loop_lag: Histogram,
     /// Connections times seconds in the window in which their next step was the generator's (`dyno_reactor::ReadyWork`).
-    #[serde(rename = "ready_work_s", with = "seconds")]
-    pub ready_work_ns: u64,
+    /// None, as the next, where clients wait in system calls: there nothing tells the generator's time from theirs.
+    #[serde(rename = "ready_work_s", with = "seconds_or_none")]
+    pub ready_work_ns: Option<u64>,
     /// How long the engine threads were ready to run in the window and had no CPU; None where the kernel does not tell.
     #[serde(rename = "run_delay_s", with = "seconds_or_none")]
     pub run_delay_ns: Option<u64>,
@@ -544,7 +545,7 @@ impl GeneratorTally {
         self.threads += other.threads;
         self.processes += other.processes;
         self.loop_lag.add(&other.loop_lag);
-        self.ready_work_ns += other.ready_work_ns;
+        self.ready_work_ns = sum(self.ready_work_ns, other.ready_work_ns);
         self.run_delay_ns = sum(self.run_delay_ns, other.run_delay_ns);
         self.connections += other.connections;
         self.reconnects += other.reconnects;

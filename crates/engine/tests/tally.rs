@@ -116,7 +116,7 @@ fn generator() -> impl Strategy<Value = GeneratorTally> {
             threads: 1,
             processes: 1,
             loop_lag,
-            ready_work_ns: cpu_user_ns / 2,
+            ready_work_ns: Some(cpu_user_ns / 2),
             run_delay_ns,
             connections,
             reconnects: connections / 2,

@@ -9,6 +9,7 @@ mod cache;
 mod call;
 mod client;
 mod counted;
+mod pattern;
 mod uncached;
 
 pub use beginning::read_beginning;
@@ -20,4 +21,5 @@ pub use client::{
     Attributes, Break, CallId, Event, FileClient, Files, Grant, Piggyback, Stored, Traffic, Verifier,
 };
 pub use counted::{CallKind, Calls, Counted, KindCount};
+pub use pattern::matches_pattern;
 pub use uncached::Uncached;

@@ -65,7 +65,12 @@ def _consenting(protocol: Protocol[Any], url: str, opened: Callable[[str | None]
     # A token is made only for who needs it: loopback does not, and a home that can't be written is no obstacle there.
     token = None if is_loopback(url) else consent_token()
     try:
-        return opened(token)
+        try:
+            return opened(token)
+        except PermissionError:
+            if token is not None:
+                raise
+            return opened(consent_token())  # a directory that is mounted from another machine
     except PermissionError as error:
         raise ConsentError(
             str(error), hint="Put the file there, or ask whoever runs the server; loopback needs no consent."

@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
@@ -86,16 +86,30 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
         return f"{url!r} contains a character that a URL can't: write it as %XX"
     try:
         parts = urlsplit(url)
-        port = parts.port
+        _ = parts.port
     except ValueError as error:
         return f'"{url}" is not a URL: {error}'
     if parts.username is not None or parts.password is not None:
         return "must not contain a user name or password: it would be written into the experiment"
     if parts.scheme not in allowed:
         return f'"{url}" must begin with {" or ".join(f"{scheme}://" for scheme in allowed)}'
-    if not _is_host(parts.hostname or "") or port == 0:
-        return f'"{url}" names no host (1 to 63 characters between dots, 253 in all), or port 0'
+    if (wrong := _place_problem(url, parts)) is not None:
+        return wrong
     return "must not contain a fragment (#...), which is never sent" if parts.fragment else None
+
+
+def _place_problem(url: str, parts: SplitResult) -> str | None:
+    if not _has_host(parts.scheme):
+        is_directory = parts.netloc in ("", "localhost") and parts.path.strip("/") and not parts.query
+        return None if is_directory else f'"{url}" names no directory below /: {parts.scheme}:///PATH'
+    if not _is_host(parts.hostname or "") or parts.port == 0:
+        return f'"{url}" names no host (1 to 63 characters between dots, 253 in all), or port 0'
+    return None
+
+
+def _has_host(scheme: str) -> bool:
+    protocol = protocols.of_scheme(scheme)
+    return protocol is None or protocol.has_host
 
 
 def _is_host(name: str) -> bool:
@@ -107,8 +121,9 @@ def _is_host(name: str) -> bool:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL names loopback by address, or as `localhost`. Any other name counts as elsewhere."""
-    return names_loopback(urlsplit(url).netloc)
+    """Whether a URL names loopback by address, as `localhost`, or a directory. Any other name counts as elsewhere."""
+    parts = urlsplit(url)
+    return names_loopback(parts.netloc) or not _has_host(parts.scheme)
 
 
 def _frame(data: Mapping[str, Any], unsound: Collection[str | int]) -> Plan:

@@ -23,6 +23,8 @@ class Protocol(HasSettings[SettingsT]):
     """As it is written in a sentence: `HTTP`."""
     schemes: ClassVar[tuple[str, ...]]
     example_url: ClassVar[str]
+    has_host: ClassVar[bool] = True
+    """Whether its URLs name a host; those without name a directory of this machine."""
     work: ClassVar[Work[Any]]
     reference_server: ClassVar[str | None] = None
     """The driver of the server that the generator is calibrated against; None: there is none."""

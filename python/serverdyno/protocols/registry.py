@@ -10,10 +10,11 @@ from serverdyno.protocols.files import FILES
 from serverdyno.protocols.http import HTTP
 from serverdyno.protocols.model import HasSettings
 from serverdyno.protocols.nfs import NFS
+from serverdyno.protocols.posix import POSIX
 from serverdyno.protocols.smb import SMB
 from serverdyno.protocols.work import Work
 
-PROTOCOLS: dict[str, Protocol[Any]] = {protocol.name: protocol for protocol in (HTTP, SMB, NFS)}
+PROTOCOLS: dict[str, Protocol[Any]] = {protocol.name: protocol for protocol in (HTTP, SMB, NFS, POSIX)}
 WORKS: dict[str, Work[Any]] = {work.name: work for work in (DOCUMENTS, FILES)}
 
 

@@ -22,7 +22,7 @@ from serverdyno.servers import external_look
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.users_process import UsersProcess
 
-EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/ or nfs://files.example/export"
+EXAMPLE = "For example: http://127.0.0.1:8080/, smb://files.example/, nfs://files.example/export or file:///mnt/disk"
 
 
 class ExternalSettings(Settings):
@@ -79,7 +79,9 @@ class External:
     """A URL, and how to be let in. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "external"
-    summary: ClassVar[str] = "a server that you run, by its URL: http://, https://, smb:// or nfs://"
+    summary: ClassVar[str] = (
+        "a server that you run, by its URL: http://, https://, smb:// or nfs://; or a directory, file://"
+    )
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ExternalSettings
 
@@ -140,7 +142,7 @@ class External:
         """One question: something answers there. Raises ServerError."""
         external_look.first(self._look, self._url, target)
         self._target = target
-        if target.loopback:
+        if target.loopback and self._look.port is not None:
             self._process = UsersProcess.listening_at(self._url, self._look.port)
 
     def check(self) -> None:
@@ -199,6 +201,8 @@ class External:
         return []
 
     def _known(self) -> str:
+        if self._look.directory is not None:
+            return "A directory: the kernel serves it, and its CPU time is in the generator's."
         if self._process is None:
             return "Run by the user: its configuration, CPU time and memory are unknown."
         return (
@@ -219,7 +223,9 @@ class External:
         return [] if self._process is None else self._process.pids()
 
     def data_directories(self) -> list[Path]:
-        """Those that the settings name; else not known."""
+        """That of a `file:` URL, or those that the settings name; else not known."""
+        if self._look.directory is not None:
+            return [self._look.directory]
         return [Path(directory) for directory in self.settings.directories]
 
     def crashes(self) -> list[str]:
@@ -244,14 +250,15 @@ def _look(url: str, settings: ExternalSettings) -> external_look.Look:
     """How a server with this URL is asked. Raises UserError."""
     try:
         parts = urlsplit(url)
-        plain = parts.hostname and parts.port != 0 and not parts.fragment and parts.username is None
+        protocol = protocols.of_scheme(parts.scheme)
+        place = parts.path if protocol and not protocol.has_host else parts.hostname
+        plain = place and parts.port != 0 and not parts.fragment and parts.username is None
     except ValueError as error:
         raise UserError(f"{url}: {error}") from None
-    protocol = protocols.of_scheme(parts.scheme)
     spoken = protocol.name if protocol else None
     if not plain or spoken not in external_look.LOOKS or settings.protocol not in (None, spoken):
         raise UserError(f"{url}: not a URL that can be loaded", hint=EXAMPLE)
-    look = external_look.LOOKS[spoken]()
+    look = external_look.LOOKS[spoken](url)
     if look.has_shares and parts.query:
         raise UserError(f"{url}: not a URL of a file server", hint=EXAMPLE)
     return look

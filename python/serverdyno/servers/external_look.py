@@ -5,12 +5,16 @@ Each question goes to the address of a target that has consented. Not for load, 
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from serverdyno import _native
 from serverdyno.errors import gone, no_answer
 from serverdyno.protocols.http import HTTP
 from serverdyno.protocols.nfs import NFS
+from serverdyno.protocols.posix import POSIX, directory_of
 from serverdyno.protocols.smb import SMB
 
 LOOK_S = 10.0  # for an answer: connection, head and what is read of the body
@@ -22,8 +26,10 @@ class Look(Protocol):
 
     title: str
     has_shares: bool
-    port: int
-    """Where the protocol is spoken, if the URL does not say."""
+    port: int | None
+    """Where the protocol is spoken, if the URL does not say; None: nobody listens."""
+    directory: Path | None
+    """The directory of this machine that is meant; None: a server is."""
 
     def ask(self, target: Any) -> None:
         """Asks once. Raises AnswerError."""
@@ -40,9 +46,11 @@ class WebLook:
 
     title = HTTP.title
     has_shares = False
-    port = 80
+    port: int | None = 80
+    directory: Path | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
+        del url
         self._path = ""
         self._answer: _native.Answer | None = None
 
@@ -69,9 +77,11 @@ class FileLook:
 
     title = SMB.title
     has_shares = True
-    port = 445
+    port: int | None = 445
+    directory: Path | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
+        del url
         self._offer: _native.Offer | None = None
 
     def ask(self, target: Any) -> None:
@@ -101,7 +111,11 @@ class ExportLook:
 
     title = NFS.title
     has_shares = False
-    port = 2049
+    port: int | None = 2049
+    directory: Path | None = None
+
+    def __init__(self, url: str) -> None:
+        del url
 
     def ask(self, target: Any) -> None:
         """Asks once; what it says of its exports is judged by `runner/ask.py`."""
@@ -116,10 +130,34 @@ class ExportLook:
         return ["What COMMIT does there is unknown."]
 
 
-LOOKS: dict[str, type[WebLook] | type[FileLook] | type[ExportLook]] = {
+class DirectoryLook:
+    """The directory, and the room on it."""
+
+    title = POSIX.title
+    has_shares = False
+    port: int | None = None
+
+    def __init__(self, url: str) -> None:
+        self.directory: Path | None = Path(directory_of(url))
+
+    def ask(self, target: Any) -> None:
+        """Asks once; what it says is judged by `runner/ask.py`."""
+        target.look(0)
+
+    def version(self) -> str | None:
+        """The kernel's, which has the file system."""
+        return f"Linux {platform.release()}"
+
+    def notes(self) -> list[str]:
+        """What nobody else does."""
+        return ["No server is in between: system calls on a directory of this machine."]
+
+
+LOOKS: dict[str, Callable[[str], Look]] = {
     HTTP.name: WebLook,
     SMB.name: FileLook,
     NFS.name: ExportLook,
+    POSIX.name: DirectoryLook,
 }
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AwareDatetime, Field, model_validator
 
+from serverdyno import protocols
 from serverdyno.plan.model import MAX_CLIENTS, MAX_LENGTH_S, Configuration, Mix, Plan, RunKey, Suite
 from serverdyno.protocols.model import Model
 
@@ -95,5 +96,8 @@ def _check_mix(mix: Mix) -> None:
 
 def _check_url(url: str) -> None:
     """Raises ValueError for what is none; `urlsplit` does for some."""
-    if len(url) > MOST_URL or not urlsplit(url).hostname or urlsplit(url).port == 0:
-        raise ValueError(f"not a URL with a host: {url[:MOST_NAME]!r}")
+    parts = urlsplit(url)
+    protocol = protocols.of_scheme(parts.scheme)
+    has_place = parts.hostname if protocol is None or protocol.has_host else parts.path
+    if len(url) > MOST_URL or not has_place or parts.port == 0:
+        raise ValueError(f"not a URL of a server: {url[:MOST_NAME]!r}")

@@ -96,6 +96,11 @@ impl FilesOptions {
         }
     }
 
+    /// Where the kernel keeps a cache already.
+    pub(crate) fn uncached(self) -> Self {
+        Self { cache: None, ..self }
+    }
+
     pub(crate) fn client<C: FileClient>(&self, session: C) -> CachedClient<C> {
         let counted = Counted::new(session);
         match self.cache {

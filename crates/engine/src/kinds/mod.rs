@@ -3,12 +3,13 @@
 mod http;
 mod nfs;
 mod null;
+mod posix;
 mod smb;
 
 use crate::kind::Kind;
 
 /// All of them.
-const KINDS: &[&dyn Kind] = &[&http::Http, &smb::Smb, &nfs::Nfs, &null::Null];
+const KINDS: &[&dyn Kind] = &[&http::Http, &smb::Smb, &nfs::Nfs, &posix::Posix, &null::Null];
 
 /// The kind of that name.
 pub(crate) fn kind(name: &str) -> Option<&'static dyn Kind> {

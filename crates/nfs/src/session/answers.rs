@@ -2,11 +2,10 @@
 
 use super::calls::FILE_MODE;
 use super::conversation::{Conversation, Data, Ended};
-use super::names;
 use super::running::{NewName, Opening, Running, Stage, Work};
 use crate::status::{self, Status};
 use crate::wire::{self, Entries, Message, Request, SetAttributes, SetTime};
-use dyno_files::{Attributes, Disposition, Piggyback, Reply, Stability, Stored};
+use dyno_files::{matches_pattern, Attributes, Disposition, Piggyback, Reply, Stability, Stored};
 use dyno_measure::{Failure, Fault};
 
 /// How often a call may begin anew, because what it had looked up was no longer so.
@@ -445,7 +444,7 @@ impl Conversation {
             any = true;
             call.cookie = entry.cookie;
             let is_own = matches!(entry.name, b"." | b"..");
-            if !is_own && names::matches(pattern, entry.name) {
+            if !is_own && matches_pattern(pattern, entry.name) {
                 call.entries += 1;
             }
         }

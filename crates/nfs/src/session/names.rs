@@ -64,30 +64,6 @@ pub(super) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// Whether `name` matches a pattern of `*` and `?`, as a shell's would: letters count as they are written, and `*.*` needs
-/// a point.
-pub(super) fn matches(pattern: &str, name: &[u8]) -> bool {
-    let pattern = pattern.as_bytes();
-    let (mut at, mut star) = ((0, 0), None);
-    while at.1 < name.len() {
-        match pattern.get(at.0) {
-            Some(b'*') => {
-                star = Some(at);
-                at.0 += 1;
-            }
-            Some(&byte) if byte == b'?' || byte == name[at.1] => at = (at.0 + 1, at.1 + 1),
-            _ => match &mut star {
-                Some((begin, from)) => {
-                    *from += 1;
-                    at = (*begin + 1, *from);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[at.0..].iter().all(|&byte| byte == b'*')
-}
-
 /// Whether a pattern names one file.
 pub(super) fn is_plain(pattern: &str) -> bool {
     !pattern.contains(['*', '?'])
@@ -96,24 +72,6 @@ pub(super) fn is_plain(pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pattern_matches_as_in_a_shell() {
-        for (pattern, name, expected) in [
-            ("*", "", true),
-            ("*", "anything", true),
-            ("aaa*", "aaa1", true),
-            ("aaa*", "baaa1", false),
-            ("*.doc", "a.b.doc", true),
-            ("*.doc", "a.docx", false),
-            ("?a*b?", "xaybbz", true),
-            ("?", "", false),
-            ("a*b*c", "a-b-b-c", true),
-            ("a*b*c", "a-c-b", false),
-        ] {
-            assert_eq!(matches(pattern, name.as_bytes()), expected, "{pattern} {name}");
-        }
-    }
 
     #[test]
     fn the_nearest_directory_is_known_until_its_time_is_over() {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from serverdyno import wording
+from serverdyno import protocols, wording
 from serverdyno.plan.model import Configuration
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.report.model import Box, Figure, Link, Section, Testbed
@@ -114,4 +114,7 @@ def _outside(configuration: Configuration) -> bool:
     """Whether it is on another machine, as far as its address says."""
     if configuration.url is None:
         return False
-    return not (urlsplit(configuration.url).hostname or "").startswith(LOOPBACK)
+    parts = urlsplit(configuration.url)
+    protocol = protocols.of_scheme(parts.scheme)
+    has_host = protocol is None or protocol.has_host
+    return has_host and not (parts.hostname or "").startswith(LOOPBACK)

@@ -1,0 +1,207 @@
+//! Directories that load may go to. A `DirectoryTarget` is the only thing that the engine takes, and
+//! `DirectoryTarget::open` is the only way to make one.
+//!
+//! The directory is the one that the user named, and stays it: it is opened once. One that lies on a file system of
+//! another machine needs that machine's consent, as every load does: a file in the directory whose name contains the
+//! user's secret token, and whose content can be made only by somebody who knows it (`dyno_target::consent_document`).
+
+use crate::session::Session;
+use dyno_reactor::Executor;
+use dyno_target::{Consent, TargetError};
+use rustix::fs::{fstatfs, open, openat2, Mode, OFlags, ResolveFlags};
+use rustix::io::{read, Errno};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const MAX_DOCUMENT_BYTES: usize = 4096;
+/// Types of file systems whose data are on another machine, or may be (statfs(2); `linux/magic.h`): NFS, SMB in three
+/// forms, AFS, Ceph, 9P, Coda, Lustre, GPFS, OCFS2, GFS2, OrangeFS, and whatever FUSE serves.
+const REMOTE_TYPES: [u64; 15] = [
+    0x6969,
+    0x517b,
+    0xff53_4d42,
+    0xfe53_4d42,
+    0x5346_414f,
+    0x6b41_4653,
+    0x00c3_6400,
+    0x0102_1997,
+    0x7375_7245,
+    0x0bd0_0bd0,
+    0x4750_4653,
+    0x7461_636f,
+    0x0116_1970,
+    0x2003_0528,
+    0x6573_5546,
+];
+
+/// What a flush of a client becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FlushCall {
+    /// fsync(2).
+    #[default]
+    Fsync,
+    /// fdatasync(2).
+    Fdatasync,
+    /// No call at all.
+    Nothing,
+}
+
+/// How clients use the directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Around the page cache (`O_DIRECT`) wherever offset and length are multiples of 4,096.
+    pub direct: bool,
+    /// What a flush becomes.
+    pub flush: FlushCall,
+}
+
+/// A directory that load may go to.
+#[derive(Debug, Clone)]
+pub struct DirectoryTarget {
+    root: Arc<OwnedFd>,
+    path: PathBuf,
+    shares: [String; 1],
+    options: Options,
+    is_local: bool,
+}
+
+impl DirectoryTarget {
+    /// Opens the directory at the absolute `path`. One on another machine is asked for its consent.
+    ///
+    /// # Errors
+    /// See `TargetError`.
+    pub fn open(path: &Path, options: Options, token: Option<&str>) -> Result<Self, TargetError> {
+        if !path.is_absolute() {
+            let text = format!("{} is not an absolute path of a directory", path.display());
+            return Err(TargetError::Url(text));
+        }
+        let io = |errno: Errno| TargetError::Io(io::Error::from(errno));
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = open(path, flags, Mode::empty()).map_err(io)?;
+        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)] // Its type differs between machines.
+        let kind = fstatfs(&root).map_err(io)?.f_type as u64 & 0xffff_ffff;
+        let target = Self {
+            root: Arc::new(root),
+            path: path.to_owned(),
+            shares: [path.display().to_string()],
+            options,
+            is_local: !REMOTE_TYPES.contains(&kind),
+        };
+        if !target.is_local {
+            target.ask_consent(token)?;
+        }
+        Ok(target)
+    }
+
+    /// Opens the directory that a URL `file:///path` names; what a URL can't hold stands in it as `%XX`.
+    ///
+    /// # Errors
+    /// See `TargetError`.
+    pub fn open_url(url: &str, options: Options, token: Option<&str>) -> Result<Self, TargetError> {
+        let path = path_of(url).ok_or_else(|| {
+            TargetError::Url(format!("{url} names no directory of this machine: file:///PATH"))
+        })?;
+        Self::open(&path, options, token)
+    }
+
+    /// Returns its path, as the user named it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the one share that it is.
+    #[must_use]
+    pub fn shares(&self) -> &[String] {
+        &self.shares
+    }
+
+    /// Whether it lies on a file system of this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.is_local
+    }
+
+    /// Returns how clients use it.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// Returns a client's session.
+    #[must_use]
+    pub fn session(&self, executor: &Executor) -> Session {
+        Session::new(executor.clone(), self.root.clone(), self.options)
+    }
+
+    fn ask_consent(&self, token: Option<&str>) -> Result<(), TargetError> {
+        let place = self.path.display().to_string();
+        let consent = Consent::of(&place, token)?;
+        let name = format!("serverdyno-{}.txt", consent.token());
+        let found = self
+            .beginning_of(&name)
+            .map_err(|errno| TargetError::Io(errno.into()))?;
+        consent.judge(found.as_deref(), &format!("{name} in the directory"))
+    }
+
+    fn beginning_of(&self, name: &str) -> Result<Option<Vec<u8>>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let file = match openat2(&*self.root, name, flags, Mode::empty(), resolve) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        let mut document = vec![0; MAX_DOCUMENT_BYTES];
+        let bytes = read(&file, &mut document[..])?;
+        document.truncate(bytes);
+        Ok(Some(document))
+    }
+}
+
+fn path_of(url: &str) -> Option<PathBuf> {
+    let rest = url.strip_prefix("file://")?;
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    let mut bytes = Vec::new();
+    let mut left = path.bytes();
+    while let Some(byte) = left.next() {
+        bytes.push(match byte {
+            b'%' => hex(left.next()?)? << 4 | hex(left.next()?)?,
+            b'?' | b'#' | 0 => return None,
+            plain => plain,
+        });
+    }
+    (path.starts_with('/') && !bytes.contains(&0)).then(|| PathBuf::from(OsString::from_vec(bytes)))
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit)
+        .to_digit(16)
+        .and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path_of;
+    use std::path::Path;
+
+    #[test]
+    fn a_url_names_a_directory_of_this_machine_alone() {
+        assert_eq!(path_of("file:///a/b%20c").as_deref(), Some(Path::new("/a/b c")));
+        assert_eq!(path_of("file://localhost/a").as_deref(), Some(Path::new("/a")));
+        for url in [
+            "file://elsewhere/a",
+            "file:///a%00",
+            "file:///a%2",
+            "file:///a?b",
+            "/a",
+            "http:///a",
+        ] {
+            assert_eq!(path_of(url), None, "{url}");
+        }
+    }
+}

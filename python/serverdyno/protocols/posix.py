@@ -1,0 +1,76 @@
+"""A directory of this machine: how its clients use it, what is said of it, and how what they left is removed."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from pydantic import Field
+
+from serverdyno.protocols.access import Access
+from serverdyno.protocols.base import Protocol
+from serverdyno.protocols.files import FILES
+from serverdyno.protocols.model import SectionModel
+
+
+class PosixSettings(SectionModel):
+    """How a client uses a directory."""
+
+    direct: bool = Field(
+        default=False,
+        description="Around the page cache (O_DIRECT), where offset and length are multiples of 4,096.",
+    )
+    flush: Literal["fsync", "fdatasync", "none"] = Field(
+        default="fsync", description="What a flush of a client becomes; none: no call at all."
+    )
+
+
+class Posix(Protocol[PosixSettings]):
+    """Files below a directory: a local disk, or whatever is mounted there."""
+
+    name = "posix"
+    title = "system calls"
+    schemes = ("file",)
+    example_url = "file:///mnt/disk"
+    work = FILES
+    section = "posix"
+    settings_type = PosixSettings
+    has_host = False
+    clients_directory = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
+
+    def target_section(self, access: Access, settings: PosixSettings) -> dict[str, Any]:
+        """Return the directory's URL and how it is used."""
+        return {"url": access.url, **settings.model_dump()}
+
+    def described(self, settings: PosixSettings, timeout: str) -> str:
+        """Say calls, caches and what can't be bounded."""
+        flush = {"none": "nothing"}.get(settings.flush, settings.flush)
+        direct = (
+            "around the page cache where aligned to 4,096 bytes"
+            if settings.direct
+            else "through the page cache"
+        )
+        return (
+            f"System calls on a directory of this machine, {direct}; a flush is {flush}; one thread a client, which "
+            "does the work of the file system, too: the generator's CPU time has both. Locks are those of the file "
+            f"system (F_OFD_SETLK). A system call that hangs can't be ended: the timeout of {timeout} counts it late."
+        )
+
+    def base_directory(self, url: str) -> str:
+        """Return nothing: clients work in the directory itself."""
+        del url
+        return ""
+
+    def remove_command(self, url: str, user: str | None, share: str, directory: str) -> str:
+        """Return a command that removes the directory."""
+        del user, share
+        return f"rm -r {shlex.quote(directory_of(url) + '/' + directory)}"
+
+
+def directory_of(url: str) -> str:
+    """Return the path that a `file:` URL names."""
+    return unquote(urlsplit(url).path).rstrip("/") or "/"
+
+
+POSIX = Posix()
