@@ -213,19 +213,7 @@ impl Session {
                 ftruncate(&self.file(handle)?.file, bytes).map_err(failure)?;
                 Ok(Reply::Done)
             }
-            Call::SetTimes { handle } => {
-                self.count(Kind::Set);
-                let now = Timespec {
-                    tv_sec: 0,
-                    tv_nsec: UTIME_NOW,
-                };
-                let times = Timestamps {
-                    last_access: now,
-                    last_modification: now,
-                };
-                futimens(&self.file(handle)?.file, &times).map_err(failure)?;
-                Ok(Reply::Done)
-            }
+            Call::SetTimes { handle } => self.touch(handle),
             Call::QueryPath { path } => match self.status_of(path) {
                 Ok(found) => Ok(Reply::Info(info(&found))),
                 Err(errno) if is_absent(errno) => Ok(Reply::NotThere),
@@ -421,6 +409,20 @@ impl Session {
             Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => Err(Fault::LockConflict.into()),
             Err(errno) => Err(failure(Errno::from_raw_os_error(errno as i32))),
         }
+    }
+
+    fn touch(&mut self, handle: Handle) -> Result<Reply, Failure> {
+        self.count(Kind::Set);
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        let times = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        futimens(&self.file(handle)?.file, &times).map_err(failure)?;
+        Ok(Reply::Done)
     }
 
     fn status_of(&mut self, path: &str) -> Result<Stat, Errno> {

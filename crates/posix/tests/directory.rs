@@ -84,95 +84,90 @@ fn what_was_written_lies_in_the_directory_around_the_page_cache_too() {
             (true, FlushCall::Nothing),
         ] {
             let mut client = Client::at(&at, Options { direct, flush }, &executor).await;
-            assert_eq!(
-                client.call(Call::MakeDirectory { path: "a" }).await,
-                Ok(Reply::Done)
-            );
-            let (handle, created) = client.handle("a/file", Disposition::OpenIf).await;
-            assert!(created);
-            let mut expected = Vec::new();
-            for (part, stability) in [
-                (4096, Stability::Unstable),
-                (8192, Stability::Data),
-                (100, Stability::File),
-            ] {
-                let data: Vec<u8> = (0..part).map(|byte| (byte % 251) as u8).collect();
-                let write = Call::Write {
-                    handle,
-                    offset: expected.len() as u64,
-                    data: &data,
-                    stability,
-                };
-                assert_eq!(client.call(write).await, Ok(Reply::Written { bytes: part }));
-                expected.extend(data);
-            }
-            assert_eq!(client.call(Call::Flush { handle }).await, Ok(Reply::Done));
-            for (offset, bytes, came) in [(0, 8192, 8192), (4096, 65_536, 8292), (5, 10, 10), (12_388, 9, 0)]
-            {
-                let read = Call::Read {
-                    handle,
-                    offset,
-                    bytes,
-                };
-                assert_eq!(client.call(read).await, Ok(Reply::Read { bytes: came }));
-                let offset = offset as usize;
-                assert_eq!(client.data, expected[offset..offset + came as usize]);
-            }
-            assert_eq!(fs::read(at.join("a/file")).expect("the file"), expected);
-            assert_eq!(
-                client.call(Call::SetEnd { handle, bytes: 7 }).await,
-                Ok(Reply::Done)
-            );
-            assert_eq!(client.call(Call::Close { handle }).await, Ok(Reply::Done));
-            let Ok(Reply::Info(info)) = client.call(Call::QueryPath { path: "a/file" }).await else {
-                panic!("no file");
-            };
-            assert!(info.bytes == 7 && !info.directory && info.file_id != 0);
-            let (_, created) = client.handle("a/file", Disposition::OverwriteIf).await;
-            assert!(!created);
-            assert_eq!(
-                client
-                    .call(Call::Find {
-                        directory: "a",
-                        pattern: "f*"
-                    })
-                    .await,
-                Ok(Reply::Found { entries: 1 })
-            );
-            client
-                .call(Call::MakeDirectory { path: "b" })
-                .await
-                .expect("made");
-            let rename = Call::Rename {
-                from: "a/file",
-                to: "b/other",
-            };
-            assert_eq!(client.call(rename).await, Ok(Reply::Done));
-            assert_eq!(
-                client.open("a/file", Disposition::Open).await,
-                Ok(Reply::NotThere)
-            );
-            assert_eq!(fault(client.call(rename).await), Some(Fault::NotFound));
-            for path in ["a", "b"] {
-                let removed = client.call(Call::RemoveDirectory { path }).await;
-                assert_eq!(removed.is_ok(), path == "a", "{path}");
-            }
-            assert_eq!(
-                client.call(Call::Delete { path: "b/other" }).await,
-                Ok(Reply::Done)
-            );
-            assert_eq!(
-                client.call(Call::RemoveDirectory { path: "b" }).await,
-                Ok(Reply::Done)
-            );
-            assert_eq!(
-                client.open("a/file", Disposition::Open).await,
-                Ok(Reply::NotThere)
-            );
+            check_contents(&mut client, &at).await;
+            check_names(&mut client).await;
             client.files.finish().await.expect("it ends");
             assert_eq!(fs::read_dir(&at).expect("the directory").count(), 0);
         }
     });
+}
+
+async fn check_contents(client: &mut Client, at: &Path) {
+    let made = client.call(Call::MakeDirectory { path: "a" }).await;
+    assert_eq!(made, Ok(Reply::Done));
+    let (handle, created) = client.handle("a/file", Disposition::OpenIf).await;
+    assert!(created);
+    let mut expected = Vec::new();
+    for (part, stability) in [
+        (4096, Stability::Unstable),
+        (8192, Stability::Data),
+        (100, Stability::File),
+    ] {
+        let data: Vec<u8> = (0..part).map(|byte| (byte % 251) as u8).collect();
+        let write = Call::Write {
+            handle,
+            offset: expected.len() as u64,
+            data: &data,
+            stability,
+        };
+        assert_eq!(client.call(write).await, Ok(Reply::Written { bytes: part }));
+        expected.extend(data);
+    }
+    assert_eq!(client.call(Call::Flush { handle }).await, Ok(Reply::Done));
+    for (offset, bytes, came) in [(0, 8192, 8192), (4096, 65_536, 8292), (5, 10, 10), (12_388, 9, 0)] {
+        let read = Call::Read {
+            handle,
+            offset,
+            bytes,
+        };
+        assert_eq!(client.call(read).await, Ok(Reply::Read { bytes: came }));
+        let offset = offset as usize;
+        assert_eq!(client.data, expected[offset..offset + came as usize]);
+    }
+    assert_eq!(fs::read(at.join("a/file")).expect("the file"), expected);
+    let end = Call::SetEnd { handle, bytes: 7 };
+    assert_eq!(client.call(end).await, Ok(Reply::Done));
+    assert_eq!(client.call(Call::Close { handle }).await, Ok(Reply::Done));
+}
+
+/// Leaves nothing of what `check_contents` has made.
+async fn check_names(client: &mut Client) {
+    let Ok(Reply::Info(info)) = client.call(Call::QueryPath { path: "a/file" }).await else {
+        panic!("no file");
+    };
+    assert!(info.bytes == 7 && !info.directory && info.file_id != 0);
+    let (handle, created) = client.handle("a/file", Disposition::OverwriteIf).await;
+    assert!(!created);
+    assert_eq!(client.call(Call::Close { handle }).await, Ok(Reply::Done));
+    let (directory, pattern) = ("a", "f*");
+    let found = client.call(Call::Find { directory, pattern }).await;
+    assert_eq!(found, Ok(Reply::Found { entries: 1 }));
+    client
+        .call(Call::MakeDirectory { path: "b" })
+        .await
+        .expect("made");
+    let rename = Call::Rename {
+        from: "a/file",
+        to: "b/other",
+    };
+    assert_eq!(client.call(rename).await, Ok(Reply::Done));
+    assert_eq!(
+        client.open("a/file", Disposition::Open).await,
+        Ok(Reply::NotThere)
+    );
+    assert_eq!(fault(client.call(rename).await), Some(Fault::NotFound));
+    for path in ["a", "b"] {
+        let removed = client.call(Call::RemoveDirectory { path }).await;
+        assert_eq!(removed.is_ok(), path == "a", "{path}");
+    }
+    let deleted = client.call(Call::Delete { path: "b/other" }).await;
+    assert_eq!(deleted, Ok(Reply::Done));
+    let removed = client.call(Call::RemoveDirectory { path: "b" }).await;
+    assert_eq!(removed, Ok(Reply::Done));
+    assert_eq!(
+        client.open("a/file", Disposition::Open).await,
+        Ok(Reply::NotThere)
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.files import FILES
+from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
 from serverdyno.protocols.model import SectionModel
 
 
@@ -37,7 +37,7 @@ class Posix(Protocol[PosixSettings]):
     section = "posix"
     settings_type = PosixSettings
     has_host = False
-    clients_directory = "serverdyno-clients"  # how those of crates/engine/src/files.rs begin
+    clients_directory = CLIENTS_DIRECTORY
 
     def target_section(self, access: Access, settings: PosixSettings) -> dict[str, Any]:
         """Return the directory's URL and how it is used."""
