@@ -8,9 +8,11 @@
 
 mod advice;
 mod failure;
+mod options;
 mod session;
 mod target;
 
 pub use advice::advice;
+pub use options::{FlushCall, Options};
 pub use session::Session;
-pub use target::{DirectoryTarget, FlushCall, Options};
+pub use target::DirectoryTarget;

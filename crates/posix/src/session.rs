@@ -17,7 +17,7 @@
 //! them, as by a program that works in that directory.
 
 use crate::failure::{failure, is_absent};
-use crate::target::{FlushCall, Options};
+use crate::options::{FlushCall, Options};
 use dyno_files::{
     matches_pattern, Access, Break, Caching, Call, CallId, Disposition, Event, FileClient, Handle, Info,
     Open, Piggyback, Reply, SpaceInfo, Stability, Traffic,

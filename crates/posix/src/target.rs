@@ -5,6 +5,7 @@
 //! another machine needs that machine's consent, as every load does: a file in the directory whose name contains the
 //! user's secret token, and whose content can be made only by somebody who knows it (`dyno_target::consent_document`).
 
+use crate::options::Options;
 use crate::session::Session;
 use dyno_reactor::Executor;
 use dyno_target::{Consent, TargetError};
@@ -37,27 +38,6 @@ const REMOTE_TYPES: [u64; 15] = [
     0x2003_0528,
     0x6573_5546,
 ];
-
-/// What a flush of a client becomes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FlushCall {
-    /// fsync(2).
-    #[default]
-    Fsync,
-    /// fdatasync(2).
-    Fdatasync,
-    /// No call at all.
-    Nothing,
-}
-
-/// How clients use the directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
-    /// Around the page cache (`O_DIRECT`) wherever offset and length are multiples of 4,096.
-    pub direct: bool,
-    /// What a flush becomes.
-    pub flush: FlushCall,
-}
 
 /// A directory that load may go to.
 #[derive(Debug, Clone)]
