@@ -121,3 +121,29 @@ def test_clients_that_left_are_not_said_to_have_waited() -> None:
 )
 def test_only_whole_seconds_of_the_window_count(completed: dict[int, int], found: tuple[int, ...]) -> None:
     assert stalls.stalled(completed, ramp_up_s=0.5, window_s=4.9) == found
+
+
+def slower_later(record: MixRecord) -> MixRecord:
+    """The record of a server that does a third less in the second half of its seconds."""
+    middle_s = record.ramp_up_s + record.window_s / 2
+    rows = [
+        replace(row, operations=row.operations * 2 // 3) if row.second >= middle_s else row
+        for row in record.by_second
+    ]
+    return replace(record, by_second=rows, operations_total=sum(row.operations for row in rows))
+
+
+def test_a_window_that_was_not_steady_is_marked_and_named_at_the_head() -> None:
+    source = experiment(TWO, scale=0.1)
+    records = [
+        slower_later(record)
+        if (record.configuration, record.clients, record.repetition) == ("nginx", 24, 2)
+        else record
+        for record in source.records
+    ]
+    report = build_from(replace(source, records=records))
+    assert marked(report, Mark.DRIFTING) == {("nginx", 24)}
+    [warning] = [each for each in report.warnings if "marked D" in each]
+    assert "nginx with 24 clients in repetition 2 (\u221233" in warning
+    steady = build_from(source)
+    assert not marked(steady, Mark.DRIFTING)

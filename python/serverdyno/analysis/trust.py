@@ -9,6 +9,7 @@ measured is in `crates/reactor/src/ready_work.rs`. Errors are not counted here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 HIDDEN_SPEED = 0.10
@@ -42,6 +43,9 @@ class Mark(StrEnum):
     CLIENTS_LEFT = "clients left the mix"
     STARVED = "clients without a completed operation in the window: the figures are of the others"
     STALLED = "stalled: a second or more of the window without any completed operation"
+    DRIFTING = (
+        "drifting: the halves of the window differ by more than 5 %, and by more than its seconds scatter"
+    )
     MISSING = "fewer repetitions than planned"
     PART_OF_A_PASS = (
         "part of a pass: less than one pass of the workload in the window, in the mean of the clients, in the "
@@ -57,6 +61,7 @@ LETTERS = {
     Mark.CLIENTS_LEFT: "L",
     Mark.STARVED: "C",
     Mark.STALLED: "T",
+    Mark.DRIFTING: "D",
     Mark.MISSING: "M",
     Mark.PART_OF_A_PASS: "P",
 }
@@ -142,6 +147,11 @@ def rate_marks(attempts_s: float, max_rate_per_s: float | None) -> frozenset[Mar
     """The mark of a mix that its plan's bound held. `attempts_s`: requests/s, failed ones too; None: no bound."""
     held = max_rate_per_s is not None and attempts_s >= RATE_BOUND_SHARE * max_rate_per_s
     return frozenset({Mark.RATE_BOUND} if held else ())
+
+
+def drift_marks(drifts: Mapping[int, float]) -> frozenset[Mark]:
+    """The mark of a mix of which some repetition was not steady."""
+    return frozenset({Mark.DRIFTING} if drifts else ())
 
 
 def taken_share(taken_cpus: float | None, cpus: int) -> float | None:

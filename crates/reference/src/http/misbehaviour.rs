@@ -15,6 +15,8 @@ const HUGE_HEAD_BYTES: usize = 1 << 20;
 const GARBAGE_BYTES: usize = 1024;
 const CHUNK_BYTES: usize = 1000;
 const NS_PER_MS: u64 = 1_000_000;
+const FRESH_MS: u64 = 50;
+const TIRED_MS: u64 = 100;
 const FILLER_FIELD: &[u8] = b"X-Filler: 0123456789012345678901234567890123456789012345\r\n";
 const CHUNKED_FIELD: &str = "Transfer-Encoding: chunked\r\n";
 const INTERIM: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
@@ -28,10 +30,12 @@ pub(crate) async fn misbehave(
 ) -> Result<Persistence, Failure> {
     let worker = responder.worker;
     match fault.kind {
-        Kind::Delay => {
-            let due_ns = monotonic_ns() + u64::from(fault.value) * NS_PER_MS;
-            worker.executor.sleep_until(due_ns).await;
-            responder.counted(responder.send(document, ask)).await
+        Kind::Delay => answer_late(responder, u64::from(fault.value), document, ask).await,
+        Kind::Tire => {
+            let fresh = responder.answers.get() < u64::from(fault.value);
+            responder.answers.set(responder.answers.get() + 1);
+            let delay_ms = if fresh { FRESH_MS } else { TIRED_MS };
+            answer_late(responder, delay_ms, document, ask).await
         }
         Kind::Stall => responder.discard_until_end().await.map(|()| Persistence::Close),
         Kind::Reset => responder.wire.reset_on_close().map(|()| Persistence::Close),
@@ -64,6 +68,18 @@ pub(crate) async fn misbehave(
             Ok(after)
         }
     }
+}
+
+/// Answers rightly, that much later.
+async fn answer_late(
+    responder: &Responder<'_>,
+    delay_ms: u64,
+    document: &Document,
+    ask: Ask,
+) -> Result<Persistence, Failure> {
+    let due_ns = monotonic_ns() + delay_ms * NS_PER_MS;
+    responder.worker.executor.sleep_until(due_ns).await;
+    responder.counted(responder.send(document, ask)).await
 }
 
 /// The faults that are nothing but other bytes, and whether the connection stays open after them.

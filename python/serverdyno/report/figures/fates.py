@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from serverdyno.analysis import curve, stalls
+from serverdyno.analysis import curve, stalls, steady
 from serverdyno.analysis.fairness import jain
+from serverdyno.analysis.trust import Mark
 from serverdyno.protocols.work import stayed
 from serverdyno.store.records import MixRecord
 
@@ -24,6 +25,33 @@ def stalled(record: MixRecord) -> tuple[int, ...]:
     """The whole seconds of the window without any success."""
     completed = {row.second: row.operations for row in record.by_second}
     return stalls.stalled(completed, record.ramp_up_s, record.window_s)
+
+
+def drifting(records: Sequence[MixRecord], passes_a_client: float | None) -> dict[int, float]:
+    """By repetition, the second half of the window / the first - 1, where it was not steady.
+
+    None of less than a pass of the workload: its parts are other work, so halves differ without the server's doing.
+    """
+    if passes_a_client is not None and passes_a_client < 1:
+        return {}
+    windows = []
+    for record in records:
+        completed = {row.second: row.operations for row in record.by_second}
+        seconds = stalls.seconds_of_window(record.ramp_up_s, record.window_s)
+        windows.append([completed.get(second, 0) for second in seconds])
+    found = zip(records, steady.drifts(windows), strict=True)
+    return {record.repetition: drift for record, drift in found if drift is not None}
+
+
+def fate_marks(record: MixRecord) -> set[Mark]:
+    """The marks of what clients came to."""
+    holds = {
+        Mark.ERRORS: bool(record.errors),
+        Mark.CLIENTS_LEFT: left(record) > 0,
+        Mark.STARVED: starved(record) > 0,
+        Mark.STALLED: bool(stalled(record)),
+    }
+    return {mark for mark, held in holds.items() if held}
 
 
 def fairness(records: Sequence[MixRecord], *, of_operations: bool) -> curve.Spread | None:

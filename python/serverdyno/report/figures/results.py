@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,15 +21,20 @@ from serverdyno.analysis.improvement import Runs
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms
+from serverdyno.report.figures.cost import Cost, cost, most
 from serverdyno.report.figures.durability import Promise, promises
-from serverdyno.report.figures.fates import fairness, left, passes_a_client, stalled, starved
+from serverdyno.report.figures.fates import (
+    drifting,
+    fairness,
+    fate_marks,
+    left,
+    passes_a_client,
+    stalled,
+    starved,
+)
 from serverdyno.report.figures.generator import (
-    cpus_busy,
-    generator_cpu_s,
-    generator_cpu_share,
     hidden_speed,
     noise_marks,
-    run_delay_share,
     taken_cpus,
     waiting_share,
 )
@@ -41,30 +46,6 @@ from serverdyno.store.records import MixRecord
 
 SIDES = ("server", "network", "client", "check")
 RecordFigure = Callable[[MixRecord], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a mix cost. CPU time in microseconds per successful request; None: not measured, or no request.
-
-    `*_cpus_busy`: CPU seconds per second, of the server, of others, and taken by the hypervisor (steal); of the latter
-    two `taken_share`, of the generator's or the server's CPUs, the fewer. `run_delay_share`: of the window, in which
-    the generator's threads waited for a CPU. `io_wait_share`: of the window, in which some process waited for a disk.
-    These, shares and memory: the largest of any repetition.
-    """
-
-    server_cpu_us: curve.Spread | None
-    server_cpus_busy: float | None
-    others_cpus_busy: float | None
-    steal_cpus_busy: float | None
-    server_rss_bytes: int | None
-    generator_cpu_us: curve.Spread | None
-    generator_cpu_share: float
-    generator_threads: int
-    run_delay_share: float | None
-    taken_share: float | None
-    io_wait_share: float | None
-    loop_lag: histograms.Times | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +77,8 @@ class MixFigures:
     `clients_took_part`: fewest of any repetition that were still in the mix at its end. `clients_left`, `errors`
     (by side, from start to end), `faults` (the same by kind) and `connections`: summed over the repetitions.
     `clients_starved`: most of any repetition that stayed and completed nothing in the window; `stalls`: seconds of
-    the window without any success, by repetition; `fairness`: Jain's index over the clients that stayed, of what
+    the window without any success, by repetition; `drifts`: the second half of the window / the first - 1 of each
+    repetition that was not steady (`analysis.steady`); `fairness`: Jain's index over the clients that stayed, of what
     throughput counts. `response`: of the merged repetitions; `response_of_runs`: of each that had a success.
     `operations`: successes by class, summed; `others_cpus`: CPUs that others and the hypervisor took, in the mean.
     `under_way_*`: operations that the window closed upon, summed, and how long the slowest of them took in the end.
@@ -121,6 +103,7 @@ class MixFigures:
     clients_left: int
     clients_starved: int
     stalls: dict[int, tuple[int, ...]]
+    drifts: dict[int, float]
     fairness: curve.Spread | None
     errors: dict[str, int]
     faults: dict[str, int]
@@ -407,6 +390,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
     waiting = _of_all(records, waiting_share)
     hidden = _of_all(records, lambda record: hidden_speed(record, given.server_cpus))
     passes = passes_a_client(records)
+    drifts = drifting(records, passes)
     return MixFigures(
         mix=first.mix,
         level=given.axis.level(first),
@@ -426,6 +410,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         clients_left=sum(left(record) for record in records),
         clients_starved=max(starved(record) for record in records),
         stalls={record.repetition: found for record in records if (found := stalled(record))},
+        drifts=drifts,
         fairness=fairness(records, of_operations=terms.throughput_counts_operations),
         errors=dict(errors),
         faults=_faults(records),
@@ -437,16 +422,16 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         ),
         response_of_runs=tuple(times for times in single if times is not None),
         under_way_at_close=sum(record.under_way_at_close or 0 for record in records),
-        under_way_longest_ms=_most(_milliseconds(record.under_way_longest_s) for record in records),
+        under_way_longest_ms=most(_milliseconds(record.under_way_longest_s) for record in records),
         connections=_connections(records),
-        cost=_cost(records, given),
+        cost=cost(records, given.fewest_cpus),
         server_cpus=given.server_cpus,
         operations=_by_class(records),
         others_cpus=_others_cpus(records),
         waiting_share=waiting,
         hidden_speed=hidden,
         overdue_at_end=sum(record.overdue_at_end or 0 for record in records),
-        marks=_marks(records, given, passes) | trust.generator_marks(hidden),
+        marks=_marks(records, given, passes) | trust.generator_marks(hidden) | trust.drift_marks(drifts),
     )
 
 
@@ -522,14 +507,7 @@ def _marks(records: list[MixRecord], given: _Given, passes_a_client: float | Non
     for record in records:
         found |= trust.rate_marks(attempts_per_s(record), given.max_rate_per_s)
         found |= noise_marks(record, given.fewest_cpus)
-        if record.errors:
-            found.add(trust.Mark.ERRORS)
-        if left(record):
-            found.add(trust.Mark.CLIENTS_LEFT)
-        if starved(record):
-            found.add(trust.Mark.STARVED)
-        if stalled(record):
-            found.add(trust.Mark.STALLED)
+        found |= fate_marks(record)
     if len(records) < given.repetitions:
         found.add(trust.Mark.MISSING)
     if passes_a_client is not None and passes_a_client < 1:
@@ -537,39 +515,5 @@ def _marks(records: list[MixRecord], given: _Given, passes_a_client: float | Non
     return frozenset(found)
 
 
-def _cost(records: list[MixRecord], given: _Given) -> Cost:
-    measured = [record for record in records if record.server_cpu_s is not None]
-    resident = [record.server_rss_bytes for record in records if record.server_rss_bytes is not None]
-    return Cost(
-        server_cpu_us=_per_request_us(measured, [record.server_cpu_s or 0.0 for record in measured]),
-        server_cpus_busy=_most(cpus_busy(record.server_cpu_s, record) for record in records),
-        others_cpus_busy=_most(cpus_busy(record.others_cpu_s, record) for record in records),
-        steal_cpus_busy=_most(cpus_busy(record.steal_cpu_s, record) for record in records),
-        server_rss_bytes=max(resident, default=None),
-        generator_cpu_us=_per_request_us(records, [generator_cpu_s(record) for record in records]),
-        generator_cpu_share=max(generator_cpu_share(record) for record in records),
-        generator_threads=records[0].generator_threads,
-        run_delay_share=_most(run_delay_share(record) for record in records),
-        taken_share=_most(trust.taken_share(taken_cpus(record), given.fewest_cpus) for record in records),
-        io_wait_share=_most(cpus_busy(record.io_wait_s, record) for record in records),
-        loop_lag=histograms.times([record.loop_lag_hdr for record in records]),
-    )
-
-
 def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1000
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    """The largest that is known; None when none is."""
-    return max((value for value in values if value is not None), default=None)
-
-
-def _per_request_us(records: Sequence[MixRecord], cpu_s: Sequence[float]) -> curve.Spread | None:
-    return curve.spread(
-        [
-            seconds * 1e6 / record.operations
-            for record, seconds in zip(records, cpu_s, strict=True)
-            if record.operations
-        ]
-    )

@@ -1,6 +1,6 @@
 """What is odd about a figure and worth a look before it is believed: tails, idle machines, levels that decide alone.
 
-Each rule is a rule of thumb, and says its limit; repetitions that disagree are among the caveats.
+The rules are in `analysis.oddities`; repetitions that disagree are among the caveats.
 """
 
 from __future__ import annotations
@@ -8,17 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from serverdyno import wording
+from serverdyno.analysis.oddities import TAIL_TIMES, both_idle, decisive, long_tail
 from serverdyno.analysis.trust import limits
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 
-TAIL_TIMES = 100
-"""The p99.9 over the p50, from which on few operations decide what users feel."""
-IDLE_SHARE = 0.5
-"""Of the CPUs of server and of generator: with both below, something else set the figure."""
-DECISIVE_SHARE = 0.6
-"""Of the sum over the load levels: one level with more decides the average alone."""
 MOST_NAMED = 3
 
 
@@ -28,7 +23,7 @@ def findings(results: Results, tables: Mapping[str, str]) -> list[Finding]:
     tails = [
         f"{result.name} with {_clients(mix)} ({times:,.0f} times)"
         for result, mix in points
-        if (times := _tail(mix)) is not None and times >= TAIL_TIMES
+        if (times := _tail(mix)) is not None
     ]
     idle = [f"{result.name} with {_clients(mix)}" for result, mix in points if _idle(mix)]
     decisive = [words for result in results.configurations if (words := _decisive(result))]
@@ -64,20 +59,15 @@ def _tail(mix: MixFigures) -> float | None:
     if mix.response is None:
         return None
     known = dict(zip(QUANTILE_NAMES, mix.response.percentiles_ms, strict=True))
-    middle, tail = known["p50"], known["p99.9"]
-    return None if not middle or tail is None else tail / middle
+    return long_tail(known["p50"], known["p99.9"])
 
 
 def _idle(mix: MixFigures) -> bool:
-    busy, cpus = mix.cost.server_cpus_busy, mix.server_cpus
-    if busy is None or not cpus or limits(mix.marks) or mix.clients < 2:
+    if limits(mix.marks) or mix.clients < 2:
         return False
-    return busy / cpus < IDLE_SHARE and mix.cost.generator_cpu_share < IDLE_SHARE
+    return both_idle(mix.server_share, mix.cost.generator_cpu_share)
 
 
 def _decisive(result: ConfigurationResult) -> str:
-    means = [mix.throughput.mean for mix in result.finished]
-    if len(means) < 3 or not sum(means) or max(means) / sum(means) < DECISIVE_SHARE:
-        return ""
-    mix = max(result.finished, key=lambda found: found.throughput.mean)
-    return f"{result.name} (the one with {_clients(mix)})"
+    place = decisive([mix.throughput.mean for mix in result.finished])
+    return "" if place is None else f"{result.name} (the one with {_clients(result.finished[place])})"

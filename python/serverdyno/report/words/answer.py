@@ -16,6 +16,7 @@ from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Limit, Mark, limits
 from serverdyno.protocols.work import Terms
+from serverdyno.report.figures.cpu_ranking import cpu_ranking
 from serverdyno.report.figures.designs import Designs
 from serverdyno.report.figures.levels import Levels
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
@@ -60,7 +61,8 @@ def verdict(source: Source, results: Results, comparisons: Sequence[Comparison],
     if designs.crossed is not None and designs.crossed.effects:
         return factorial.verdict(designs.crossed, results.terms)
     said = [_of_pairs(source, results, comparisons)]
-    if cpu := by_cpu(results, comparisons, paired=source.paired):
+    ranked = cpu_ranking(results, comparisons, paired=source.paired)
+    if cpu := by_cpu(ranked, results.terms):
         said.append(cpu)
     return " ".join(said)
 

@@ -5,9 +5,11 @@ Each is said once, however many mixes it concerns. What the figures show is in `
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from serverdyno import clean, wording
+from serverdyno.analysis.oddities import RANGE_SHARE, counts_agree, wide_range
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results
@@ -17,11 +19,6 @@ from serverdyno.report.words import durability, negotiated, power_cuts, tls
 from serverdyno.report.words.basis import shortening
 from serverdyno.store.note import RunNote
 
-COUNT_TOLERANCE = 0.001
-"""Of the requests of a run: a server's log may be read a moment before its last lines are written."""
-
-RANGE_SHARE = 0.20
-"""Of the mean of a point: from a wider range of its repetitions on, one more of them could well move the figure."""
 MOST_NAMED = 4
 """Points in one sentence; the tables have the marks of all."""
 
@@ -68,6 +65,7 @@ def _texts(source: Source, results: Results) -> tuple[str, ...]:
         *_clients_left(results),
         *_starved(results),
         *_stalled(results),
+        *_drifting(results),
         *_unlike_repetitions(results),
         *_parts_of_a_pass(results),
     )
@@ -109,9 +107,7 @@ def _run_warnings(source: Source) -> list[str]:
         served, answered = note.requests_by_server_count, note.requests_answered
         if served is None or answered is None:
             continue
-        most = answered + (note.requests_failed or 0)
-        tolerance = COUNT_TOLERANCE * most
-        if not answered - tolerance <= served <= most + tolerance:
+        if not counts_agree(served, answered, note.requests_failed or 0):
             found.append(
                 f"{name}: the generator counted {answered:,} answers, the server {served:,} requests."
             )
@@ -257,6 +253,31 @@ def _stalled(results: Results) -> list[str]:
     ]
 
 
+def _drifting(results: Results) -> list[str]:
+    """Points that were not steady, the largest change first."""
+    points = [
+        (result.name, mix, repetition, drift)
+        for result in results.configurations
+        for mix in result.finished
+        for repetition, drift in mix.drifts.items()
+    ]
+    if not points:
+        return []
+    points.sort(key=lambda point: -abs(math.log1p(point[3])))
+    named = _named(
+        [
+            f"{name} with {wording.plural(mix.clients, 'client')} in repetition {repetition} "
+            f"({wording.change(drift * 100)})"
+            for name, mix, repetition, drift in points
+        ]
+    )
+    return [
+        f"The load was not steady in {wording.plural(len(points), 'test')}. The second half of the window against the "
+        f"first: {named}. These points are marked D: their figures depend on the length of the test. Longer tests or a "
+        "longer ramp up show at which speed the server stays."
+    ]
+
+
 def _unlike_repetitions(results: Results) -> list[str]:
     """Points whose repetitions lie far apart, the farthest first."""
     repeated = [
@@ -265,11 +286,14 @@ def _unlike_repetitions(results: Results) -> list[str]:
         for mix in result.finished
         if mix.throughput.n > 1 and mix.throughput.mean > 0
     ]
-    found = [
-        ((mix.throughput.maximum - mix.throughput.minimum) / mix.throughput.mean, name, mix.clients)
-        for name, mix in repeated
-    ]
-    apart = sorted((point for point in found if point[0] > RANGE_SHARE), key=lambda point: -point[0])
+    apart = sorted(
+        (
+            (share, name, mix.clients)
+            for name, mix in repeated
+            if (share := wide_range(mix.throughput.minimum, mix.throughput.maximum, mix.throughput.mean))
+        ),
+        key=lambda point: -point[0],
+    )
     if not apart:
         return []
     named = _named(

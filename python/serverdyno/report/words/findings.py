@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from serverdyno import units, wording
+from serverdyno.analysis.oddities import mostly_own_queue
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.protocols.work import Terms
@@ -35,8 +36,6 @@ MOST_SUBJECTS = 6
 """Configurations that one sentence names."""
 MOST_STALLS = 4
 """Points in one finding; the tables have the marks of all."""
-OWN_QUEUE_SHARE = 0.5
-"""Of the mean response time, from which on the generator's own queue is most of it."""
 
 
 def summary(source: Source, results: Results) -> tuple[str, ...]:
@@ -254,9 +253,8 @@ def _response_words(mix: MixFigures) -> str:
     if median is None or tail is None:
         return ""
     words = f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
-    own_ms = mix.own_queue_ms
     limited = Mark.GENERATOR_LIMITED in mix.marks
-    mostly_own = limited and own_ms is not None and own_ms >= OWN_QUEUE_SHARE * mix.response.mean_ms
+    mostly_own = limited and mostly_own_queue(mix.own_queue_ms, mix.response.mean_ms)
     return f"{words}, mostly the generator's own queue" if mostly_own else words
 
 

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from serverdyno import wording
+from serverdyno.analysis.oddities import resumption_differs
 from serverdyno.protocols.access import ANYBODY
 from serverdyno.report.source import Source
-
-RESUMED_APART = 0.05
-"""Shares of resumed handshakes that differ by more are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ def warnings(source: Source) -> Iterator[str]:
         parts = "; ".join(f"{name}: {way}" for name, way in ways.items())
         yield f"The configurations differ in what TLS sessions use, so their difference is also that. {parts}."
     shares = {name: each.share_resumed for name, each in secure.items()}
-    if shares and max(shares.values()) - min(shares.values()) > RESUMED_APART:
+    if resumption_differs(shares.values()):
         parts = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
         yield f"The configurations differ in the share of handshakes that resumed a session, which costs less. {parts}."
     trusting = [
