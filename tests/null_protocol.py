@@ -153,6 +153,9 @@ class NullServer:
     def cpu_s(self) -> float | None:
         return None
 
+    def cpu_by_member_s(self) -> dict[str, float | None]:
+        return {}
+
     def rss_bytes(self) -> int | None:
         return None
 

@@ -24,7 +24,7 @@ from serverdyno.protocols.http import HTTP, HttpSettings
 from serverdyno.servers import dynamic
 from serverdyno.servers.apache import Apache
 from serverdyno.servers.documents import document_root
-from serverdyno.servers.registry import create, settings_types
+from serverdyno.servers.registry import DRIVERS, create, settings_types
 from serverdyno.servers.running import running
 from serverdyno.servers.web import WebServer
 
@@ -38,6 +38,7 @@ CARRIERS: list[tuple[str, dict[str, Any]]] = [
     ("lighttpd", {"dynamic": "cgi"}),
     ("lighttpd", {"dynamic": "fastcgi", "workers": 1}),
     ("lighttpd", {"dynamic": "in-process"}),
+    ("caddy", {"dynamic": "fastcgi"}),
     ("reference", {}),
 ]
 BOTH = {"tls": "ecdsa-p256", "also_clear": True}
@@ -47,6 +48,7 @@ SOFTWARE = {
     "apache": "Apache/",
     "nginx": "nginx/",
     "lighttpd": "lighttpd/",
+    "caddy": "Caddy/",
     "reference": "serverdyno-reference/",
 }
 
@@ -56,7 +58,7 @@ def named(case: tuple[str, dict[str, Any]]) -> str:
 
 
 def needs(name: str) -> None:
-    if name != "reference" and name not in INSTALLED:
+    if DRIVERS[name].installed() is None:
         pytest.skip(f"{name} is not installed here: run tools/install-servers.sh")
 
 

@@ -53,6 +53,7 @@ def test_the_shipped_plans_are_there() -> None:
     assert {path.stem for path in SHIPPED} >= {
         "demo-three-web-servers",
         "quick-static",
+        "veritest-2003-web-dynamic-cgi",
         "webbench-2.0-open-benchmark",
         "webbench-4.1-veritest-2003-tunings",
     }

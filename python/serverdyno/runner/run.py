@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,17 @@ from serverdyno.store.note import RunNote
 
 if TYPE_CHECKING:
     from serverdyno._native import MixResult, Snapshot
+
+
+def used_since(
+    before: Mapping[str, float | None], after: Mapping[str, float | None]
+) -> dict[str, float | None]:
+    """Return the CPU seconds that each member of a team used; None of one where either reading is not known."""
+
+    def used(start: float | None, end: float | None) -> float | None:
+        return None if start is None or end is None else end - start
+
+    return {name: used(before.get(name), end) for name, end in after.items()}
 
 
 @dataclass(slots=True)
@@ -80,9 +91,10 @@ class Run:
             served_before = server.requests_served()
             self.requests.add(local.preflight(setup, self.mixes[0]))
             self.experiment.write_run_note(self.key, RunNote(state="begun", **durability.note_before()))
+            members_before = server.cpu_by_member_s()
             for mix in self.mixes:
                 self._run_mix(mix, setup, server, durability)
-            self._note(server, served_before, durability)
+            self._note(server, served_before, members_before, durability)
 
     def _configuration(self) -> Configuration:
         head = self.experiment.head
@@ -123,7 +135,13 @@ class Run:
         server = self._configuration().cpus
         return frozenset((*setup.cpus, *server)) if setup.cpus and server else frozenset()
 
-    def _note(self, server: ServerDriver, served_before: int | None, durability: Durability) -> None:
+    def _note(
+        self,
+        server: ServerDriver,
+        served_before: int | None,
+        members_before: Mapping[str, float | None],
+        durability: Durability,
+    ) -> None:
         """The counts are of one start of the server: after a resume, of the mixes from `from_mix` on."""
         served = server.requests_served()
         counted = None if served is None or served_before is None else served - served_before
@@ -136,6 +154,7 @@ class Run:
                 requests_failed=self.requests.failed,
                 requests_by_server_count=counted,
                 crashes=list(server.crashes()),
+                cpu_by_member_s=used_since(members_before, server.cpu_by_member_s()) or None,
                 **self.agreed.note(),
                 **durability.note(),
             ),

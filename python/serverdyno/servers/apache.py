@@ -167,6 +167,9 @@ class Apache(WebServer[ApacheSettings]):
             *(f'LoadModule {module}_module "{MODULES}/mod_{module}.so"' for module in modules),
             *([f"User {user}", f"Group {user}"] if user else []),
             f"ServerName {LOOPBACK}",
+            # A page's SERVER_PORT is the port that was asked, whatever a client or a front says in Host.
+            "UseCanonicalName On",
+            "UseCanonicalPhysicalPort On",
             *(f"Listen {LOOPBACK}:{port}" for port in self.ports()),
             f"ListenBacklog {LISTEN_BACKLOG}",
             f'ErrorLog "{self.directory}/{ERROR_LOG}"',

@@ -146,6 +146,9 @@ class ServerDriver(Protocol):
     def cpu_s(self) -> float | None:
         """CPU seconds (user + system) of all its processes so far, or None where it can't be known."""
 
+    def cpu_by_member_s(self) -> dict[str, float | None]:
+        """CPU seconds so far of each server of a team; empty of a single server."""
+
     def rss_bytes(self) -> int | None:
         """Resident memory of all its processes now, or None."""
 

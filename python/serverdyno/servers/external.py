@@ -214,6 +214,10 @@ class External:
         """Of a server on this machine; else unknown."""
         return None if self._process is None else self._process.cpu_s()
 
+    def cpu_by_member_s(self) -> dict[str, float | None]:
+        """Of a single server: none."""
+        return {}
+
     def rss_bytes(self) -> int | None:
         """Of a server on this machine; else unknown."""
         return None if self._process is None else self._process.rss_bytes()

@@ -388,6 +388,10 @@ class LocalServer(ABC, Generic[SettingsT]):
         """See `ServerProcess.cpu_s`."""
         return self.process.cpu_s() if self.process else None
 
+    def cpu_by_member_s(self) -> dict[str, float | None]:
+        """Of a single server: none."""
+        return {}
+
     def rss_bytes(self) -> int | None:
         """See `ServerProcess.rss_bytes`."""
         return self.process.rss_bytes() if self.process else None

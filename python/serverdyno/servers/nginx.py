@@ -29,6 +29,8 @@ CONFIGURATION = "nginx.conf"
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
+BEHIND = dynamic.PATH.rpartition("/")[0] + "/"
+"""What it hands on as the front of a team."""
 LUA = [f"/usr/lib/nginx/modules/{name}.so" for name in ("ndk_http_module", "ngx_http_lua_module")]
 PAGE_UPSTREAM = """\
 upstream page {{
@@ -170,12 +172,20 @@ class Nginx(WebServer[NginxSettings]):
             f"keepalive_timeout {IDLE_CONNECTION_TIMEOUT_S if settings.keep_alive else 0};",
             f"keepalive_requests {settings.keep_alive_requests};",
             *(cache if settings.open_file_cache else ["open_file_cache off;"]),
+            *self._backs(),
             *([f'lua_package_path "{self.directory}/?.lua;;";'] if self.dynamic == "in-process" else []),
             *(
                 PAGE_UPSTREAM.format(socket=self.directory / dynamic.SOCKET).splitlines()
                 * (self.dynamic == "fastcgi")
             ),
         ]
+
+    def _backs(self) -> list[str]:
+        """Those behind it, of the front of a team."""
+        if not self.backs:
+            return []
+        servers = [f"    server {LOOPBACK}:{port};" for port in self.backs]
+        return ["upstream backs {", *servers, "    keepalive 64;", "}"]
 
     def _session_in_log(self) -> str:
         """Over TLS: whether the session was resumed, `r` or `.`, and the number of the request on its connection."""
@@ -211,6 +221,13 @@ class Nginx(WebServer[NginxSettings]):
         ]
 
     def _page(self) -> list[str]:
+        if self.backs:
+            passed = [
+                "proxy_pass http://backs;",
+                "proxy_http_version 1.1;",
+                'proxy_set_header Connection "";',
+            ]
+            return [f"location {BEHIND} {{", *(f"    {line}" for line in passed), "}"]
         if self.dynamic == "in-process":
             return [f'location = {dynamic.PATH} {{ content_by_lua_file "{self.directory}/nginx.lua"; }}']
         if self.dynamic == "fastcgi":

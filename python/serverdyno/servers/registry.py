@@ -18,19 +18,26 @@ from pydantic import ValidationError
 from serverdyno.errors import UserError
 from serverdyno.servers.apache import Apache
 from serverdyno.servers.base import ServerDriver, Settings
+from serverdyno.servers.caddy import Caddy
 from serverdyno.servers.external import External
 from serverdyno.servers.external_smb import ExternalSmb
 from serverdyno.servers.ganesha import Ganesha
+from serverdyno.servers.haproxy import Haproxy
 from serverdyno.servers.lighttpd import Lighttpd
 from serverdyno.servers.nginx import Nginx
 from serverdyno.servers.reference import Reference
 from serverdyno.servers.reference_smb import ReferenceSmb
 from serverdyno.servers.samba import Samba
+from serverdyno.servers.team import Team
+from serverdyno.servers.varnish import Varnish
 
 GROUP = "serverdyno.servers"
 DRIVERS: dict[str, type[ServerDriver]] = {
     driver.name: driver
-    for driver in (Apache, Nginx, Lighttpd, Reference, Samba, ReferenceSmb, Ganesha, External, ExternalSmb)
+    for driver in (
+        *(Apache, Nginx, Lighttpd, Caddy, Haproxy, Varnish, Team, Reference),
+        *(Samba, ReferenceSmb, Ganesha, External, ExternalSmb),
+    )
 }
 
 

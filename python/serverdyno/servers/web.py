@@ -66,6 +66,8 @@ class WebServer(LocalServer[WebSettingsT]):
     identity: Identity | None = None
     secure_port: int = 0
     """Where it speaks TLS, of one that speaks in the clear, too."""
+    backs: tuple[int, ...] = ()
+    """Ports of loopback that it hands requests on to, of the front of a team."""
     page_program: ClassVar[Path] = dynamic.PROGRAM
     pages: list[str] = []  # noqa: RUF012 (replaced, never changed)
     log_delay_s: ClassVar[float] = 0.2  # an access log that hasn't grown for so long holds every request
@@ -192,9 +194,13 @@ class WebServer(LocalServer[WebSettingsT]):
             secure_url=_url(self.secure_port, True) if self.secure_port else None,
         )
 
+    def runs_as(self) -> str | None:
+        """The user of its workers; None: that of the tool."""
+        return worker_user()
+
     def common_notes(self) -> list[str]:
         """As whom its workers run, and what its count of requests is."""
-        notes = [f"Workers run as {worker_user() or 'the user of the tool'}.", *super().common_notes()]
+        notes = [f"Workers run as {self.runs_as() or 'the user of the tool'}.", *super().common_notes()]
         notes += self.pages
         if self.keeps_access_log():
             notes.append("Requests served: lines of the access log, those of the readiness check included.")

@@ -93,6 +93,7 @@ class RunNote(Part):
     requests_failed: Count | None = None
     requests_by_server_count: Count | None = None
     crashes: list[str] = []
+    cpu_by_member_s: dict[str, Figure | None] | None = None
     sessions: list[Session] | None = None
     client_cache: ClientCache | None = None
     disk_fsync_ms: FsyncTimes | None = None

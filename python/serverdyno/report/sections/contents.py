@@ -22,6 +22,7 @@ from serverdyno.report.sections import (
     drawings,
     durability,
     factorial,
+    members,
     operations,
     overview,
     power_cuts,
@@ -225,7 +226,8 @@ def _appendices(source: Source, results: Results, under: Lines) -> list[Section]
         found.append(Section("clients", "Single clients, and their cache", tables=of_files, appendix=True))
     connected = (operations.connections(results, under.summed), operations.handshakes(results, under.summed))
     connections = tuple(table for table in connected if table is not None)
-    runs = (tables.runs(source, results, under.each),)
+    of_runs = (tables.runs(source, results, under.each), members.table(source, under.each))
+    runs = tuple(table for table in of_runs if table is not None)
     return [
         *found,
         Section("connections", "Connections", tables=connections, appendix=True),

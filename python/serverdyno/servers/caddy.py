@@ -1,0 +1,144 @@
+"""Caddy, from a Caddyfile of ours; nothing of /etc/caddy is read, and no certificate is asked for anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from serverdyno.servers import dynamic
+from serverdyno.servers.base import Installed, Settings
+from serverdyno.servers.local import find_program, version_line
+from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.tls import CERTIFICATE, KEY
+from serverdyno.servers.web import (
+    ACCESS_LOG,
+    DYNAMIC_MEANING,
+    IDLE_CONNECTION_TIMEOUT_S,
+    WebServer,
+    WebSettings,
+)
+
+CONFIGURATION = "Caddyfile"
+
+
+class CaddySettings(WebSettings):
+    """What can be varied."""
+
+    dynamic: Literal["off", "fastcgi"] = Field(
+        default="off", description=f"{DYNAMIC_MEANING} Debian's Caddy has FastCGI alone."
+    )
+    access_log: bool = Field(
+        default=False, description="JSON, one line a request. Off, as in VeriTest 2003, appendix C."
+    )
+    tls_resumption: Literal[True] = Field(
+        default=True, description="Let clients take up earlier sessions; Caddy always does."
+    )
+
+
+class Caddy(WebServer[CaddySettings]):
+    """The Caddy driver."""
+
+    name: ClassVar[str] = "caddy"
+    summary: ClassVar[str] = "Caddy 2"
+    debian_package: ClassVar[str | None] = "caddy"
+    settings_type: ClassVar[type[Settings]] = CaddySettings
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """`Caddy 2.6.2`."""
+        program = find_program("caddy")
+        return None if program is None else Installed(Caddy.version_of(program), program)
+
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """As it says itself."""
+        return f"Caddy {version_line(program, 'version').partition(' ')[0]}"
+
+    def command(self) -> list[str]:
+        """In the foreground."""
+        configuration = str(self.directory / CONFIGURATION)
+        return self.beside_the_page(
+            [str(self.program), "run", "--config", configuration, "--adapter", "caddyfile"]
+        )
+
+    def environment(self) -> dict[str, str]:
+        """What it keeps goes into the private directory, and as many threads run as there are CPUs."""
+        kept = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), str(self.directory))
+        return {**kept, "GOMAXPROCS": str(self.cpu_count)}
+
+    def process_count(self) -> int:
+        """One process with threads, and the page's program."""
+        return 1 + (self.dynamic == "fastcgi")
+
+    def keeps_access_log(self) -> bool:
+        """As set."""
+        return self.settings.access_log
+
+    def runs_as(self) -> str | None:
+        """The user of the tool: it gives up no rights by itself."""
+        return None
+
+    def notes(self) -> list[str]:
+        """What it does without being asked."""
+        return ["Sets Etag and Last-Modified of documents; HTTP/1 alone is on. Connections are not limited."]
+
+    def configuration(self) -> dict[str, str]:
+        """`Caddyfile`."""
+        settings = self.settings
+        servers = [
+            "servers {",
+            "    protocols h1",
+            "    timeouts {",
+            f"        idle {IDLE_CONNECTION_TIMEOUT_S}s",
+            "    }",
+            "}",
+        ]
+        lines = [
+            "{",
+            *(f"    {line}" for line in ("admin off", "auto_https off", *servers)),
+            "}",
+        ]
+        for port, secure in self.doors():
+            scheme = "https" if secure else "http"
+            lines += [f"{scheme}://:{port} {{", f"    bind {LOOPBACK}"]
+            if secure:
+                versions = f"tls{settings.tls_min_version} tls{settings.tls_max_version}"
+                lines += [
+                    f"    tls {self.directory / CERTIFICATE} {self.directory / KEY} {{",
+                    f"        protocols {versions}",
+                    "    }",
+                ]
+            if settings.access_log:
+                lines += [
+                    "    log {",
+                    f"        output file {self.directory / ACCESS_LOG} {{",
+                    "            roll_disabled",
+                ]
+                lines += ["        }", "    }"]
+            lines += [f"    {line}" for line in self._content()]
+            lines.append("}")
+        return {CONFIGURATION: "\n".join(lines) + "\n"}
+
+    def _content(self) -> list[str]:
+        page = [
+            f"handle {dynamic.PATH} {{",
+            f"    reverse_proxy unix/{self.directory / dynamic.SOCKET} {{",
+            "        transport fastcgi {",
+            f"            split {Path(dynamic.PATH).name}",
+            "        }",
+            "    }",
+            "}",
+        ]
+        return [
+            "handle_path /.serverdyno/* {",
+            f"    root * {self.public_directory}",
+            "    file_server",
+            "}",
+            *(page if self.dynamic == "fastcgi" else []),
+            "handle {",
+            f"    root * {self.documents}",
+            "    file_server",
+            "}",
+        ]

@@ -1,0 +1,108 @@
+"""HAProxy, from a complete configuration of ours: in front of others, round robin over all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from serverdyno.servers.base import Installed, Settings
+from serverdyno.servers.local import find_program, version_line, worker_user
+from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.proxy import Proxy, ProxySettings
+from serverdyno.servers.tls import CERTIFICATE, KEY
+from serverdyno.servers.web import IDLE_CONNECTION_TIMEOUT_S, LISTEN_BACKLOG, PROOF_PATH
+
+CONFIGURATION = "haproxy.cfg"
+IDENTITY = "server.pem"
+
+
+class HaproxySettings(ProxySettings):
+    """What can be varied."""
+
+    max_connections: int = Field(
+        default=4096, ge=16, le=1_000_000, description="maxconn: connections of clients; more wait."
+    )
+
+
+class Haproxy(Proxy[HaproxySettings]):
+    """The HAProxy driver."""
+
+    name: ClassVar[str] = "haproxy"
+    summary: ClassVar[str] = "HAProxy, in front of other servers (see team)"
+    debian_package: ClassVar[str | None] = "haproxy"
+    settings_type: ClassVar[type[Settings]] = HaproxySettings
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """`HAProxy version 2.6.12-1+deb12u4`."""
+        program = find_program("haproxy")
+        return None if program is None else Installed(Haproxy.version_of(program), program)
+
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """As it says itself."""
+        return " ".join(version_line(program, "-v").split()[:3])
+
+    def command(self) -> list[str]:
+        """In the foreground, without a master."""
+        return [str(self.program), "-db", "-f", str(self.directory / CONFIGURATION)]
+
+    def process_count(self) -> int:
+        """One process with threads."""
+        return 1
+
+    def furnish(self) -> None:
+        """Certificate and key stand in one file."""
+        super().furnish()
+        if self.settings.over_tls:
+            identity = self.directory / IDENTITY
+            identity.touch(mode=0o600)
+            identity.write_text(
+                (self.directory / CERTIFICATE).read_text() + (self.directory / KEY).read_text()
+            )
+
+    def notes(self) -> list[str]:
+        """Its capacity."""
+        return [
+            f"Holds at most {self.settings.max_connections} connections of clients; more wait. "
+            f"{self.workers} threads; connections to the servers behind it are used again (http-reuse safe)."
+        ]
+
+    def configuration(self) -> dict[str, str]:
+        """`haproxy.cfg`. The secret of the proof is the server's own answer."""
+        user, settings = worker_user(), self.settings
+        binds = [
+            f"bind {LOOPBACK}:{port} backlog {LISTEN_BACKLOG}{self._tls() if secure else ''}"
+            for port, secure in self.doors()
+        ]
+        lines = [
+            "global",
+            f"    nbthread {self.workers}",
+            f"    maxconn {settings.max_connections}",
+            *([f"    user {user}", f"    group {user}"] if user else []),
+            "defaults",
+            "    mode http",
+            "    timeout connect 5s",
+            "    timeout client 60s",
+            "    timeout server 60s",
+            f"    timeout http-keep-alive {IDLE_CONNECTION_TIMEOUT_S}s",
+            "frontend front",
+            *(f"    {bind}" for bind in binds),
+            f"    http-request return status 200 content-type text/plain string {self.secret} "
+            f"if {{ path {PROOF_PATH} }}",
+            "    default_backend backs",
+            "backend backs",
+            "    balance roundrobin",
+            *(f"    server back{number} {LOOPBACK}:{port}" for number, port in enumerate(self.backs, 1)),
+        ]
+        return {CONFIGURATION: "\n".join(lines) + "\n"}
+
+    def _tls(self) -> str:
+        settings = self.settings
+        tickets = "" if settings.tls_resumption else " no-tls-tickets"
+        return (
+            f" ssl crt {self.directory}/{IDENTITY} ssl-min-ver TLSv{settings.tls_min_version} "
+            f"ssl-max-ver TLSv{settings.tls_max_version}{tickets}"
+        )

@@ -1,0 +1,298 @@
+"""A team: a front that clients speak to, and one or more servers behind it, all on this machine.
+
+As TUX before Apache in VeriTest 2003, appendix C: the front serves what it can (its documents, its cache) and hands the
+rest on. Before load it is proven which server and port makes the dynamic page behind the front, in the clear and over
+TLS. Its members are the drivers of single servers. Not for servers that the user runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from serverdyno import _native
+from serverdyno.errors import ServerError, UserError
+from serverdyno.servers import dynamic
+from serverdyno.servers.apache import Apache
+from serverdyno.servers.base import Access, Description, Installed, Settings
+from serverdyno.servers.haproxy import Haproxy
+from serverdyno.servers.lighttpd import Lighttpd
+from serverdyno.servers.nginx import Nginx
+from serverdyno.servers.varnish import Varnish
+from serverdyno.servers.web import Dynamic, WebServer, WebSettings
+
+FRONTS: dict[str, type[WebServer[Any]]] = {driver.name: driver for driver in (Nginx, Haproxy, Varnish)}
+BACKS: dict[str, type[WebServer[Any]]] = {driver.name: driver for driver in (Apache, Nginx, Lighttpd)}
+OF_THE_TEAM = ("tls", "also_clear", "tls_min_version", "tls_max_version", "tls_resumption", "processors")
+
+
+class TeamSettings(WebSettings):
+    """What can be varied. Settings of TLS are those of the member that speaks it."""
+
+    front: Literal["nginx", "haproxy", "varnish"] = Field(
+        default="nginx",
+        description="Whom clients ask. nginx serves documents itself, varnish keeps them, haproxy hands all on.",
+    )
+    back: Literal["apache", "nginx", "lighttpd"] = Field(
+        default="apache", description="Who makes the dynamic page, and serves whatever the front does not."
+    )
+    backs: int = Field(default=1, ge=1, le=16, description="How many servers are behind the front.")
+    dynamic: Dynamic = Field(default="off", description="How the servers behind the front make the page.")
+    tls_by: Literal["front", "back"] = Field(
+        default="front",
+        description="Who speaks TLS on the second port of `also_clear`; back: clients ask the first server behind the "
+        "front directly, as those of TUX did.",
+    )
+    front_settings: dict[str, Any] = Field(default={}, description="Further settings of the front.")
+    back_settings: dict[str, Any] = Field(
+        default={}, description="Further settings of the servers behind it."
+    )
+
+    @model_validator(mode="after")
+    def members_are_sound(self) -> Self:
+        """Refuse what a member would refuse, and what no team can do."""
+        problems = []
+        if self.program is not None:
+            problems.append("program: a team has several; see front_settings and back_settings")
+        if self.tls_by == "back" and self.over_tls and not self.also_clear:
+            problems.append("tls_by: back needs also_clear = true")
+        for key, settings_type, make in (
+            ("front_settings", FRONTS[self.front].settings_type, self.of_front),
+            ("back_settings", BACKS[self.back].settings_type, self.of_back),
+        ):
+            if wrong := sorted(set(getattr(self, key)) & {*OF_THE_TEAM, "dynamic"}):
+                problems.append(f"{key}: {', '.join(wrong)} belong to the team")
+                continue
+            try:
+                settings_type.model_validate(make())
+            except ValidationError as error:
+                problems += [
+                    f"{key}: {'.'.join(map(str, found['loc']))}: {found['msg'].removeprefix('Value error, ')}"
+                    for found in error.errors()
+                ]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def of_front(self) -> dict[str, Any]:
+        """Return the settings of the front."""
+        return {**self.front_settings, **self._shared("front")}
+
+    def of_back(self) -> dict[str, Any]:
+        """Return the settings of each server behind it."""
+        return {**self.back_settings, **self._shared("back"), "dynamic": self.dynamic}
+
+    def _shared(self, member: str) -> dict[str, Any]:
+        if self.over_tls and self.tls_by == member:
+            return {key: getattr(self, key) for key in OF_THE_TEAM}
+        return {"processors": self.processors}
+
+
+class Team:
+    """Front and back. See `base.ServerDriver` for the contract."""
+
+    name: ClassVar[str] = "team"
+    summary: ClassVar[str] = "a front (nginx, HAProxy, Varnish) before Apache, nginx or lighttpd"
+    debian_package: ClassVar[str | None] = "nginx-light haproxy varnish apache2"
+    settings_type: ClassVar[type[Settings]] = TeamSettings
+
+    def __init__(
+        self,
+        settings: TeamSettings,
+        directory: Path,
+        documents: Path,
+        cpus: Sequence[int] = (),
+        url: str | None = None,
+    ) -> None:
+        """Each member has a private directory of its own. Raises UserError for a `url`."""
+        if url is not None:
+            raise UserError("a team is started on ports of its own: it takes no url")
+        self.settings = settings
+        secret = directory.name.rpartition("-")[2]
+
+        def member(kind: type[WebServer[Any]], role: str, given: dict[str, Any]) -> WebServer[Any]:
+            checked = kind.settings_type.model_validate(given)
+            return kind(checked, directory.with_name(f"serverdyno-{role}-{secret}"), documents, cpus)
+
+        self.front = member(FRONTS[settings.front], "front", settings.of_front())
+        self.back_servers = [
+            member(BACKS[settings.back], f"back-{'abcdefghijklmnop'[number]}", settings.of_back())
+            for number in range(settings.backs)
+        ]
+        self._proof: list[str] = []
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """Whether there is a front and a back at all; which ones a plan needs is known when it runs."""
+        fronts = [driver.name for driver in FRONTS.values() if driver.installed()]
+        backs = [driver.name for driver in BACKS.values() if driver.installed()]
+        if not fronts or not backs:
+            return None
+        return Installed(f"fronts: {', '.join(fronts)}; behind them: {', '.join(backs)}", None)
+
+    @property
+    def members(self) -> dict[str, WebServer[Any]]:
+        """By what they are called in records: `front nginx`, `back apache 1`."""
+        many = len(self.back_servers) > 1
+        return {
+            f"front {self.settings.front}": self.front,
+            **{
+                f"back {self.settings.back}{f' {number}' if many else ''}": back
+                for number, back in enumerate(self.back_servers, 1)
+            },
+        }
+
+    def prepare(self) -> None:
+        """Those behind first: the front's configuration has their ports, so it is written in `ready`."""
+        for back in self.back_servers:
+            back.prepare()
+
+    def start(self) -> None:
+        """Those behind the front."""
+        for back in self.back_servers:
+            back.start()
+
+    def ready(self) -> None:
+        """All stand, and the page behind the front is proven. Raises ServerError."""
+        for back in self.back_servers:
+            back.ready()
+        if self.front.process is None:
+            self.front.backs = tuple(back.port for back in self.back_servers)
+            self.front.prepare()
+            self.front.start()
+        self.front.ready()
+        self._proof = [self._document_note()]
+        if self.settings.dynamic != "off":
+            self._proof += [self._proven(server, door) for server, door in self._doors()]
+
+    def _doors(self) -> list[tuple[WebServer[Any], tuple[int, bool]]]:
+        """Who is asked at each port of the clients, in the clear and over TLS."""
+        doors = [(self.front, door) for door in self.front.doors()]
+        if self._tls_back is not None:
+            doors.append((self._tls_back, (self._tls_back.secure_port, True)))
+        return doors
+
+    @property
+    def _tls_back(self) -> WebServer[Any] | None:
+        back = self.back_servers[0]
+        return back if back.secure_port else None
+
+    def _document_note(self) -> str:
+        """Which server a document comes from, by its own words."""
+        answer = self.front.asked("/wbtree/223/223_0000.gif")
+        if answer["status"] != HTTPStatus.OK:
+            raise ServerError(
+                f"{self.front.name} before {self.settings.back} has no documents: status {answer['status']}",
+                hint=self.front._own_words(),
+            )
+        return f"Before load, a document at the front came from {answer['server'] or 'an unnamed server'}."
+
+    def _proven(self, server: WebServer[Any], door: tuple[int, bool]) -> str:
+        """Say who made the page that answers at a port of the clients. Raises ServerError where nobody behind did."""
+        over = "over TLS" if door[1] else "in the clear"
+        query = dynamic.fresh_query()
+        try:
+            made = dynamic.judged(self.name, query, server.asked(f"{dynamic.PATH}?{query}", door))
+        except (_native.AnswerError, ServerError) as error:
+            hint = getattr(error, "hint", None) or "The front does not reach the server behind it."
+            raise ServerError(
+                f"the dynamic page did not come from behind {self.front.name}, {over}: {error}\n"
+                f"{self.front._own_words()}",
+                hint=hint,
+            ) from error
+        ports = {str(port) for back in self.back_servers for port in back.ports()}
+        if made.port not in ports or made.carrier != self.settings.dynamic:
+            raise ServerError(
+                f"the dynamic page, {over}, was made by {made}, which is no server behind {self.front.name} "
+                f"(ports {', '.join(sorted(ports))})"
+            )
+        by = "front" if server is self.front else "back"
+        return f"Before load, the dynamic page asked for at the {by} was made, {over}, by {made}."
+
+    def ask(self, target: object) -> None:
+        """Nothing: `ready` has asked it."""
+
+    def check(self) -> None:
+        """Raises ServerError where a member has ended."""
+        for member in self.members.values():
+            member.check()
+
+    def crashes(self) -> list[str]:
+        """Of all members."""
+        return [f"{name}: {line}" for name, member in self.members.items() for line in member.crashes()]
+
+    def describe(self) -> Description:
+        """Every member, in one."""
+        described = {name: member.describe() for name, member in self.members.items() if member.process}
+        return Description(
+            server=self.name,
+            version="; ".join(f"{name}: {found.version}" for name, found in described.items()),
+            command=[word for found in described.values() for word in (*found.command, ";")][:-1],
+            settings=self.settings.model_dump(),
+            files={
+                f"{name}/{file}": text
+                for name, found in described.items()
+                for file, text in found.files.items()
+            },
+            notes=[
+                *self._proof,
+                *(f"{name}: {note}" for name, found in described.items() for note in found.notes),
+            ],
+        )
+
+    @property
+    def url(self) -> str:
+        """The front's."""
+        return self.front.url
+
+    def access(self) -> Access:
+        """The front's; over TLS that of the member that speaks it."""
+        if self._tls_back is None:
+            return self.front.access()
+        behind = self._tls_back.access()
+        return Access(self.front.url, trust=behind.trust, secure_url=behind.secure_url)
+
+    def stop(self) -> None:
+        """Leaves nothing of any member, also where one can't be ended."""
+        with ExitStack() as stack:
+            for back in self.back_servers:
+                stack.callback(back.stop)
+            stack.callback(self.front.stop)
+
+    def _sum(self, figure: Callable[[WebServer[Any]], float | None]) -> float | None:
+        values = [figure(member) for member in self.members.values()]
+        return None if None in values else sum(value for value in values if value is not None)
+
+    def cpu_s(self) -> float | None:
+        """Of all members; None where one is not known."""
+        return self._sum(lambda member: member.cpu_s())
+
+    def cpu_by_member_s(self) -> dict[str, float | None]:
+        """CPU seconds so far, by member."""
+        return {name: member.cpu_s() for name, member in self.members.items()}
+
+    def rss_bytes(self) -> int | None:
+        """Of all members."""
+        found = self._sum(lambda member: member.rss_bytes())
+        return None if found is None else int(found)
+
+    def pids(self) -> list[int]:
+        """Of all members."""
+        return [pid for member in self.members.values() for pid in member.pids()]
+
+    def data_directories(self) -> list[Path]:
+        """None: documents are everybody's."""
+        return []
+
+    def requests_served(self) -> int | None:
+        """The front's own count; of a team whose clients ask a back over TLS, nobody counts all."""
+        return None if self._tls_back is not None else self.front.requests_served()
+
+    def syncs_served(self) -> int | None:
+        """None: it is no file server."""
+        return None

@@ -1,0 +1,118 @@
+"""Varnish, from a VCL of ours: in front of another server, whose documents it caches. It speaks no TLS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from serverdyno.servers.base import Installed, Settings
+from serverdyno.servers.local import find_program, version_line, worker_user
+from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.proxy import BEHIND, Proxy, ProxySettings
+from serverdyno.servers.web import IDLE_CONNECTION_TIMEOUT_S, LISTEN_BACKLOG, PROOF_PATH
+
+CONFIGURATION = "default.vcl"
+THREADS_FOR_WORKER = 100
+VCL = """\
+vcl 4.1;
+{backends}
+import directors;
+sub vcl_init {{
+    new backs = directors.round_robin();
+{members}
+}}
+sub vcl_recv {{
+    set req.backend_hint = backs.backend();
+    if (req.url == "{proof}") {{ return (synth(200)); }}
+    if (req.url ~ "^{behind}") {{ return (pass); }}
+    return (hash);
+}}
+sub vcl_backend_response {{
+    set beresp.ttl = 1h;
+    set beresp.uncacheable = false;
+    return (deliver);
+}}
+sub vcl_synth {{
+    if (req.url == "{proof}") {{
+        set resp.http.Content-Type = "text/plain";
+        set resp.body = "{secret}";
+        return (deliver);
+    }}
+}}
+"""
+
+
+class VarnishSettings(ProxySettings):
+    """What can be varied."""
+
+    tls: Literal["off"] = Field(default="off", description="Varnish speaks no TLS.")
+    cache_mib: int = Field(default=256, ge=1, le=65536, description="Memory for cached documents.")
+
+
+class Varnish(Proxy[VarnishSettings]):
+    """The Varnish driver."""
+
+    name: ClassVar[str] = "varnish"
+    summary: ClassVar[str] = "Varnish, a cache in front of other servers (see team)"
+    debian_package: ClassVar[str | None] = "varnish"
+    settings_type: ClassVar[type[Settings]] = VarnishSettings
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """`varnish-7.1.1`."""
+        program = find_program("varnishd")
+        return None if program is None else Installed(Varnish.version_of(program), program)
+
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """As it says itself."""
+        return version_line(program, "-V").partition("(")[2].partition(" ")[0] or "unknown"
+
+    def command(self) -> list[str]:
+        """In the foreground, without an administrator's port."""
+        jail = "unix" if worker_user() else "none"
+        return [
+            str(self.program),
+            "-F",
+            *("-j", jail),
+            *("-n", str(self.directory / "work")),
+            *("-a", f"{LOOPBACK}:{self.port}"),
+            *("-f", str(self.directory / CONFIGURATION)),
+            *("-s", f"malloc,{self.settings.cache_mib}m"),
+            *("-T", "none"),
+            *("-p", f"thread_pools={self.workers}"),
+            *("-p", f"thread_pool_min={THREADS_FOR_WORKER}"),
+            *("-p", f"timeout_idle={IDLE_CONNECTION_TIMEOUT_S}"),
+            *("-p", f"listen_depth={LISTEN_BACKLOG}"),
+        ]
+
+    def runs_as(self) -> str | None:
+        """The package's own user, which its jail insists on."""
+        return "vcache" if worker_user() else None
+
+    def process_count(self) -> int:
+        """A manager and its child."""
+        return 2
+
+    def notes(self) -> list[str]:
+        """What it keeps."""
+        return [
+            f"Keeps documents and 404 for an hour in {self.settings.cache_mib} MiB; hands on whatever begins with "
+            f"{BEHIND}. Thread pools: {self.workers}. Its log in shared memory is always on."
+        ]
+
+    def configuration(self) -> dict[str, str]:
+        """`default.vcl`."""
+        backends = "\n".join(
+            f'backend back{number} {{ .host = "{LOOPBACK}"; .port = "{port}"; }}'
+            for number, port in enumerate(self.backs, 1)
+        )
+        members = "\n".join(
+            f"    backs.add_backend(back{number});" for number in range(1, len(self.backs) + 1)
+        )
+        text = VCL.format(
+            backends=backends, members=members, proof=PROOF_PATH, behind=BEHIND, secret=self.secret
+        )
+        return {CONFIGURATION: text}

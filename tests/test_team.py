@@ -1,0 +1,156 @@
+"""Teams of a front and servers behind it: who answered is proven before load, over the clear and over TLS; what clients
+get is right; CPU time is known by member; nothing is left. With real servers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from dyno_process import Home
+from serverdyno.errors import ServerError, UserError
+from serverdyno.servers.documents import document_root
+from serverdyno.servers.registry import DRIVERS, create
+from serverdyno.servers.running import running
+from serverdyno.servers.team import BACKS, FRONTS, Team
+from test_dynamic import BOTH, counts, loaded
+
+SMALL = {"apache": {"workers": 64}, "nginx": {"workers": 1}, "lighttpd": {"workers": 1}}
+TEAMS: list[dict[str, Any]] = [
+    {"front": "nginx", "back": "apache", "dynamic": "cgi", **BOTH},
+    {"front": "nginx", "back": "apache", "dynamic": "in-process", "tls_by": "back", **BOTH},
+    {"front": "haproxy", "back": "nginx", "backs": 2, "dynamic": "fastcgi", **BOTH},
+    {"front": "varnish", "back": "apache", "dynamic": "fastcgi", "tls_by": "back", **BOTH},
+    {"front": "varnish", "back": "lighttpd", "dynamic": "in-process"},
+]
+
+
+def team_of(settings: dict[str, Any]) -> dict[str, Any]:
+    for kind in (FRONTS[settings["front"]], BACKS[settings["back"]]):
+        if kind.installed() is None:
+            pytest.skip(f"{kind.name} is not installed here: run tools/install-servers.sh")
+    return {**settings, "back_settings": SMALL[settings["back"]]}
+
+
+def named(settings: dict[str, Any]) -> str:
+    return f"{settings['front']}-{settings['back']}-{settings['dynamic']}"
+
+
+@pytest.mark.parametrize("settings", TEAMS, ids=named)
+def test_who_answers_behind_the_front_is_proven_and_the_load_is_answered_rightly(
+    settings: dict[str, Any],
+) -> None:
+    with running("team", team_of(settings)) as server:
+        assert isinstance(server, Team)
+        notes = server.describe().notes
+        pages = [note for note in notes if note.startswith("Before load, the dynamic page asked")]
+        ports = {port for back in server.back_servers for port in back.ports()}
+        assert [any(f"port {port} ({settings['dynamic']})" in page for port in ports) for page in pages] == [
+            True
+        ] * len(pages)
+        assert len(pages) == (2 if "tls" in settings else 1)
+        assert "in the clear" in pages[0] and "at the front" in pages[0]
+        shares = {"secure_share": 0.3, "dynamic_share_of_secure": 0.5} if "tls" in settings else {}
+        before = server.cpu_by_member_s()
+        result = loaded(server, shares=shares)
+        after = server.cpu_by_member_s()
+        pids = server.pids()
+        directories = [member.directory for member in server.members.values()]
+        assert all(directory.is_dir() for directory in directories)
+    assert result["errors"] == []
+    assert counts(result)["dynamic"] > 0
+    assert len(after) == 1 + settings.get("backs", 1)
+    for name, seconds in after.items():
+        assert seconds is not None and (before[name] or 0) < seconds, name
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert not any(directory.exists() for directory in directories)
+
+
+def test_documents_come_from_the_front_where_it_has_them_and_from_behind_where_it_has_none() -> None:
+    for front, served_by in (("nginx", "nginx"), ("haproxy", "Apache")):
+        settings = team_of({"front": front, "back": "apache", "dynamic": "off"})
+        with running("team", settings) as server:
+            [note] = [note for note in server.describe().notes if note.startswith("Before load, a document")]
+            assert f"came from {served_by}" in note, note
+
+
+def test_a_front_that_does_not_hand_on_is_told_with_its_own_words() -> None:
+    settings = team_of({"front": "nginx", "back": "apache", "dynamic": "cgi"})
+    server = create("team", settings, documents=document_root())
+    assert isinstance(server, Team)
+    try:
+        server.prepare()
+        server.start()
+        for back in server.back_servers:
+            back.ready()
+        server.front.backs = (1,)  # nobody listens there
+        server.front.prepare()
+        server.front.start()
+        with pytest.raises(ServerError) as caught:
+            server.ready()
+    finally:
+        server.stop()
+    assert "status 502" in str(caught.value)
+    assert "Connection refused" in str(caught.value)
+
+
+def test_a_member_that_ends_is_named() -> None:
+    with running("team", team_of({"front": "nginx", "back": "apache", "dynamic": "off"})) as server:
+        assert isinstance(server, Team)
+        server.check()
+        process = server.back_servers[0].process
+        assert process is not None
+        first = psutil.Process(process.pids()[0])
+        first.kill()
+        psutil.wait_procs([first], timeout=30)
+        with pytest.raises(ServerError, match="apache ended under load"):
+            server.check()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"front": "varnish", "tls": "ecdsa-p256"}, "front_settings: tls: Input should be 'off'"),
+        ({"tls": "ecdsa-p256", "tls_by": "back"}, "tls_by: back needs also_clear"),
+        ({"front_settings": {"processors": 1}}, "front_settings: processors belong to the team"),
+        ({"back_settings": {"mpm": "none"}}, "back_settings: mpm"),
+        ({"back": "nginx", "dynamic": "cgi"}, "back_settings: dynamic"),
+        ({"program": "/bin/true"}, "program: a team has several"),
+    ],
+)
+def test_settings_that_make_no_team_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        create("team", settings, documents=Path("/"))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["haproxy", "varnish"])
+def test_a_proxy_alone_says_that_it_belongs_into_a_team(name: str) -> None:
+    if DRIVERS[name].installed() is None:
+        pytest.skip(f"{name} is not installed here")
+    server = create(name, {}, documents=Path("/"))
+    with pytest.raises(ServerError) as caught:
+        server.prepare()
+    server.stop()
+    assert f'front = "{name}"' in (caught.value.hint or "")
+
+
+def test_the_report_has_the_cpu_time_of_each_member(home: Home, tmp_path: Path) -> None:
+    team_of({"front": "nginx", "back": "apache"})
+    plan, folder = tmp_path / "p.toml", tmp_path / "e"
+    plan.write_text(
+        'name = "p"\nsuite = "quick-dynamic"\nscale = 0.3\nrepetitions = 1\n[[servers]]\nserver = "team"\n'
+        'settings = { dynamic = "fastcgi", back_settings = { workers = 64 } }\n'
+    )
+    assert (done := home.dyno("run", plan, "--into", folder)).returncode == 0, done.stderr
+    assert (done := home.dyno("report", folder, "--json")).returncode == 0, done.stderr
+    report = json.loads((folder / "report" / "report.json").read_text())
+    tables = [table for section in report["sections"] for table in section["tables"]]
+    [members] = [table for table in tables if table["key"] == "members"]
+    shown = {row[2]["text"]: row[3]["text"] for row in members["rows"]}
+    assert set(shown) == {"front nginx", "back apache"}
+    assert all(float(text) > 0 for text in shown.values()), shown

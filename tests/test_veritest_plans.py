@@ -1,0 +1,43 @@
+"""The plans after VeriTest 2003: each table of its report has one, with its suite and its numbers of processors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from serverdyno import suites
+from serverdyno.plan.expand import configurations
+from serverdyno.plan.load import load_plan
+from serverdyno.protocols.documents import DOCUMENTS
+from serverdyno.servers.registry import settings_types
+
+PLANS = sorted((Path(__file__).parent.parent / "plans").glob("veritest-2003-web-*.toml"))
+
+
+def test_every_kind_of_content_of_the_report_has_a_plan() -> None:
+    kinds = {"static", "dynamic-cgi", "dynamic-inprocess", "ecommerce-cgi", "ecommerce-inprocess"}
+    assert {path.stem.removeprefix("veritest-2003-web-") for path in PLANS} == kinds
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_a_plan_has_the_suite_of_120_clients_and_apache_as_tuned_on_every_number_of_processors(
+    path: Path,
+) -> None:
+    types = settings_types()
+    plan = load_plan(path, types).plan
+    suite = suites.load(plan.suite)
+    assert (suite.clients[-1], suite.threads, plan.repetitions) == (120, 1, 2)
+    found = configurations(plan, types)
+    assert [found.settings["processors"] for found in found] == [1, 2, 1, 2]
+    apache = found[0].settings
+    assert (apache["mpm"], apache["max_connections_per_child"]) == ("prefork", 0)
+    assert not apache.get("access_log", False)
+    carrier = suite.settings(DOCUMENTS).carrier
+    assert apache.get("dynamic") == carrier
+    team = [each.settings for each in found if each.server == "team"]
+    assert bool(team) == ("cgi" in path.stem)
+    for settings in team:
+        # TUX spoke no TLS: Apache answered that on a port of its own.
+        assert settings.get("tls_by") == ("back" if "ecommerce" in path.stem else None)
+        assert settings["back_settings"]["mpm"] == "prefork"
