@@ -19,6 +19,7 @@ OF_FILE_SERVERS = (
     "test_abandoned",
     "test_ask",
     "test_benches_files",
+    "test_bonnie",
     "test_calibrate",
     "test_durability",
     "test_external_smb",

@@ -77,6 +77,11 @@ class Journal:
     def end(self) -> list[str]:
         """Lets the clients come to an end and waits for them. Why each ended that did not by itself; the first time."""
 
+def bonnie(target: Target, spec: str, nonce: int) -> list[BonniePhase]:
+    """Carries out Bonnie's phases on a target of this machine, and removes the file. `spec`: JSON of file, bytes,
+    chunk_bytes, stdio_bytes, seeks, seekers, seed, most_ns. Raises ValueError, AnswerError.
+    """
+
 def begin_journal(target: Target, spec: str, nonce: int) -> Journal:
     """Begins to write, on a thread of its own. `spec`: JSON of seed, directory, clients, most_ns. `nonce`: another each
     time. Raises ValueError.
@@ -186,6 +191,19 @@ class SessionResult(TypedDict):
     max_write_bytes: int
     leases: bool  # the server gives them, whether they are asked for or not
     clients: int  # that had such a session
+
+class BonniePhase(TypedDict):
+    """What one phase of Bonnie came to."""
+
+    phase: str  # "putc", "rewrite", "write", "getc", "read", "seeks"
+    bytes: int
+    calls: int  # reads and writes of the program
+    elapsed_s: float
+    cpu_s: float  # user and system, of all seekers together
+    p50_us: float
+    p99_us: float
+    max_us: float
+    requests: dict[str, int]  # to the server, or system calls
 
 class HandshakeResult(TypedDict):
     """TLS handshakes that led to sessions on the same terms."""

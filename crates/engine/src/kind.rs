@@ -5,6 +5,7 @@
 //! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
 
 use crate::engine_thread::EngineThread;
+use crate::files::{BonniePhase, BonnieSpec};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::mix::Mix;
 use crate::problems::Problems;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::{self, Debug};
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 /// What opens a target and stands in no record.
@@ -134,6 +136,16 @@ pub trait Target: Send + Sync + Debug {
     /// Whether its clients wait in system calls, so that each needs a thread of its own.
     fn clients_block(&self) -> bool {
         false
+    }
+
+    /// Carries out Bonnie's phases, until `stop` is set. None of a target that has no files. `nonce`: as of `look`.
+    fn bonnie(
+        &self,
+        _spec: &BonnieSpec,
+        _nonce: u64,
+        _stop: &Arc<AtomicBool>,
+    ) -> Option<Result<Vec<BonniePhase>, Failure>> {
+        None
     }
 
     /// Asks for one document, until a moment of the monotonic clock, and reads no further than so many bytes. None of a

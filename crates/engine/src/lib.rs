@@ -29,6 +29,7 @@ mod web;
 mod workspaces;
 
 pub use arrival::Arrival;
+pub use files::{BonniePhase, BonnieSpec};
 pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};

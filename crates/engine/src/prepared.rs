@@ -1,5 +1,6 @@
 //! Targets that were opened, and mixes that were prepared for them: what the control plane holds of the data plane.
 
+use crate::files::{BonniePhase, BonnieSpec};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::Look;
 use crate::kind::{Answer, Material, OpenError, Secrets, Sections, Target, Work};
@@ -10,6 +11,7 @@ use crate::removal::Removal;
 use crate::spec::MixSpec;
 use dyno_measure::Failure;
 use serde_json::Value;
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -80,6 +82,18 @@ impl OpenTarget {
     #[must_use]
     pub fn look(&self, nonce: u64) -> Vec<Look> {
         self.inner.look(nonce)
+    }
+
+    /// Carries out Bonnie's phases, until `stop` is set. None of a target that has no files, and of one that is not this
+    /// machine: nothing bounds its rate. `nonce`: as of `look`.
+    #[must_use]
+    pub fn bonnie(
+        &self,
+        spec: &BonnieSpec,
+        nonce: u64,
+        stop: &Arc<AtomicBool>,
+    ) -> Option<Result<Vec<BonniePhase>, Failure>> {
+        self.is_loopback().then(|| self.inner.bonnie(spec, nonce, stop))?
     }
 
     /// Begins to write files until the server is gone. None of a target that has no files. `nonce`: as of `look`.

@@ -5,6 +5,7 @@
 
 use pyo3::prelude::*;
 
+mod bonnie;
 mod data;
 mod files;
 mod histogram;
@@ -22,6 +23,8 @@ mod workload;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::bonnie::bonnie;
     #[pymodule_export]
     use crate::files::{LoadFile, Workspaces};
     #[pymodule_export]

@@ -12,6 +12,7 @@ import typer
 from serverdyno import __version__
 from serverdyno.cli import (
     audit,
+    bonnie,
     calibrate,
     catalogue,
     compare,
@@ -62,6 +63,7 @@ for verb in (
     calibrate,
     selftest,
     powercut,
+    bonnie,
     fleet,
     node,
     tree,

@@ -79,6 +79,14 @@ impl FilesOptions {
         })
     }
 
+    /// What a client of today has, outside of mixes.
+    pub(crate) fn usual() -> Self {
+        Self {
+            cache: ClientSection::default().cache_options(),
+            keep_workspace: false,
+        }
+    }
+
     /// With a protocol that grants nothing: what is kept is kept by close-to-open rules, as an NFS client does.
     pub(crate) fn by_rules(self) -> Self {
         let by_rules = |cache: CacheOptions| CacheOptions {

@@ -25,6 +25,11 @@ pub(crate) enum CachedClient<C> {
 }
 
 impl<C: FileClient> CachedClient<C> {
+    /// Requests so far, by the protocol's own names.
+    pub(super) fn requests(&self) -> BTreeMap<&'static str, u64> {
+        self.counted().requests_by_name().into_iter().collect()
+    }
+
     fn counted(&self) -> &Counted<C> {
         match self {
             Self::Uncached(files) => files.client(),
@@ -205,7 +210,7 @@ impl<S: Sessions> FilesClient<S> {
     }
 
     pub(crate) fn requests(&self) -> BTreeMap<&'static str, u64> {
-        self.client.counted().requests_by_name().into_iter().collect()
+        self.client.requests()
     }
 
     /// Requests that the server carried out, of all sessions.

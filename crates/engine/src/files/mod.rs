@@ -2,8 +2,9 @@
 //!
 //! `workload` is what they do, `sessions` what a protocol gives, `cache` what they keep; `client_task` is a client from its
 //! log-on to its leaving, `client` carries out its operations and judges them, `names` are its files' names; `look` asks a
-//! server before its load, `removal` takes away what clients have left, `journal` is that of a power cut.
+//! server before its load, `bonnie` is that program's six phases, `removal` takes away what clients have left, `journal` is that of a power cut.
 
+mod bonnie;
 mod cache;
 mod client;
 mod client_task;
@@ -14,6 +15,8 @@ mod removal;
 mod sessions;
 mod workload;
 
+pub(crate) use bonnie::carry_out as bonnie;
+pub use bonnie::{BonniePhase, BonnieSpec};
 pub(crate) use cache::FilesOptions;
 pub(crate) use journal::{begin as begin_journal, read_back};
 pub(crate) use look::look;

@@ -1,7 +1,10 @@
 //! Files over NFSv3 as a kind of work: its sections of the document, its target and its sessions. The work itself is in
 //! `files/`, which knows no protocol.
 
-use crate::files::{look, FilesOptions, FilesWork, FilesWorkload, Place, Sessions, SharedFilesWork};
+use crate::files::{
+    bonnie, look, BonniePhase, BonnieSpec, FilesOptions, FilesWork, FilesWorkload, Place, Sessions,
+    SharedFilesWork,
+};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
@@ -13,6 +16,7 @@ use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 /// The sizes that may be asked for, in bytes: those of Linux's client (nfs(5), `rsize`).
@@ -105,6 +109,15 @@ impl Target for NfsSessions {
 
     fn look(&self, nonce: u64) -> Vec<Look> {
         look(self, nonce)
+    }
+
+    fn bonnie(
+        &self,
+        spec: &BonnieSpec,
+        nonce: u64,
+        stop: &Arc<AtomicBool>,
+    ) -> Option<Result<Vec<BonniePhase>, Failure>> {
+        Some(bonnie(self, FilesOptions::usual().by_rules(), nonce, spec, stop))
     }
 
     fn prepare(

@@ -1,7 +1,10 @@
 //! Files below a directory of this machine as a kind of work: its sections of the document, its target and its sessions.
 //! The work itself is in `files/`.
 
-use crate::files::{look, FilesOptions, FilesWork, FilesWorkload, Place, Sessions, SharedFilesWork};
+use crate::files::{
+    bonnie, look, BonniePhase, BonnieSpec, FilesOptions, FilesWork, FilesWorkload, Place, Sessions,
+    SharedFilesWork,
+};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
@@ -12,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 /// Each is a thread.
@@ -84,6 +88,15 @@ impl Target for DirectorySessions {
 
     fn clients_block(&self) -> bool {
         true
+    }
+
+    fn bonnie(
+        &self,
+        spec: &BonnieSpec,
+        nonce: u64,
+        stop: &Arc<AtomicBool>,
+    ) -> Option<Result<Vec<BonniePhase>, Failure>> {
+        Some(bonnie(self, FilesOptions::usual().uncached(), nonce, spec, stop))
     }
 
     fn prepare(

@@ -2,7 +2,8 @@
 //! `files/`, which knows no protocol.
 
 use crate::files::{
-    begin_journal, look, read_back, FilesOptions, FilesWork, FilesWorkload, Place, Sessions, SharedFilesWork,
+    begin_journal, bonnie, look, read_back, BonniePhase, BonnieSpec, FilesOptions, FilesWork, FilesWorkload,
+    Place, Sessions, SharedFilesWork,
 };
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 /// Its line in the table of kinds.
@@ -174,6 +176,15 @@ impl Target for SmbSessions {
         nonce: u64,
     ) -> Option<Result<Vec<LeftOfFile>, Failure>> {
         Some(read_back(self, nonce, spec, entries))
+    }
+
+    fn bonnie(
+        &self,
+        spec: &BonnieSpec,
+        nonce: u64,
+        stop: &Arc<AtomicBool>,
+    ) -> Option<Result<Vec<BonniePhase>, Failure>> {
+        Some(bonnie(self, FilesOptions::usual(), nonce, spec, stop))
     }
 
     fn prepare(

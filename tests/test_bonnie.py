@@ -1,0 +1,134 @@
+"""Bonnie: the rows byte for byte, the phases on a directory, and the file that nobody finds afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from dyno_process import Home
+from file_server import PATIENCE_S, needs_root
+from nfs_server import ganesha, libnfs
+from serverdyno import _native
+from serverdyno.analysis import bonnie_rows
+from serverdyno.analysis.bonnie_rows import Rate
+
+MIB = 1 << 20
+PHASES = ["putc", "rewrite", "write", "getc", "read", "seeks"]
+# Of the report on Services for UNIX 3.0 (eTesting Labs, 2002), figures 5 to 7.
+SFU = {
+    "putc": Rate(10394, 97.3),
+    "write": Rate(10485, 7.9),
+    "rewrite": Rate(5744, 4.2),
+    "getc": Rate(9511, 97.3),
+    "read": Rate(10806, 4.2),
+    "seeks": Rate(591.04, 7.24),
+}
+
+
+def test_the_text_is_that_of_the_original() -> None:
+    assert bonnie_rows.HEAD + bonnie_rows.text_row("sfu3-long-name", 2047, SFU) == (
+        "              -------Sequential Output-------- ---Sequential Input-- --Random--\n"
+        "              -Per Char- --Block--- -Rewrite-- -Per Char- --Block--- --Seeks---\n"
+        "Machine    MB K/sec %CPU K/sec %CPU K/sec %CPU K/sec %CPU K/sec %CPU  /sec %CPU\n"
+        "sfu3-lon 2047 10394 97.3 10485  7.9  5744  4.2  9511 97.3 10806  4.2 591.0  7.2\n"
+    )
+
+
+def test_the_row_of_html_is_that_of_the_original_and_a_label_is_no_markup() -> None:
+    assert bonnie_rows.html_row("<a>", 100, SFU) == (
+        "<TR><TD>&lt;a&gt;</TD><TD>100</TD><TD>10394</TD><TD>97.3</TD><TD>10485</TD><TD> 7.9</TD><TD>5744</TD>"
+        "<TD> 4.2</TD><TD>9511</TD><TD>97.3</TD><TD>10806</TD><TD> 4.2</TD><TD>591.0</TD><TD> 7.2</TD></TR>\n"
+    )
+
+
+def test_k_per_second_and_cpu_follow_from_size_and_times() -> None:
+    assert bonnie_rows.sequential(100 * MIB, elapsed_s=2.0, cpu_s=0.5) == Rate(51200.0, 25.0)
+    assert bonnie_rows.random(4000, elapsed_s=2.0, cpu_s=3.0) == Rate(2000.0, 150.0)
+
+
+def phases_of(home: Home, *options: str | Path) -> dict[str, _native.BonniePhase]:
+    done = home.dyno("bonnie", "--json", *options)
+    assert done.returncode == 0, done.stderr
+    phases = json.loads(done.stdout)["phases"]
+    assert [phase["phase"] for phase in phases] == PHASES
+    return {phase["phase"]: phase for phase in phases}
+
+
+def test_each_phase_makes_the_calls_of_the_original_and_nothing_is_left(home: Home, tmp_path: Path) -> None:
+    chunk, seeks, size = 16384, 200, 2 * MIB
+    found = phases_of(home, "-d", tmp_path, "-s", "2", "--seeks", f"{seeks}")
+    counts = {name: found[name]["requests"] for name in PHASES}
+    chunks, pages = size // chunk, size // 4096
+    assert counts["putc"]["write"] == pages  # stdio's buffer is a block of the file system
+    assert counts["rewrite"] == {"read": chunks + 1, "write": chunks, "close": 1}
+    assert counts["write"] == {"write": chunks, "close": 1}
+    assert counts["getc"]["read"] == pages + 1
+    assert counts["read"]["read"] == chunks + 1
+    assert counts["seeks"]["read"] == seeks
+    # Each of three seekers writes at its first seek and at every tenth after it; one may have had no turn at all.
+    assert seeks // 10 <= counts["seeks"]["write"] <= seeks // 10 + 3
+    assert all(phase["elapsed_s"] > 0 and phase["p50_us"] <= phase["max_us"] for phase in found.values())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_row_has_the_columns_of_its_head(home: Home, tmp_path: Path) -> None:
+    done = home.dyno("bonnie", "-d", tmp_path, "-s", "1", "-m", "here", "--seeks", "20")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(bonnie_rows.HEAD)
+    row = done.stdout.removeprefix(bonnie_rows.HEAD)
+    assert re.fullmatch(r"here        1( +\d+ +\d+\.\d){5} +\d+\.\d +\d+\.\d\n", row), row
+    assert "p99" in done.stderr
+
+
+@pytest.mark.parametrize("at", ["smb://192.0.2.1/a", "http://127.0.0.1/", "/nowhere/at/all"])
+def test_what_is_no_place_for_it_is_refused_in_words(home: Home, at: str) -> None:
+    done = home.dyno("bonnie", "-d", at, "-s", "1")
+    assert done.returncode != 0 and "Traceback" not in done.stderr, done.stderr
+
+
+def test_an_interrupt_removes_the_file(home: Home, tmp_path: Path) -> None:
+    with home.started("bonnie", "-d", tmp_path, "-s", "2000", "--seeks", "1") as tool:
+        deadline = time.monotonic() + PATIENCE_S
+        while not list(tmp_path.iterdir()):
+            assert time.monotonic() < deadline and tool.poll() is None
+            time.sleep(0.01)
+        tool.send_signal(signal.SIGINT)
+        assert tool.wait(PATIENCE_S) != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_root
+def test_over_nfs_the_phases_are_reads_writes_and_commits() -> None:
+    """Through the client cache of a workstation, against a real Ganesha, in its own network."""
+    size = 2 * MIB
+    with ganesha() as server:
+        access = server.access()
+        section = {
+            "url": access.url,
+            "shares": list(access.shares),
+            "network_namespace": access.network_namespace,
+        }
+        to = _native.Target.open("nfs", json.dumps(section))
+        spec = {
+            "file": f"Bonnie.{os.getpid()}",
+            "bytes": size,
+            "chunk_bytes": 16384,
+            "stdio_bytes": MIB,
+            "seeks": 100,
+            "seekers": 3,
+            "seed": 1,
+            "most_ns": int(PATIENCE_S * 1e9),
+        }
+        phases = {phase["phase"]: phase for phase in _native.bonnie(to, json.dumps(spec), 7)}
+        assert list(phases) == PHASES
+        for name in ("putc", "write"):
+            requests = phases[name]["requests"]
+            assert requests["WRITE"] >= size // MIB and requests["COMMIT"] >= 1, requests
+        assert phases["read"]["bytes"] == size
+        assert libnfs(server, "nfs-ls", access.shares[0]).strip() == b""
