@@ -147,8 +147,6 @@ def _rates(phases: list[_native.BonniePhase], size_bytes: int, seeks: int) -> di
 
 def _tell(phases: list[_native.BonniePhase], size_bytes: int) -> None:
     """What the original does not know: percentiles of the calls, and requests to the server."""
-    from serverdyno import wording  # noqa: PLC0415
-
     typer.echo("\nBy call, as this program measured it:", err=True)
     typer.echo("phase      calls      p50 us      p99 us      max us  requests", err=True)
     for phase in phases:
@@ -161,7 +159,7 @@ def _tell(phases: list[_native.BonniePhase], size_bytes: int) -> None:
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if size_bytes < 2 * memory_bytes:
         typer.echo(
-            f"The file is smaller than twice this machine's memory ({wording.plural(memory_bytes // MIB, 'MB')}): "
+            f"The file is smaller than twice this machine's memory ({memory_bytes // MIB:,} MB): "
             "caches answer most of it.",
             err=True,
         )
