@@ -4,8 +4,8 @@
 //! its clients on the engine's threads. One kind, one file in `kinds/` and one line in its table. Operations are not
 //! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
 
+use crate::bonnie::{BonniePhase, BonnieSpec};
 use crate::engine_thread::EngineThread;
-use crate::files::{BonniePhase, BonnieSpec};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::mix::Mix;
 use crate::problems::Problems;

@@ -7,6 +7,7 @@
 //! where the generator's own CPU time matters.
 
 mod arrival;
+mod bonnie;
 mod client;
 mod counting;
 mod digest;
@@ -29,7 +30,7 @@ mod web;
 mod workspaces;
 
 pub use arrival::Arrival;
-pub use files::{BonniePhase, BonnieSpec};
+pub use bonnie::{BonniePhase, BonnieSpec};
 pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};

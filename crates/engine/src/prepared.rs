@@ -1,6 +1,6 @@
 //! Targets that were opened, and mixes that were prepared for them: what the control plane holds of the data plane.
 
-use crate::files::{BonniePhase, BonnieSpec};
+use crate::bonnie::{BonniePhase, BonnieSpec};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::Look;
 use crate::kind::{Answer, Material, OpenError, Secrets, Sections, Target, Work};

@@ -7,12 +7,12 @@
 use super::cache::FilesOptions;
 use super::client::CachedClient;
 use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
+use crate::bonnie::{BonniePhase, BonnieSpec};
 use dyno_files::{Access, Ask, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability};
 use dyno_measure::{monotonic_ns, thread_cpu, Failure, Fault, Histogram, NS_PER_S};
 use dyno_reactor::Executor;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -26,51 +26,6 @@ const LOOK_NS: u64 = 200_000;
 /// Each seeker writes what it has read at its first seek, and at every tenth after it.
 const SEEKS_FOR_A_WRITE: u64 = 10;
 const WORD_BYTES: usize = 4;
-
-/// What is to be done.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BonnieSpec {
-    /// The file, below the target's root. It must not be there.
-    pub file: String,
-    /// Its size, a multiple of the chunk.
-    pub bytes: u64,
-    /// Of one read or write.
-    pub chunk_bytes: u32,
-    /// What characters are collected in, as stdio does.
-    pub stdio_bytes: u32,
-    /// In all.
-    pub seeks: u32,
-    /// At the same time.
-    pub seekers: u32,
-    /// Of their places.
-    pub seed: u64,
-    /// The longest that it may all take.
-    pub most_ns: u64,
-}
-
-/// What one phase came to.
-#[derive(Debug, Clone, Serialize)]
-pub struct BonniePhase {
-    /// By the original's name.
-    pub phase: &'static str,
-    /// Bytes read or written, the larger of both; of seeks, those read.
-    pub bytes: u64,
-    /// Reads and writes as the program makes them.
-    pub calls: u64,
-    /// From the first open's end, as the original takes it, to the last close's.
-    pub elapsed_s: f64,
-    /// CPU time, user and system, of the threads that did it.
-    pub cpu_s: f64,
-    /// Median time of a call.
-    pub p50_us: f64,
-    /// Its 99th percentile.
-    pub p99_us: f64,
-    /// The longest.
-    pub max_us: f64,
-    /// Requests to the server by the protocol's own names.
-    pub requests: BTreeMap<&'static str, u64>,
-}
 
 /// Carries the phases out, until one fails or `stop` is set; the file is removed in any case.
 pub(crate) fn carry_out<S: Sessions>(

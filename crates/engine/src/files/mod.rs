@@ -16,7 +16,6 @@ mod sessions;
 mod workload;
 
 pub(crate) use bonnie::carry_out as bonnie;
-pub use bonnie::{BonniePhase, BonnieSpec};
 pub(crate) use cache::FilesOptions;
 pub(crate) use journal::{begin as begin_journal, read_back};
 pub(crate) use look::look;

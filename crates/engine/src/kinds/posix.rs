@@ -1,10 +1,8 @@
 //! Files below a directory of this machine as a kind of work: its sections of the document, its target and its sessions.
 //! The work itself is in `files/`.
 
-use crate::files::{
-    bonnie, look, BonniePhase, BonnieSpec, FilesOptions, FilesWork, FilesWorkload, Place, Sessions,
-    SharedFilesWork,
-};
+use crate::bonnie::{BonniePhase, BonnieSpec};
+use crate::files::{bonnie, look, FilesOptions, FilesWork, FilesWorkload, Place, Sessions, SharedFilesWork};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;

@@ -1,9 +1,10 @@
 //! Files over SMB as a kind of work: its sections of the document, its target and its sessions. The work itself is in
 //! `files/`, which knows no protocol.
 
+use crate::bonnie::{BonniePhase, BonnieSpec};
 use crate::files::{
-    begin_journal, bonnie, look, read_back, BonniePhase, BonnieSpec, FilesOptions, FilesWork, FilesWorkload,
-    Place, Sessions, SharedFilesWork,
+    begin_journal, bonnie, look, read_back, FilesOptions, FilesWork, FilesWorkload, Place, Sessions,
+    SharedFilesWork,
 };
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
