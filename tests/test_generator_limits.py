@@ -15,10 +15,11 @@ from benches.mixes import http_target, web_mix
 from dyno_process import PATIENCE_S
 from file_server import needs_root
 from serverdyno import _native
-from serverdyno.analysis.trust import Mark, machine_marks, waiting_share
+from serverdyno.analysis.trust import Mark, generator_marks, hidden_speed, machine_marks, waiting_share
 
 LENGTH_S = 1.5
 WINDOW_S = 1.0
+MS = 1_000_000
 CPU = min(os.sched_getaffinity(0))
 SPIN = f"import os\nos.sched_setaffinity(0, [{CPU}])\nprint(flush=True)\nwhile True: pass"
 
@@ -46,7 +47,7 @@ def busy_loop(program: str = SPIN) -> Iterator[None]:
             other.kill()
 
 
-def measured(threads: int = 1, **options: Any) -> _native.MixResult:
+def measured(threads: int = 1, added_cpu_ns: int = 0, **options: Any) -> _native.MixResult:
     """A mix of a second against the reference server."""
     server = _native.ReferenceServer.start(body_bytes=100, **options)
     try:
@@ -60,6 +61,7 @@ def measured(threads: int = 1, **options: Any) -> _native.MixResult:
             ramp_up_s=LENGTH_S - WINDOW_S,
             engine_threads=threads,
             cpus=[CPU] * threads,
+            added_cpu_ns=added_cpu_ns,
         ).start()
         assert load.wait(PATIENCE_S), "the mix does not end"
         return load.result()
@@ -90,11 +92,23 @@ def test_a_generator_that_another_process_starves_is_marked_though_it_uses_littl
     assert machine_marks(None, run_delay_share(result)) == {Mark.NOISY}
 
 
+def marks(result: _native.MixResult) -> frozenset[Mark]:
+    """By what the generator sees itself; the server's CPU is not asked."""
+    return generator_marks(hidden_speed(waiting(result), None))
+
+
 def test_two_engine_threads_on_one_cpu_are_seen_to_hold_each_other_up() -> None:
-    """A plan may not say so; the engine can be told."""
-    result = measured(threads=2)
+    """A plan may not say so; the engine can be told. A millisecond of work a request leaves no doubt."""
+    result = measured(threads=2, added_cpu_ns=MS)
     assert result["generator"]["threads"] == 2
     assert machine_marks(None, run_delay_share(result)) == {Mark.NOISY}
+    assert marks(result) == {Mark.GENERATOR_LIMITED}
+
+
+def test_a_generator_that_works_for_a_millisecond_a_request_makes_a_thousand_a_second_and_is_marked() -> None:
+    result = measured(added_cpu_ns=MS)
+    assert result["operations"] <= 1001 * WINDOW_S
+    assert marks(result) == {Mark.GENERATOR_LIMITED}
 
 
 def test_streams_that_are_under_way_are_all_there_are() -> None:

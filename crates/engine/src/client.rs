@@ -23,6 +23,7 @@ struct Limits {
     length_ns: u64,
     leave_after_errors: Option<u32>,
     digest_operations: u32,
+    added_cpu_ns: u32,
 }
 
 /// What the threads of one client share.
@@ -71,6 +72,7 @@ impl ClientThread {
                 length_ns: mix.window.length_ns,
                 leave_after_errors: mix.leave_after_errors,
                 digest_operations: mix.digest_operations,
+                added_cpu_ns: mix.added_cpu_ns,
             },
             due: mix.due_times(start_ns, client, thread),
             state,
@@ -117,6 +119,12 @@ impl ClientThread {
             self.tally
                 .borrow_mut()
                 .count(self.state.place, &performed, (begun_ns, elapsed_ns), response_ns);
+            if self.limits.added_cpu_ns > 0 {
+                let until_ns = done_ns + u64::from(self.limits.added_cpu_ns);
+                while monotonic_ns() < until_ns {
+                    std::hint::spin_loop();
+                }
+            }
             free_ns = done_ns;
             op = workload.next(&Outcome {
                 ok: performed.result.is_ok(),

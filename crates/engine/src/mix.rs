@@ -65,6 +65,8 @@ pub struct Mix {
     pub cpus: Vec<usize>,
     /// Each client has an engine thread of its own, in which it waits for system calls.
     pub clients_block: bool,
+    /// CPU time that is wasted on each operation.
+    pub added_cpu_ns: u32,
     /// So many first operations go into a client's digest.
     pub digest_operations: u32,
 }
@@ -111,6 +113,7 @@ impl Mix {
             engine_threads: spec.engine.threads,
             cpus: spec.engine.cpus.clone(),
             clients_block: false,
+            added_cpu_ns: spec.added_cpu_ns,
             digest_operations: spec.digest_operations,
         }
     }
@@ -204,6 +207,7 @@ mod tests {
             engine_threads: 1,
             cpus: Vec::new(),
             clients_block: false,
+            added_cpu_ns: 0,
             digest_operations: 0,
         }
     }

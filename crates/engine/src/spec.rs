@@ -133,6 +133,9 @@ pub struct MixSpec {
     /// The threads that make the load.
     #[serde(default)]
     pub engine: EngineSpec,
+    /// CPU time that the generator wastes on each operation, for tests of what a slower generator would show.
+    #[serde(default)]
+    pub added_cpu_ns: u32,
     /// So many of a client thread's first operations go into the digest of what the client did; 0: no digest.
     #[serde(default)]
     pub digest_operations: u32,
