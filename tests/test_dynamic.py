@@ -39,6 +39,7 @@ CARRIERS: list[tuple[str, dict[str, Any]]] = [
     ("lighttpd", {"dynamic": "fastcgi", "workers": 1}),
     ("lighttpd", {"dynamic": "in-process"}),
     ("caddy", {"dynamic": "fastcgi"}),
+    ("h2o", {"dynamic": "fastcgi"}),
     ("reference", {}),
 ]
 BOTH = {"tls": "ecdsa-p256", "also_clear": True}
@@ -49,6 +50,7 @@ SOFTWARE = {
     "nginx": "nginx/",
     "lighttpd": "lighttpd/",
     "caddy": "Caddy/",
+    "h2o": "h2o/",
     "reference": "serverdyno-reference/",
 }
 

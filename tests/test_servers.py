@@ -55,6 +55,8 @@ CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
     ("lighttpd", {"workers": 2, "network_backend": "writev", "stat_cache_engine": "disable"}),
     ("caddy", {}),
     ("caddy", {"access_log": True}),
+    ("h2o", {}),
+    ("h2o", {"workers": 2, "access_log": True}),
     ("reference", {}),
     ("reference", {"threads": 2}),
 ]

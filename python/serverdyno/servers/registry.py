@@ -22,6 +22,7 @@ from serverdyno.servers.caddy import Caddy
 from serverdyno.servers.external import External
 from serverdyno.servers.external_smb import ExternalSmb
 from serverdyno.servers.ganesha import Ganesha
+from serverdyno.servers.h2o import H2o
 from serverdyno.servers.haproxy import Haproxy
 from serverdyno.servers.lighttpd import Lighttpd
 from serverdyno.servers.nginx import Nginx
@@ -35,7 +36,7 @@ GROUP = "serverdyno.servers"
 DRIVERS: dict[str, type[ServerDriver]] = {
     driver.name: driver
     for driver in (
-        *(Apache, Nginx, Lighttpd, Caddy, Haproxy, Varnish, Team, Reference),
+        *(Apache, Nginx, Lighttpd, Caddy, H2o, Haproxy, Varnish, Team, Reference),
         *(Samba, ReferenceSmb, Ganesha, External, ExternalSmb),
     )
 }

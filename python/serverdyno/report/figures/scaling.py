@@ -104,6 +104,8 @@ def _common_name(names: Sequence[str]) -> str:
         if len(set(column)) > 1 or column[0].isdigit():
             break
         common.append(column[0])
+    if len(common) > 1 and common[-1] in COUNT_SETTINGS:  # of `nginx-processors-2`: the name of the factor
+        common.pop()
     return "-".join(common) or names[0]
 
 

@@ -1,0 +1,129 @@
+"""H2O, from its own complete configuration: nothing of /etc/h2o is read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from serverdyno.servers import dynamic
+from serverdyno.servers.base import Installed, Settings
+from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
+from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.tls import CERTIFICATE, KEY
+from serverdyno.servers.web import (
+    ACCESS_LOG,
+    DYNAMIC_MEANING,
+    IDLE_CONNECTION_TIMEOUT_S,
+    WebServer,
+    WebSettings,
+)
+
+CONFIGURATION = "h2o.conf"
+
+
+class H2oSettings(WebSettings):
+    """What can be varied."""
+
+    dynamic: Literal["off", "fastcgi"] = Field(
+        default="off", description=f"{DYNAMIC_MEANING} Of these, Debian's H2O is told to use FastCGI alone."
+    )
+    workers: int | None = Field(
+        default=None, ge=1, le=256, description="num-threads; left out: one for each CPU of the server."
+    )
+    max_connections: int = Field(default=4096, ge=16, le=1_000_000, description="max-connections; more wait.")
+    access_log: bool = Field(
+        default=False,
+        description="Combined log format, one line a request. Off, as in VeriTest 2003, appendix C.",
+    )
+    tls_max_version: Literal["1.3"] = Field(
+        default="1.3", description="The newest version of TLS, which H2O can't be told."
+    )
+
+
+class H2o(WebServer[H2oSettings]):
+    """The H2O driver."""
+
+    name: ClassVar[str] = "h2o"
+    summary: ClassVar[str] = "H2O"
+    debian_package: ClassVar[str | None] = "h2o"
+    settings_type: ClassVar[type[Settings]] = H2oSettings
+    crash_words: ClassVar[re.Pattern[str] | None] = re.compile("received fatal signal")
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """`h2o version 2.2.5`."""
+        program = find_program("h2o")
+        return None if program is None else Installed(H2o.version_of(program), program)
+
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """As it says itself."""
+        return version_line(program, "-v")
+
+    @property
+    def workers(self) -> int:
+        """Threads that serve."""
+        return self.settings.workers or self.cpu_count
+
+    def command(self) -> list[str]:
+        """In the foreground."""
+        return self.beside_the_page([str(self.program), "-c", str(self.directory / CONFIGURATION)])
+
+    def process_count(self) -> int:
+        """One process with threads, and the page's program; its helper for backtraces is not waited for."""
+        return 1 + (self.dynamic == "fastcgi")
+
+    def keeps_access_log(self) -> bool:
+        """As set."""
+        return self.settings.access_log
+
+    def notes(self) -> list[str]:
+        """Its capacity."""
+        return [
+            f"Holds at most {self.settings.max_connections} connections; more wait. {self.workers} threads. "
+            "Over TLS it also speaks HTTP/2."
+        ]
+
+    def configuration(self) -> dict[str, str]:
+        """`h2o.conf`."""
+        user, settings = worker_user(), self.settings
+        lines = [
+            *([f"user: {user}"] if user else []),
+            f"num-threads: {self.workers}",
+            f"max-connections: {settings.max_connections}",
+            f"http1-request-timeout: {IDLE_CONNECTION_TIMEOUT_S}",
+            f'error-log: "{self.directory}/{ERROR_LOG}"',
+            *([f'access-log: "{self.directory}/{ACCESS_LOG}"'] if settings.access_log else []),
+        ]
+        for port, secure in self.doors():
+            lines += ["listen:", f"  host: {LOOPBACK}", f"  port: {port}", *(self._tls() if secure else [])]
+        lines += ["hosts:", "  default:", "    paths:", *self._paths()]
+        return {CONFIGURATION: "\n".join(lines) + "\n"}
+
+    def _tls(self) -> list[str]:
+        return [
+            "  ssl:",
+            f'    certificate-file: "{self.directory}/{CERTIFICATE}"',
+            f'    key-file: "{self.directory}/{KEY}"',
+            f"    minimum-version: TLSv{self.settings.tls_min_version}",
+        ]
+
+    def _paths(self) -> list[str]:
+        page = [
+            f'      "{dynamic.PATH}":',
+            "        fastcgi.connect:",
+            f'          port: "{self.directory}/{dynamic.SOCKET}"',
+            "          type: unix",
+            "        setenv:",
+            f'          SCRIPT_NAME: "{dynamic.PATH}"',
+        ]
+        return [
+            '      "/.serverdyno":',
+            f'        file.dir: "{self.public_directory}"',
+            *(page if self.dynamic == "fastcgi" else []),
+            '      "/":',
+            f'        file.dir: "{self.documents}"',
+        ]
