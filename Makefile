@@ -109,7 +109,7 @@ docs: setup servers ## Measure the demo's plans anew (5 minutes) and write the e
 		$(BIN)/dyno published show "$$report" --html "docs/gallery/$$report.html"
 	done
 
-wheel: $(VENV)/.installed ## Build a wheel (abi3, manylinux) and try it in an empty environment without Rust and gcc.
+wheel: $(VENV)/.built ## Build a wheel (abi3, manylinux) and try it in an empty environment without Rust and gcc.
 	. $(BIN)/activate
 	rm -rf target/wheels
 	maturin build --release --locked --quiet --auditwheel check --out target/wheels
