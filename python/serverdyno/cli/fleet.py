@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
     fleet = typer.Typer(
         no_args_is_help=True, help="Several machines that make load together.", epilog=EXAMPLE
     )
-    fleet.command("init")(init)
+    fleet.command("init", epilog=EXAMPLE)(init)
     fleet.command("up")(up)
     fleet.command("status")(status)
     fleet.command("down")(down)
