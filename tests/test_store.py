@@ -191,7 +191,7 @@ def nested_columns() -> dict[str, list[str]]:
     }
 
 
-def test_the_columns_of_format_4_are_these() -> None:
+def test_the_columns_of_format_5_are_these() -> None:
     """Whoever changes a record class changes the format: raise its version and add an upgrade."""
     nested = nested_columns()
     plain = {
@@ -204,11 +204,17 @@ def test_the_columns_of_format_4_are_these() -> None:
         ("string", False): {"configuration", "name"},
         ("bool", False): {"stopped", "syncs_known"},
         ("binary", False): {"response_time_hdr", "connect_time_hdr", "loop_lag_hdr"},
-        ("binary", True): {"handshake_time_hdr"},
+        ("binary", True): {"handshake_time_hdr", "scheduling_error_hdr"},
         ("int64", True): {
             "server_rss_bytes",
             "under_way_at_close",
             "overdue_at_end",
+            "rate_per_s",
+            "arrivals",
+            "arrivals_in_window",
+            "dropped",
+            "dropped_in_window",
+            "waited",
             "passes",
             "pass_operations",
             "bytes_checked",
@@ -223,15 +229,11 @@ def test_the_columns_of_format_4_are_these() -> None:
             "io_wait_s",
             "generator_busiest_cpu_s",
             "under_way_longest_s",
+            "waiting_s",
         },
         ("double", False): {
-            "length_s",
-            "ramp_up_s",
-            "ramp_down_s",
-            "window_s",
-            "started_unix_s",
-            "generator_cpu_user_s",
-            "generator_cpu_system_s",
+            *("length_s", "ramp_up_s", "ramp_down_s", "window_s", "started_unix_s"),
+            *("generator_cpu_user_s", "generator_cpu_system_s"),
         },
         ("int64", False): {
             "run",
@@ -254,7 +256,14 @@ def test_the_columns_of_format_4_are_these() -> None:
     }
 
 
-def test_the_rows_in_a_mix_of_format_4_have_these_columns() -> None:
+OF_NODES = (
+    "node clients operations operations_total bytes_in bytes_out errors generator_threads "
+    "generator_cpu_s generator_busiest_cpu_s ready_work_s outstanding_s run_delay_s others_cpu_s "
+    "steal_cpu_s cpus clock_offset_s clock_error_s start_late_s"
+)
+
+
+def test_the_rows_in_a_mix_of_format_5_have_these_columns() -> None:
     assert nested_columns() == {
         "by_operation": ["operation", "count", "bytes_read", "bytes_written", "errors", "response_time_hdr"],
         "by_client": [
@@ -271,6 +280,7 @@ def test_the_rows_in_a_mix_of_format_4_have_these_columns() -> None:
         "calls": ["call", "done", "not_there", "failed", "bytes"],
         "requests": ["request", "count"],
         "syncs": ["system_call", "count"],
+        "nodes": OF_NODES.split(),
         "handshakes": ["version", "cipher", "key_exchange", "key", "resumed", "count", "in_window"],
     }
 

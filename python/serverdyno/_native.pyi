@@ -231,6 +231,19 @@ class ClientCache(TypedDict):
     most_deferred: int  # closed files that are kept open
     deferred_age_s: float
 
+class OpenResult(TypedDict):
+    """Of operations that come at a rate of their own: each is done, failed, dropped or overdue in the end."""
+
+    arrivals: int  # from start to end
+    arrivals_in_window: int
+    dropped: int  # as many waited as may, from start to end
+    dropped_in_window: int  # came in the window
+    waited: int  # ended in the window, and had found no connection free
+    waiting_s: float  # for how long they waited, all together
+    scheduling_error_hdr: (
+        bytes  # of those that ended in the window: how late they began by the generator's own fault
+    )
+
 class MixResult(TypedDict):
     version: int
     stopped: bool
@@ -254,7 +267,10 @@ class MixResult(TypedDict):
     under_way_at_close: int  # operations that the window's figures don't have, because they ended after it
     under_way_longest_s: float  # the longest that one of them took in the end
     outstanding_s: float  # operations that were under way x seconds, in the window
-    overdue_at_end: int  # operations of paced clients that were due before the end and never began
+    overdue_at_end: (
+        int  # operations that were due before the end and never began; of paced clients or open load
+    )
+    open: OpenResult | None  # None: clients have a pace of their own
     digests: dict[int, int]  # of each client's first operations, where the document asks for it
     by_operation: list[OperationResult]
     by_client: list[ClientResult]

@@ -6,6 +6,17 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Of the moments at which open arrivals come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Law {
+    /// By chance, independent of each other: as many users come who know nothing of each other.
+    #[default]
+    Poisson,
+    /// At even intervals.
+    Uniform,
+}
+
 /// How the clients of a mix arrive with their operations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -21,6 +32,23 @@ pub enum Arrival {
         /// Of one client thread.
         interval_s: f64,
     },
+    /// Operations come at a rate of the whole mix, whatever becomes of them: the streams of its clients are connections
+    /// that serve them, and one that finds none free waits. Response time counts from the moment at which it came.
+    Open {
+        /// Of all clients together.
+        rate_per_s: f64,
+        /// Of the moments at which they come.
+        #[serde(default)]
+        law: Law,
+        /// The most that may wait for a connection; what comes then is dropped, and counted.
+        #[serde(default = "queue")]
+        queue: usize,
+    },
+}
+
+/// Waiting operations take 8 bytes each.
+fn queue() -> usize {
+    1_000_000
 }
 
 impl Default for Arrival {
@@ -29,7 +57,17 @@ impl Default for Arrival {
     }
 }
 
-/// The same in whole nanoseconds.
+/// Open arrivals of a whole mix.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct OpenArrivals {
+    /// Of all clients together.
+    pub rate_per_s: f64,
+    pub law: Law,
+    /// The most requests of the whole mix that wait for a connection.
+    pub queue: usize,
+}
+
+/// The pace of one client thread, in whole nanoseconds. Those of open arrivals have none: see `schedule.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
     Closed { think_ns: u64 },

@@ -5,6 +5,7 @@ use crate::counting::Tally;
 use crate::digest::OperationsDigest;
 use crate::engine_thread::EngineThread;
 use crate::protocol::Protocol;
+use crate::schedule::Schedule;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::Executor;
 use dyno_workload::{Outcome, Workload};
@@ -24,6 +25,14 @@ struct Limits {
     leave_after_errors: Option<u32>,
     digest_operations: u32,
     added_cpu_ns: u32,
+}
+
+/// Open arrivals, as one client thread serves them together with all others of its engine thread.
+#[derive(Debug)]
+struct OpenTurn {
+    schedule: Rc<RefCell<Schedule>>,
+    /// Taken and not begun.
+    taken_ns: Option<u64>,
 }
 
 /// What the threads of one client share.
@@ -51,6 +60,8 @@ pub(crate) struct ClientThread {
     executor: Executor,
     limits: Limits,
     due: DueTimes,
+    /// None: the thread's own pace says when an operation is due.
+    open: Option<OpenTurn>,
     state: Rc<ClientState>,
     tally: Rc<RefCell<Tally>>,
 }
@@ -75,8 +86,51 @@ impl ClientThread {
                 added_cpu_ns: mix.added_cpu_ns,
             },
             due: mix.due_times(start_ns, client, thread),
+            open: mix.open.map(|open| OpenTurn {
+                schedule: engine.schedule(open, start_ns),
+                taken_ns: None,
+            }),
             state,
             tally: engine.tally.clone(),
+        }
+    }
+
+    /// Waits until the next operation is due and may begin. Gives when it is due, and the moment; None: the mix is over,
+    /// or the client has left.
+    async fn next_due(&mut self, protocol: &mut impl Protocol, end_ns: u64) -> Option<(u64, u64)> {
+        let mut due_ns = self.due.next_ns();
+        if self.open.is_some() {
+            // A connection that may not be used yet takes nothing away from those that may.
+            let now_ns = self.wait_until(protocol, due_ns, end_ns).await?;
+            let turn = self.open.as_mut()?;
+            due_ns = turn.schedule.borrow_mut().take(now_ns)?;
+            turn.taken_ns = Some(due_ns);
+        }
+        let now_ns = self.wait_until(protocol, due_ns, end_ns).await?;
+        if let Some(turn) = &mut self.open {
+            turn.taken_ns = None;
+        }
+        Some((due_ns, now_ns))
+    }
+
+    async fn wait_until(&self, protocol: &mut impl Protocol, due_ns: u64, end_ns: u64) -> Option<u64> {
+        if due_ns >= end_ns || self.state.left.get() {
+            return None;
+        }
+        let mut now_ns = monotonic_ns();
+        if due_ns > now_ns {
+            protocol.idle_until(&self.executor, due_ns).await;
+            now_ns = monotonic_ns();
+        }
+        // The client may have left meanwhile, or the loop may have been late and the mix be over.
+        (!self.state.left.get() && now_ns < end_ns).then_some(now_ns)
+    }
+
+    /// Where the time that an operation itself may take begins, of one that begins at `now_ns`.
+    fn begins_ns(&self, now_ns: u64) -> u64 {
+        match self.open {
+            Some(_) => now_ns,
+            None => self.due.begins_ns(now_ns),
         }
     }
 
@@ -93,32 +147,26 @@ impl ClientThread {
         let mut op = workload.next(&Outcome::START);
         let mut first = true;
         loop {
-            let due_ns = self.due.next_ns();
-            if due_ns >= end_ns || self.state.left.get() {
+            let Some((due_ns, now_ns)) = self.next_due(protocol, end_ns).await else {
                 break;
-            }
-            let mut now_ns = monotonic_ns();
-            if due_ns > now_ns {
-                protocol.idle_until(&self.executor, due_ns).await;
-                now_ns = monotonic_ns();
-            }
-            // The client may have left meanwhile, or the loop may have been late and the mix be over.
-            if self.state.left.get() || now_ns >= end_ns {
-                break;
-            }
+            };
             if std::mem::take(&mut first) {
                 let late_ns = now_ns.saturating_sub(due_ns);
                 self.tally.borrow_mut().first_begins(late_ns);
             }
             digest.add(&op);
-            let performed = protocol.perform(&op, self.due.begins_ns(now_ns)).await;
+            let performed = protocol.perform(&op, self.begins_ns(now_ns)).await;
             let done_ns = monotonic_ns();
             let elapsed_ns = done_ns - self.limits.start_ns;
             let begun_ns = due_ns.max(free_ns) - self.limits.start_ns;
             let response_ns = done_ns.saturating_sub(due_ns);
-            self.tally
-                .borrow_mut()
-                .count(self.state.place, &performed, (begun_ns, elapsed_ns), response_ns);
+            let mut tally = self.tally.borrow_mut();
+            tally.count(self.state.place, &performed, (begun_ns, elapsed_ns), response_ns);
+            if self.open.is_some() {
+                let waited_ns = (free_ns > due_ns).then(|| now_ns - due_ns);
+                tally.count_arrival(elapsed_ns, waited_ns, now_ns - due_ns.max(free_ns));
+            }
+            drop(tally);
             if self.limits.added_cpu_ns > 0 {
                 let until_ns = done_ns + u64::from(self.limits.added_cpu_ns);
                 while monotonic_ns() < until_ns {
@@ -143,6 +191,8 @@ impl ClientThread {
             } else {
                 instant_failures = 0;
             }
+            // What comes at a rate of its own needs no pause to ask a server that is gone no more often than that.
+            let pause_ns = if self.open.is_some() { 0 } else { pause_ns };
             self.due.ended(done_ns, workload.begins_piece(), pause_ns);
         }
         self.close(&digest, end_ns);
@@ -153,7 +203,9 @@ impl ClientThread {
         if let Some(digest) = digest.finish() {
             tally.add_digest(self.state.place, digest);
         }
-        if !self.state.left.get() {
+        if let Some(OpenTurn { schedule, taken_ns }) = &self.open {
+            taken_ns.inspect(|due_ns| schedule.borrow_mut().give_back(*due_ns));
+        } else if !self.state.left.get() {
             tally.add_overdue(self.due.overdue(end_ns));
         }
     }

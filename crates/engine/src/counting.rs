@@ -3,7 +3,9 @@
 //! The window counts successes that completed in it; totals count from start to end, so that they can be held against
 //! the server's own count.
 
+use crate::open_tally::OpenTally;
 use crate::protocol::Performed;
+use crate::schedule::ArrivalCounts;
 use crate::tally::{
     CallTally, ClientTally, ErrorTally, HandshakeTally, MixTally, OperationTally, RequestTally, SecondTally,
     SessionTally,
@@ -284,6 +286,28 @@ impl Tally {
         more.generator.connections = files.connections;
         more.generator.reconnects = files.reconnects;
         self.mix.add(&more);
+    }
+
+    /// Counts how one open arrival that ended `elapsed_ns` after the start of the mix came to a connection. `waited_ns`:
+    /// None where one was free; `late_ns`: how much later it began than it could have.
+    pub(crate) fn count_arrival(&mut self, elapsed_ns: u64, waited_ns: Option<u64>, late_ns: u64) {
+        if self.window.phase(elapsed_ns) != Phase::Measured {
+            return;
+        }
+        let open = self.mix.open.get_or_insert_default();
+        open.waited += u64::from(waited_ns.is_some());
+        open.waiting_ns += waited_ns.unwrap_or_default();
+        open.scheduling_error.record(late_ns);
+    }
+
+    /// What became of the arrivals of an engine thread that were not begun.
+    pub(crate) fn add_arrivals(&mut self, counts: ArrivalCounts) {
+        let open: &mut OpenTally = self.mix.open.get_or_insert_default();
+        open.arrivals += counts.arrivals;
+        open.arrivals_in_window += counts.arrivals_in_window;
+        open.dropped += counts.dropped;
+        open.dropped_in_window += counts.dropped_in_window;
+        self.add_overdue(counts.overdue);
     }
 
     /// So many operations of a client thread were due before the end and never began.

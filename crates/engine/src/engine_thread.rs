@@ -1,7 +1,9 @@
 //! One engine thread's place: its loop, its clients and what is counted for them. Not for: running it (`load.rs`).
 
+use crate::arrival::OpenArrivals;
 use crate::counting::{Live, Tally};
 use crate::mix::Mix;
+use crate::schedule::Schedule;
 use crate::start::Start;
 use dyno_reactor::{Dialer, Executor};
 use rustix::io::Errno;
@@ -17,6 +19,8 @@ pub(crate) struct EngineThread {
     pub tally: Rc<RefCell<Tally>>,
     pub start: Arc<Start>,
     pub dialer: OnceCell<Rc<Dialer>>,
+    /// Of open arrivals, once the mix has started.
+    pub schedule: OnceCell<Rc<RefCell<Schedule>>>,
     /// Among the threads of this process.
     pub number: usize,
 }
@@ -37,6 +41,7 @@ impl EngineThread {
             tally: Rc::new(RefCell::new(tally)),
             start,
             dialer: OnceCell::new(),
+            schedule: OnceCell::new(),
             number,
         }))
     }
@@ -44,6 +49,15 @@ impl EngineThread {
     /// The numbers of its clients.
     pub(crate) fn clients(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         clients_of(&self.mix, self.number)
+    }
+
+    /// The arrivals that all of its clients serve, in a mix that starts at `start_ns`.
+    pub(crate) fn schedule(&self, open: OpenArrivals, start_ns: u64) -> Rc<RefCell<Schedule>> {
+        let make = || {
+            let schedule = Schedule::new(&self.mix, open, start_ns, self.clients());
+            Rc::new(RefCell::new(schedule))
+        };
+        self.schedule.get_or_init(make).clone()
     }
 
     /// A number for its dialer that no other thread of the mix has, whichever process it is in, up to 250 threads.

@@ -2,8 +2,8 @@
 //!
 //! `spec` is the document that says what to run, `kind` the contract of a kind of work, `kinds` the table of them, with
 //! `web` and `files` for what is done over HTTP and on file servers. `prepared` is a mix that was checked, `load` runs it,
-//! `client` is the loop, `arrival` says when an operation is due, `counting` counts and `tally` is the document of what
-//! was counted. No opinions: what the counts mean is judged elsewhere. Not for: more than one mix at a time in a process
+//! `client` is the loop, `arrival` says when an operation is due, `schedule` when one comes that waits for nobody,
+//! `counting` counts and `tally` is the document of what was counted. No opinions: what the counts mean is judged elsewhere. Not for: more than one mix at a time in a process
 //! where the generator's own CPU time matters.
 
 mod arrival;
@@ -18,22 +18,26 @@ mod kind;
 mod kinds;
 mod load;
 mod mix;
+mod open_tally;
 mod prepared;
 mod problems;
 mod protocol;
 mod removal;
 mod sampling;
+mod schedule;
 mod spec;
 mod start;
 mod tally;
+mod time_fields;
 mod web;
 mod workspaces;
 
-pub use arrival::Arrival;
+pub use arrival::{Arrival, Law};
 pub use bonnie::{BonniePhase, BonnieSpec};
 pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};
+pub use open_tally::OpenTally;
 pub use prepared::{OpenTarget, PreparedMix};
 pub use problems::Problems;
 pub use removal::{LeftOver, Removal};

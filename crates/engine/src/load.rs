@@ -8,7 +8,7 @@ use crate::prepared::PreparedMix;
 use crate::start::Start;
 use crate::tally::MixTally;
 use dyno_measure::{monotonic_ns, thread_cpu, NS_PER_S};
-use dyno_reactor::{pin_to, run_delay_ns};
+use dyno_reactor::{pin_to, run_delay_ns, wake_on_time};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use serde::Serialize;
 use std::rc::Rc;
@@ -230,6 +230,7 @@ fn pin(shared: &Shared, number: usize) -> Result<(), LoadError> {
 /// From the first client's preparation to the last one's leaving.
 fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> Result<MixTally, LoadError> {
     pin(shared, number)?;
+    wake_on_time()?;
     shared.work.enter()?;
     let live = shared.lives[number].clone();
     let thread = EngineThread::new(&shared.mix, number, start, shared.work.classes(), live)?;
@@ -238,6 +239,9 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
     thread.executor.run(|| shared.stop.load(Ordering::Relaxed))?;
     let source_addresses = thread.dialer.get().map_or(0, |dialer| dialer.source_addresses());
     let mut tally = thread.tally.borrow_mut();
+    if let Some(schedule) = thread.schedule.get() {
+        tally.add_arrivals(schedule.borrow_mut().close());
+    }
     Ok(tally.finish(source_addresses, |failure| shared.work.advice(failure)))
 }
 

@@ -1,6 +1,6 @@
 //! One mix in whole numbers: how many clients, which of them are here, when each starts and how often it may.
 
-use crate::arrival::{Arrival, DueTimes, Pace};
+use crate::arrival::{Arrival, DueTimes, OpenArrivals, Pace};
 use crate::spec::{nanoseconds, MixSpec, StartRule};
 use dyno_measure::{Window, NS_PER_S};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -45,6 +45,8 @@ pub struct Mix {
     pub delay_ns: u64,
     /// How clients arrive with their operations.
     pub(crate) pace: Pace,
+    /// None: each client thread has a pace of its own.
+    pub(crate) open: Option<OpenArrivals>,
     /// How long an operation may take.
     pub timeout_ns: u64,
     /// Of every random stream.
@@ -102,6 +104,19 @@ impl Mix {
                 Arrival::Paced { interval_s } => Pace::Paced {
                     interval_ns: nanoseconds(interval_s),
                 },
+                Arrival::Open { .. } => Pace::Closed { think_ns: 0 },
+            },
+            open: match spec.arrival {
+                Arrival::Open {
+                    rate_per_s,
+                    law,
+                    queue,
+                } => Some(OpenArrivals {
+                    rate_per_s,
+                    law,
+                    queue,
+                }),
+                Arrival::Closed { .. } | Arrival::Paced { .. } => None,
             },
             timeout_ns: nanoseconds(spec.timeout_s),
             seed: spec.seed,
@@ -197,6 +212,7 @@ mod tests {
             },
             delay_ns,
             pace: Pace::Closed { think_ns: 0 },
+            open: None,
             timeout_ns: NS_PER_S,
             seed: 7,
             nonce: 0,

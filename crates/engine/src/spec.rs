@@ -14,6 +14,9 @@ pub const VERSION: u32 = 1;
 const MAX_STREAMS: usize = 1_000_000;
 const MAX_ENGINE_THREADS: usize = 256;
 const MAX_CPUS: usize = 1024;
+/// Of operations a second that come, of a whole mix: many times what any machine can make.
+const MAX_RATE_PER_S: f64 = 1e8;
+const MAX_WAITING: usize = 100_000_000;
 
 /// When and how much of a mix counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -218,7 +221,28 @@ impl MixSpec {
                     "must be more than 0",
                 );
             }
+            Arrival::Open {
+                rate_per_s, queue, ..
+            } => self.check_open(rate_per_s, queue, problems),
         }
+    }
+
+    fn check_open(&self, rate_per_s: f64, queue: usize, problems: &mut Problems) {
+        problems.unless(
+            rate_per_s > 0.0 && rate_per_s <= MAX_RATE_PER_S,
+            "arrival.rate_per_s",
+            "must be more than 0 and at most 100,000,000",
+        );
+        problems.unless(
+            self.max_rate_per_s.is_none_or(|most| rate_per_s <= most),
+            "arrival.rate_per_s",
+            "is above max_rate_per_s",
+        );
+        problems.unless(
+            queue <= MAX_WAITING,
+            "arrival.queue",
+            "must be at most 100,000,000",
+        );
     }
 
     fn check_clients(&self, problems: &mut Problems) {

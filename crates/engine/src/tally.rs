@@ -3,40 +3,16 @@
 //! A figure is a field of one of these structures, and one line of `merge`. Counting is in `counting.rs`. Histograms are
 //! HDR V2; times are whole nanoseconds here and seconds in the document, so that a sum does not depend on its order.
 
+use crate::open_tally::OpenTally;
 use crate::problems::Problems;
-use dyno_measure::{Histogram, NS_PER_S};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::time_fields::{seconds, seconds_or_none};
+use dyno_measure::Histogram;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Of the document.
 pub const VERSION: u32 = 1;
-
-mod seconds {
-    //! Nanoseconds as seconds; exact below 104 days.
-    use super::{Deserialize, Deserializer, Serializer, NS_PER_S};
-
-    pub fn serialize<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(*ns as f64 / NS_PER_S as f64)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        Ok((f64::deserialize(deserializer)? * NS_PER_S as f64).round() as u64)
-    }
-}
-
-mod seconds_or_none {
-    use super::{Deserialize, Deserializer, Serialize, Serializer, NS_PER_S};
-
-    pub fn serialize<S: Serializer>(ns: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
-        ns.map(|ns| ns as f64 / NS_PER_S as f64).serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-        let seconds = Option::<f64>::deserialize(deserializer)?;
-        Ok(seconds.map(|seconds| (seconds * NS_PER_S as f64).round() as u64))
-    }
-}
 
 /// One operation class in the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -236,8 +212,10 @@ pub struct MixTally {
     /// number of request streams that waited for an answer.
     #[serde(rename = "outstanding_s", with = "seconds")]
     pub outstanding_ns: u64,
-    /// Operations of paced clients that were due before the end of the mix and never began.
+    /// Operations of paced clients, and open arrivals, that were due before the end of the mix and never began.
     pub overdue_at_end: u64,
+    /// Of open arrivals; None: clients have a pace of their own.
+    pub open: Option<OpenTally>,
     /// In the order of the workload's classes.
     pub by_operation: Vec<OperationTally>,
     /// By client number.
@@ -391,6 +369,9 @@ impl MixTally {
         self.under_way_longest_ns = self.under_way_longest_ns.max(other.under_way_longest_ns);
         self.outstanding_ns += other.outstanding_ns;
         self.overdue_at_end += other.overdue_at_end;
+        if let Some(open) = &other.open {
+            self.open.get_or_insert_default().add(open);
+        }
         if self.by_operation.is_empty() {
             self.by_operation.clone_from(&other.by_operation);
         } else {

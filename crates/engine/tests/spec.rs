@@ -117,3 +117,23 @@ fn a_protocol_that_nobody_knows_and_a_target_with_nonsense_are_refused_in_words(
         "target.min_dialect: unknown dialect \"1.0\"; expected 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1"
     );
 }
+
+#[test]
+fn open_arrivals_are_bounded_and_not_of_files() {
+    let open = |change: Value| {
+        let said = problems(|document| {
+            document["arrival"] = json!({"kind": "open", "rate_per_s": 100.0});
+            document["max_rate_per_s"] = json!(1000.0);
+            for (key, value) in change.as_object().into_iter().flatten() {
+                document["arrival"][key] = value.clone();
+            }
+        });
+        said.join("\n")
+    };
+    assert_eq!(open(json!({})), "");
+    assert!(open(json!({"rate_per_s": 0.0})).contains("arrival.rate_per_s: must be more than 0"));
+    assert!(open(json!({"rate_per_s": 1e9})).contains("at most 100,000,000"));
+    assert!(open(json!({"rate_per_s": 1001.0})).contains("is above max_rate_per_s"));
+    assert!(open(json!({"queue": 1_000_000_000})).contains("arrival.queue"));
+    assert!(open(json!({"law": "pareto"})).contains("pareto"));
+}

@@ -1,7 +1,7 @@
 //! The tallies of a mix's parts can be merged in any order, and what was written is what is read.
 
 use dyno_engine::{
-    CallTally, ClientTally, ErrorTally, GeneratorTally, HandshakeTally, MixTally, OperationTally,
+    CallTally, ClientTally, ErrorTally, GeneratorTally, HandshakeTally, MixTally, OpenTally, OperationTally,
     RequestTally, SecondTally, SessionTally,
 };
 use dyno_measure::Histogram;
@@ -141,6 +141,18 @@ fn handshakes() -> impl Strategy<Value = Vec<HandshakeTally>> {
     })
 }
 
+fn open() -> impl Strategy<Value = OpenTally> {
+    (COUNT, COUNT, COUNT, histogram()).prop_map(|(arrivals, dropped, waited, scheduling_error)| OpenTally {
+        arrivals,
+        arrivals_in_window: arrivals / 2,
+        dropped,
+        dropped_in_window: dropped / 2,
+        waited,
+        waiting_ns: waited * 3,
+        scheduling_error,
+    })
+}
+
 fn tally() -> impl Strategy<Value = MixTally> {
     let of_the_mix = (
         any::<bool>(),
@@ -158,7 +170,7 @@ fn tally() -> impl Strategy<Value = MixTally> {
         rows,
         digests,
         generator(),
-        proptest::option::of(COUNT),
+        (proptest::option::of(COUNT), proptest::option::of(open())),
     )
         .prop_map(
             |(
@@ -167,7 +179,7 @@ fn tally() -> impl Strategy<Value = MixTally> {
                 rows,
                 digests,
                 generator,
-                passes,
+                (passes, arrivals),
             )| {
                 let (by_client, by_second, errors, (calls, requests, sessions)) = rows;
                 let (handshake_time, handshakes) = of_tls;
@@ -185,6 +197,7 @@ fn tally() -> impl Strategy<Value = MixTally> {
                     under_way_at_close: total % 7,
                     under_way_longest_ns: total,
                     overdue_at_end: total % 3,
+                    open: arrivals,
                     by_operation: vec![open, read],
                     by_client,
                     by_second,

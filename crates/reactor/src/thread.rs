@@ -1,7 +1,8 @@
-//! On which CPU a thread runs, and how long it waited for one.
+//! On which CPU a thread runs, how exactly it is woken, and how long it waited for a CPU.
 
 use rustix::io::Errno;
-use rustix::thread::{sched_setaffinity, CpuSet};
+use rustix::thread::{sched_setaffinity, set_current_timer_slack, CpuSet};
+use std::num::NonZeroU64;
 
 /// Keeps the calling thread on one CPU. `INVAL` where there is no such CPU, or we may not use it.
 pub fn pin_to(cpu: usize) -> Result<(), Errno> {
@@ -11,6 +12,12 @@ pub fn pin_to(cpu: usize) -> Result<(), Errno> {
     let mut cpus = CpuSet::new();
     cpus.set(cpu);
     sched_setaffinity(None, &cpus)
+}
+
+/// Has the calling thread woken when its timers end. The kernel lets them end 50 us late otherwise, to wake several
+/// threads at once (prctl(2), `PR_SET_TIMERSLACK`).
+pub fn wake_on_time() -> Result<(), Errno> {
+    set_current_timer_slack(Some(NonZeroU64::MIN))
 }
 
 /// How long the calling thread has been ready to run and waited for a CPU so far, in nanoseconds: the second field of

@@ -42,6 +42,10 @@ class Mark(StrEnum):
     ERRORS = "errors in the mix, in its ramps included"
     CLIENTS_LEFT = "clients left the mix"
     STARVED = "clients without a completed operation in the window: the figures are of the others"
+    BEHIND = (
+        "behind: more came than was answered, so response times grow with the length of the mix and say nothing of the "
+        "server but that"
+    )
     STALLED = "stalled: a second or more of the window without any completed operation"
     DRIFTING = (
         "drifting: the halves of the window differ by more than 5 %, and by more than its seconds scatter"
@@ -60,6 +64,7 @@ LETTERS = {
     Mark.ERRORS: "E",
     Mark.CLIENTS_LEFT: "L",
     Mark.STARVED: "C",
+    Mark.BEHIND: "B",
     Mark.STALLED: "T",
     Mark.DRIFTING: "D",
     Mark.MISSING: "M",
@@ -82,6 +87,7 @@ class Limit(StrEnum):
     SERVER = "server CPU"
     DISK = "disk"
     ROUND_TRIP = "latency"
+    OFFERED = "the offered rate"
     UNSEEN = "latency or locks"
 
 

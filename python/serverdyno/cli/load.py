@@ -9,8 +9,6 @@ import typer
 
 from serverdyno.cli import load_options as options
 
-CLIENTS, LENGTH = "1,4,16,64", "1.5s"
-"""The defaults: a first figure in about ten seconds."""
 EXAMPLE = "Example: dyno load http://127.0.0.1:8080/ --clients 1,4,8,16 --length 10s"
 
 
@@ -21,16 +19,14 @@ def register(app: typer.Typer) -> None:
 
 def load(
     url: Annotated[str, typer.Argument(help="Where to: http[s]://host[:port]/path")],
-    clients: Annotated[
-        str, typer.Option("--clients", "-c", help="Numbers of clients, one load level each.")
-    ] = CLIENTS,
-    length: Annotated[str, typer.Option("--length", "-d", help="Length of a load level: 10s, 2m.")] = LENGTH,
+    clients: options.Clients = None,
+    length: options.Length = None,
+    rate: options.Rate = None,
+    arrivals: options.Arrivals = "poisson",
     repetitions: Annotated[int, typer.Option(help="How often the whole curve is measured.")] = 1,
     http: Annotated[str, typer.Option(help="HTTP version: 1.0 or 1.1.")] = "1.1",
     keep_alive: Annotated[bool, typer.Option(help="Use connections again.")] = True,
-    max_rate: Annotated[
-        float | None, typer.Option(help="Requests a second of all clients, at most; needed outside loopback.")
-    ] = None,
+    max_rate: options.MaxRate = None,
     threads: Annotated[
         int, typer.Option("--threads", "-t", help="Threads that make the load, one CPU each.")
     ] = 1,
@@ -70,8 +66,10 @@ def load(
     plan, suite, text = quick_plan(
         QuickOptions(
             url=url,
-            clients=clients,
-            length=length,
+            clients=options.clients_or_default(clients, rate),
+            length=options.length_or_default(length, rate),
+            rate=rate,
+            arrivals=arrivals,
             repetitions=repetitions,
             http_version=http,
             keep_alive=keep_alive,

@@ -17,6 +17,39 @@ from serverdyno.errors import UserError
 if TYPE_CHECKING:
     from serverdyno.plan.quick_http import HttpOptions
 
+CLIENTS, LENGTH = "1,4,16,64", "1.5s"
+"""The defaults: a first figure in about ten seconds."""
+CONNECTIONS, OPEN_LENGTH = "64", "10s"
+"""The defaults with --rate."""
+
+Clients = Annotated[
+    str | None,
+    typer.Option(
+        "--clients",
+        "-c",
+        help="Numbers of clients, one load level each; with --rate how many connections.",
+        show_default=f"{CLIENTS}; with --rate {CONNECTIONS}",
+    ),
+]
+Length = Annotated[
+    str | None,
+    typer.Option(
+        "--length",
+        "-d",
+        help="Length of a load level: 10s, 2m.",
+        show_default=f"{LENGTH}; with --rate {OPEN_LENGTH}",
+    ),
+]
+Rate = Annotated[
+    str | None,
+    typer.Option(
+        help="Requests that come in a second whatever becomes of them, one load level each: 1000,2000."
+    ),
+]
+MaxRate = Annotated[
+    float | None, typer.Option(help="Requests a second of all clients, at most; needed outside loopback.")
+]
+Arrivals = Annotated[str, typer.Option(help="When they come: poisson (by chance, as users) or uniform.")]
 Method = Annotated[
     str | None, typer.Option("--method", "-m", help="GET, POST, PUT, PATCH, DELETE or OPTIONS.")
 ]
@@ -57,6 +90,16 @@ Fleet = Annotated[
     Path | None, typer.Option(help="Folder of a fleet whose nodes make the load; see dyno fleet.")
 ]
 Number = Annotated[str | None, typer.Option("-n", hidden=True, help="Of ab and h2load.")]
+
+
+def clients_or_default(clients: str | None, rate: str | None) -> str:
+    """Return the clients as given, or those of closed or open load."""
+    return clients or (CLIENTS if rate is None else CONNECTIONS)
+
+
+def length_or_default(length: str | None, rate: str | None) -> str:
+    """Return the length as given, or that of closed or open load."""
+    return length or (LENGTH if rate is None else OPEN_LENGTH)
 
 
 def refuse_number(number: str | None) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 from serverdyno import clean, interrupts
 from serverdyno._native import Histogram
 from serverdyno.errors import DynoError
+from serverdyno.plan.axis import Loaded
 from serverdyno.plan.model import Mix, RunKey
 from serverdyno.runner.progress import Progress
 from serverdyno.store.records import MixRecord
@@ -116,7 +117,7 @@ class LiveLine(PlainLines):
         if snapshot["elapsed_s"] == 0:
             self._show(
                 Text(
-                    f"{self._run.configuration} r{self._run.repetition}  {self._mix.clients} clients  "
+                    f"{self._run.configuration} r{self._run.repetition}  {_load(self._mix)}  "
                     f"{snapshot['clients_prepared']} ready"
                 )
             )
@@ -128,7 +129,7 @@ class LiveLine(PlainLines):
         rest_s = max(0.0, self._mix.length_s - snapshot["elapsed_s"])
         self._show(
             Text(
-                f"{self._run.configuration} r{self._run.repetition}  {self._mix.clients} clients  "
+                f"{self._run.configuration} r{self._run.repetition}  {_load(self._mix)}  "
                 f"{format_count(rate)} operations/s  {snapshot['errors']} errors  "
                 f"{format_duration_s(rest_s)} of this mix, {format_duration_s(rest_s + self._left_s)} of all left"
             )
@@ -141,6 +142,11 @@ def bars(levels: Sequence[MixRecord]) -> list[str]:
     return [_bar(record, highest) for record in levels]
 
 
+def _load(mix: Loaded) -> str:
+    """`8 clients`; `1,000/s come` of open load."""
+    return f"{mix.clients} clients" if mix.rate_per_s is None else f"{mix.rate_per_s:,}/s come"
+
+
 def _bar(record: MixRecord, highest: float) -> str:
     rate = record.operations / record.window_s
     eighths = round(rate / highest * BAR_CELLS * 8) if highest else 0
@@ -148,13 +154,15 @@ def _bar(record: MixRecord, highest: float) -> str:
     times = Histogram.from_bytes(record.response_time_hdr)
     p99 = f"{times.value_at(0.99) / NS_PER_MS:.3g} ms" if times.count else "unknown"
     errors = sum(error.count for error in record.errors)
-    return f"{record.clients:>7} clients {bar:<{BAR_CELLS}} {format_count(rate):>10} /s  p99 {p99:<9}  {errors} errors"
+    return (
+        f"{_load(record):>15} {bar:<{BAR_CELLS}} {format_count(rate):>10} /s  p99 {p99:<9}  {errors} errors"
+    )
 
 
 def _finished(record: MixRecord) -> str:
     errors = sum(error.count for error in record.errors)
     rate = format_count(record.operations / record.window_s)
     return (
-        f"{record.configuration} r{record.repetition}  {record.clients:>4} clients  {rate:>10} operations/s  "
+        f"{record.configuration} r{record.repetition}  {_load(record):>12}  {rate:>10} operations/s  "
         f"{errors} errors"
     )

@@ -45,6 +45,13 @@ def mix_document(mix: Mix, setup: LoadSetup, seed: int) -> dict[str, Any]:
 
 
 def _arrival(mix: Mix, suite: Suite) -> dict[str, Any]:
+    if mix.rate_per_s is not None and suite.open is not None:
+        return {
+            "kind": "open",
+            "rate_per_s": mix.rate_per_s,
+            "law": suite.open.law,
+            "queue": suite.open.queue,
+        }
     pace = suite.work.operations_per_client_s(suite.settings(suite.work))
     if pace is None:
         return {"kind": "closed", "think_time_s": mix.think_time_s}

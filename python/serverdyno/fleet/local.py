@@ -108,6 +108,7 @@ def preflight(
         ramp_down_s=0.0,
         delay_s=0.0,
         think_time_s=0.0,
+        rate_per_s=None,
     )
     result = run_mix(short, setup, seed=0, on_tick=on_tick)
     if result["errors"]:

@@ -24,7 +24,12 @@ def check_suite(suite: Suite, scale: float, source: str) -> None:
 
 def suite_problems(suite: Suite) -> list[Problem]:
     """Everything that doesn't fit together in a suite at its full length."""
-    return [*_time_problems(suite), *_load_problems(suite), *_work_problems(suite)]
+    return [
+        *_time_problems(suite),
+        *_load_problems(suite),
+        *_open_problems(suite),
+        *_work_problems(suite),
+    ]
 
 
 def scale_problems(suite: Suite, scale: float) -> list[Problem]:
@@ -70,6 +75,46 @@ def _work_problems(suite: Suite) -> list[Problem]:
     one_thread = suite.threads == 1 and not suite.threads_from
     found = suite.work.problems(suite.settings(suite.work), suite.workload, one_thread=one_thread)
     return [Problem(path, message) for path, message in found]
+
+
+def _open_problems(suite: Suite) -> list[Problem]:
+    """What contradicts operations that come at a rate of their own."""
+    if suite.open is None:
+        return [Problem(("axis",), "rate: only of a suite with [open]")] if suite.axis == "rate" else []
+    problems = [
+        Problem(
+            ("open", "rate_per_s", index), f"{after}/s after {before}/s: the load must grow from mix to mix"
+        )
+        for index, (before, after) in enumerate(pairwise(suite.open.rate_per_s), start=1)
+        if after <= before
+    ]
+    for holds, key, message in (
+        (suite.axis == "rate", "axis", "clients: the load of a suite with [open] grows by its rate"),
+        (
+            len(suite.clients) == 1,
+            "clients",
+            "one number in a suite with [open]: its connections, of every mix",
+        ),
+        (
+            suite.think_time_s == 0,
+            "think_time_s",
+            "clients don't think where operations come at a rate of their own",
+        ),
+        (
+            suite.delay_s == 0,
+            "delay_s",
+            "operations come from the start on where they come at a rate of their own",
+        ),
+        (
+            suite.work.takes_open_load,
+            "open",
+            f"the operations of {suite.workload} come from clients that wait for their answers: one follows from the "
+            "other, so they can't come at a rate of their own",
+        ),
+    ):
+        if not holds:
+            problems.append(Problem((key,), message))
+    return problems
 
 
 def _load_problems(suite: Suite) -> list[Problem]:

@@ -60,12 +60,13 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
     """The mixes of a suite, with every time that belongs to the length multiplied by `scale`.
 
     Length, both ramps and the start delay are shortened alike, so that the same share of a mix is measured.
-    Clients, threads and think time stay: they are the load, and this is a shorter look at the same load.
+    Clients, threads, rate and think time stay: they are the load, and this is a shorter look at the same load.
     """
+    levels = _levels(suite)
     return [
         Mix(
             index=index,
-            name=axis_of(suite.axis).mix_name(clients),
+            name=axis_of(suite.axis).mix_name(clients if rate is None else rate),
             clients=clients,
             threads=threads_at(suite, clients),
             length_s=_scaled(suite.length_s, scale),
@@ -73,10 +74,18 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
             ramp_down_s=_scaled(suite.ramp_down_s, scale),
             delay_s=_scaled(suite.delay_s, scale),
             think_time_s=suite.think_time_s,
-            last=index == len(suite.clients),
+            last=index == len(levels),
+            rate_per_s=rate,
         )
-        for index, clients in enumerate(suite.clients, start=1)
+        for index, (clients, rate) in enumerate(levels, start=1)
     ]
+
+
+def _levels(suite: Suite) -> list[tuple[int, int | None]]:
+    """Clients of each mix, and the rate of an open one."""
+    if suite.open is None:
+        return [(clients, None) for clients in suite.clients]
+    return [(suite.clients[-1], rate) for rate in suite.open.rate_per_s]
 
 
 def threads_at(suite: Suite, clients: int) -> int:

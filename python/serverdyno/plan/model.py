@@ -45,7 +45,9 @@ Certainty = Annotated[
     ),
 ]
 Order = Literal["interleaved", "sequential", "random"]
+Law = Literal["poisson", "uniform"]
 MAX_CLIENTS = 100_000
+MAX_RATE_PER_S = 10_000_000
 FEWEST_UNTIL = 6
 """Repetitions before precision is looked at for the first time; see `analysis.precision`."""
 MAX_LENGTH_S = 24 * 3600
@@ -66,6 +68,27 @@ class ThreadStep(Model):
     threads: int = Field(ge=1, le=1000, description="Threads of each client from there on.")
 
 
+class OpenLoad(Model):
+    """Operations that come at a rate of their own, whatever becomes of those before them.
+
+    The suite's `clients` is then one number: the connections that serve them, with the suite's threads each.
+    """
+
+    rate_per_s: list[Annotated[int, Field(ge=1, le=MAX_RATE_PER_S)]] = Field(
+        min_length=1, description="The load levels: operations that come in a second, growing."
+    )
+    law: Law = Field(
+        default="poisson",
+        description="poisson: by chance, independent of each other, as users come; uniform: at even intervals.",
+    )
+    queue: int = Field(
+        default=1_000_000,
+        ge=0,
+        le=100_000_000,
+        description="So many operations may wait for a connection; what comes then is dropped, and counted.",
+    )
+
+
 class Suite(Model):
     """An ordered list of mixes with a growing number of clients.
 
@@ -80,7 +103,9 @@ class Suite(Model):
     source: str = Field(description="Where the parameters were published, or who chose them.")
     description: str = Field(default="", description="What the suite is, and what it is not.")
     workload: str = Field(description="What clients do.")
-    axis: AxisName = Field(default="clients", description="What grows from level to level.")
+    axis: AxisName = Field(
+        default="clients", description="What grows from level to level; of a suite with `[open]` the rate."
+    )
     clients: list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]] = Field(
         min_length=1, description="The load levels: how many clients, growing."
     )
@@ -102,6 +127,10 @@ class Suite(Model):
         default=1,
         ge=1,
         description="A client stops after this many errors.",
+    )
+    open: OpenLoad | None = Field(
+        default=None,
+        description="Operations come at a rate of their own, and not as clients get their answers.",
     )
     sections: dict[str, SectionModel] = Field(default={}, exclude=True)
     certainty: dict[str, Certainty] = Field(
@@ -131,6 +160,8 @@ class Suite(Model):
         if not isinstance(data, dict):
             return handler(data)
         document, problems = gathered(titled(data))
+        if document.get("open") is not None:
+            document.setdefault("axis", "rate")
         try:
             suite = handler(document)
         except ValidationError as error:
@@ -147,8 +178,11 @@ class Suite(Model):
             name: section.model_dump(mode=info.mode, exclude_defaults=info.exclude_defaults)
             for name, section in self.sections.items()
         }
+        own = handler(self)
+        if self.open is None:
+            own.pop("open", None)
         # A table without anything in it is what is there in any case.
-        return {**handler(self), **{name: table for name, table in tables.items() if table}}
+        return {**own, **{name: table for name, table in tables.items() if table}}
 
     @classmethod
     def tables(cls) -> dict[str, type[BaseModel]]:
@@ -175,9 +209,11 @@ class Suite(Model):
         """Key path (`length_s`, `http.version`) -> value, of everything that shapes the load."""
         own = {
             key: value
-            for key, value in self.model_dump().items()
+            for key, value in self.model_dump(exclude={"open"}).items()
             if key in type(self).model_fields and key not in NOT_OF_THE_LOAD
         }
+        if self.open is not None:
+            own |= {f"open.{key}": value for key, value in self.open.model_dump().items()}
         return own | {
             f"{having.section}.{key}": value
             for having in protocols.sections_for(self.work)
@@ -188,7 +224,7 @@ class Suite(Model):
 @dataclass(frozen=True, slots=True)
 class Mix:
     """One fixed load for a fixed time, ready to run. `index` is its place in the suite, from 1; `last`: no
-    other comes after it.
+    other comes after it. `rate_per_s`: of open load, at which operations come; None: as clients get their answers.
     """
 
     index: int
@@ -201,6 +237,7 @@ class Mix:
     delay_s: float
     think_time_s: float
     last: bool = False
+    rate_per_s: int | None = None
 
     @property
     def window_s(self) -> float:

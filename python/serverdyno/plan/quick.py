@@ -22,11 +22,14 @@ from serverdyno.protocols.http import HTTP
 NAME = "load"
 RAMP_SHARE = 0.1  # of the length, at either end
 WINDOW_SHARE = 1 - 2 * RAMP_SHARE
+STAND_IN_RATES = [1]
 STAND_IN_CLIENTS, STAND_IN_LENGTH_S = [1], MIN_WINDOW_S / WINDOW_SHARE
 _COUNT = re.compile(r"\s*\d{1,9}\s*", re.ASCII)
 _LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
 _OPTIONS: dict[KeyPath, str] = {
     ("clients",): "--clients",
+    ("open", "rate_per_s"): "--rate",
+    ("open", "law"): "--arrivals",
     ("length_s",): "--length",
     (HTTP.section, "version"): "--http",
     (HTTP.section, "request"): "--header, --data or --expect-status",
@@ -58,11 +61,15 @@ class QuickOptions:
     max_rate_per_s: float | None
     threads: int = 1
     cpus: str | None = None
+    rate: str | None = None
+    arrivals: str = "poisson"
     requests: HttpOptions = field(default_factory=HttpOptions)
 
     def command(self) -> str:
         """The command line that has these options."""
         words = ["dyno", "load", self.url, "--clients", self.clients, "--length", self.length]
+        if self.rate is not None:
+            words += ["--rate", self.rate, "--arrivals", self.arrivals]
         words += ["--repetitions", str(self.repetitions), "--http", self.http_version]
         words += ["--keep-alive" if self.keep_alive else "--no-keep-alive"]
         if self.max_rate_per_s is not None:
@@ -99,7 +106,9 @@ def quick_plan(options: QuickOptions) -> tuple[Plan, Suite, str]:
 def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[str, Any]:
     return {
         "name": NAME,
-        "title": "One URL, more and more clients",
+        "title": "One URL, more and more clients"
+        if options.rate is None
+        else "One URL, requests that come at a rate of their own",
         "source": "the options of `dyno load`",
         "workload": "url",
         "clients": clients,
@@ -107,6 +116,7 @@ def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[s
         "ramp_up_s": length_s * RAMP_SHARE,
         "ramp_down_s": length_s * RAMP_SHARE,
         "leave_after_errors": None,
+        **_open(options),
         HTTP.section: {
             "version": options.http_version,
             "keep_alive": options.keep_alive,
@@ -114,6 +124,12 @@ def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[s
         },
         **({DOCUMENTS.section: documents} if (documents := options.requests.documents()) else {}),
     }
+
+
+def _open(options: QuickOptions) -> dict[str, Any]:
+    if options.rate is None:
+        return {}
+    return {"open": {"rate_per_s": _counts(options.rate) or STAND_IN_RATES, "law": options.arrivals}}
 
 
 def _plan(options: QuickOptions, clients: list[int], length_s: float) -> dict[str, Any]:
@@ -148,6 +164,8 @@ def _unreadable(options: QuickOptions, clients: list[int], length_s: float | Non
         yield f"--clients: {options.clients!r} is not a list of numbers like 1,4,8,16"
     elif any(after <= before for before, after in pairwise(clients)):
         yield f"--clients: {options.clients!r} does not grow from number to number, as a curve must"
+    if options.rate is not None:
+        yield from _unreadable_rate(options, clients)
     if options.cpus is not None and not _counts(options.cpus):
         yield f"--cpus: {options.cpus!r} is not a list of CPU numbers like 0,2"
     if length_s is None:
@@ -157,6 +175,16 @@ def _unreadable(options: QuickOptions, clients: list[int], length_s: float | Non
             f"--length: {options.length!r} leaves {length_s * WINDOW_SHARE:g} s between the ramps, less than "
             f"{MIN_WINDOW_S:g} s; use at least {MIN_WINDOW_S / WINDOW_SHARE:g}s"
         )
+
+
+def _unreadable_rate(options: QuickOptions, clients: list[int]) -> Iterator[str]:
+    rates = _counts(options.rate or "")
+    if not rates:
+        yield f"--rate: {options.rate!r} is not a list of whole requests a second like 1000,2000"
+    elif options.max_rate_per_s is not None and options.max_rate_per_s < max(rates):
+        yield f"--max-rate: {options.max_rate_per_s:g} is below the highest rate, {max(rates)}"
+    if len(clients) > 1:
+        yield "--clients: one number with --rate: the connections that serve what comes"
 
 
 def _by_option(problems: Iterable[Problem]) -> Iterator[str]:

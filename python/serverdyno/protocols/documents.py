@@ -108,6 +108,7 @@ class Documents(Work[DocumentsSettings]):
     }
     section = "documents"
     settings_type = DocumentsSettings
+    takes_open_load = True
     uses_documents = True
     terms = Terms(
         unit="requests/s",

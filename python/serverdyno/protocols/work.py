@@ -122,6 +122,8 @@ class Work(HasSettings[SettingsT]):
     terms: ClassVar[Terms]
     drawn_anew: ClassVar[bool] = True
     """Whether each mix of a run draws a stream of its own. Else clients keep the order of their operations."""
+    takes_open_load: ClassVar[bool] = False
+    """Whether operations may come at a rate of their own, independent of each other and of answers."""
     uses_documents: ClassVar[bool] = False
     """Whether a server needs the document tree on the disk."""
     has_durability: ClassVar[bool] = False

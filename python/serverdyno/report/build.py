@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from serverdyno import clean
 from serverdyno.analysis import pairs, precision
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
 from serverdyno.report.figures.designs import designs
+from serverdyno.report.figures.equal_rate import at_equal_rate
 from serverdyno.report.figures.levels import levels
 from serverdyno.report.figures.raw import raw_tables
 from serverdyno.report.figures.results import Results, compute
 from serverdyno.report.figures.sides import sides
-from serverdyno.report.model import Answer, Fact, Report
+from serverdyno.report.model import Answer, Fact, Report, Section
 from serverdyno.report.sections import beside as published_beside
 from serverdyno.report.sections import contents, testbed
+from serverdyno.report.sections import open_load as open_sections
 from serverdyno.report.source import Source
 from serverdyno.report.words import answer, caveats, findings
+from serverdyno.report.words import open_load as open_words
 from serverdyno.report.words.disclosure import disclosure
 from serverdyno.report.words.methodology import methodology
 from serverdyno.report.words.reproduce import reproduce
@@ -77,6 +80,11 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
     """The report of records at hand. Text from records, notes and servers is cleaned here, for every view."""
     source = clean.everything(source)
     results = compute(source)
+    return (_open if source.open else _closed)(source, results, beside)
+
+
+def _closed(source: Source, results: Results, beside: PublishedReport | None) -> Report:
+    """Of clients that wait for their answers: peaks, curves, and throughput compared."""
     comparisons = _comparisons(source, results)
     varied = designs(source, results)
     under = contents.lines(source, results)
@@ -89,12 +97,10 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
             testbed.section(source),
         ]
     )
-    labels = {table.key: table.label for section in (summary, *others) for table in section.tables}
-    return Report(
-        title=source.head.plan.title,
-        source=source,
-        results=results,
-        particulars=_particulars(source),
+    labels = _labels(summary, others)
+    return _report(
+        source,
+        results,
         answer=Answer(
             verdict=answer.verdict(source, results, comparisons, varied),
             sure=answer.sure(source, results, comparisons),
@@ -105,13 +111,64 @@ def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
         ),
         summary=replace(summary, text=findings.summary(source, results)),
         findings=findings.findings(source, results, varied, comparisons, labels),
-        methodology=methodology(source, results, comparisons),
         sections=tuple(others),
         testbed=bed,
+        comparisons=comparisons,
+    )
+
+
+def _open(source: Source, results: Results, beside: PublishedReport | None) -> Report:
+    """Of requests that come at a rate of their own: response times by rate, and compared at equal rate.
+
+    Published reports have no such figures: nothing stands `beside`.
+    """
+    del beside
+    pairs = at_equal_rate(source, results)
+    under = contents.lines(source, results)
+    summary, *others, bed = contents.numbered(
+        [
+            open_sections.summary(results, under.mean, under.together),
+            *contents.open_sections(source, results, pairs, under),
+            testbed.section(source),
+        ]
+    )
+    labels = _labels(summary, others)
+    return _report(
+        source,
+        results,
+        answer=Answer(
+            verdict=open_words.verdict(results, pairs),
+            sure=open_words.sure(source, results),
+            limit=answer.limit(results),
+            gaps="",
+            figures=(),
+            caveats=caveats.caveats(source, results),
+        ),
+        summary=replace(summary, text=findings.summary_of_open(source, results)),
+        findings=(*open_words.findings(results, pairs, labels), *findings.of_any_load(results, labels)),
+        sections=tuple(others),
+        testbed=bed,
+        comparisons=(),
+    )
+
+
+def _labels(summary: Section, others: Sequence[Section]) -> dict[str, str]:
+    return {table.key: table.label for section in (summary, *others) for table in section.tables}
+
+
+def _report(source: Source, results: Results, **parts: Any) -> Report:
+    """With what is said of every experiment."""
+    comparisons = parts["comparisons"]
+    return Report(
+        title=source.head.plan.title,
+        source=source,
+        results=results,
+        particulars=_particulars(source),
+        methodology=methodology(source, results, comparisons),
         disclosure=disclosure(source.disclosure),
         reproduce=reproduce(source),
-        comparisons=comparisons,
         raw=raw_tables(source, results, comparisons),
+        **parts,
     )
 
 

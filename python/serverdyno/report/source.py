@@ -56,7 +56,12 @@ class Source:
         """Whether clients ask again as soon as they have an answer: they keep no pace and think nothing."""
         suite = self.head.suite
         pace = suite.work.operations_per_client_s(suite.settings(suite.work))
-        return pace is None and suite.think_time_s == 0
+        return pace is None and suite.think_time_s == 0 and not self.open
+
+    @property
+    def open(self) -> bool:
+        """Whether operations come at a rate of their own, whatever becomes of those before them."""
+        return self.head.suite.open is not None
 
     @property
     def planned_mixes(self) -> int:

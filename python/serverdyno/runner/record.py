@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from serverdyno.fleet.fleet import NodeFigures
 from serverdyno.plan.model import Mix, RunKey
@@ -100,6 +100,8 @@ def mix_record(run: RunKey, mix: Mix, result: MixResult, seen: HostFigures) -> M
         handshake_time_hdr=result["handshake_time_hdr"] if result["handshakes"] else None,
         handshakes=[HandshakeRow(**row) for row in result["handshakes"]],
         nodes=[node_row(figures) for figures in seen.nodes],
+        rate_per_s=mix.rate_per_s,
+        **_open(result),
         syncs_known=seen.syncs is not None,
         syncs=[SyncRow(name, count) for name, count in (seen.syncs or {}).items()],
     )
@@ -130,3 +132,8 @@ def node_row(figures: NodeFigures) -> NodeRow:
         clock_error_s=figures.clock.error_s,
         start_late_s=result["start_late_s"],
     )
+
+
+def _open(result: MixResult) -> dict[str, Any]:
+    """The columns of open load; none of closed load, where nothing comes by itself."""
+    return dict(result["open"] or {})

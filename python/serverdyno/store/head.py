@@ -12,7 +12,16 @@ from urllib.parse import urlsplit
 from pydantic import AwareDatetime, Field, model_validator
 
 from serverdyno import protocols
-from serverdyno.plan.model import MAX_CLIENTS, MAX_LENGTH_S, Configuration, Mix, Plan, RunKey, Suite
+from serverdyno.plan.model import (
+    MAX_CLIENTS,
+    MAX_LENGTH_S,
+    MAX_RATE_PER_S,
+    Configuration,
+    Mix,
+    Plan,
+    RunKey,
+    Suite,
+)
 from serverdyno.protocols.model import Model
 
 FORMAT_VERSION = 5
@@ -90,6 +99,8 @@ def _check_mix(mix: Mix) -> None:
         raise ValueError(f"mix {mix.index}: {mix.clients} clients x {mix.threads} threads")
     if not (0 < mix.length_s <= MAX_LENGTH_S and all(0 <= time <= MAX_LENGTH_S for time in times)):
         raise ValueError(f"mix {mix.index}: {mix.length_s} s long, with {times}")
+    if mix.rate_per_s is not None and not 1 <= mix.rate_per_s <= MAX_RATE_PER_S:
+        raise ValueError(f"mix {mix.index}: {mix.rate_per_s} operations/s")
     if not mix.window_s > 0:
         raise ValueError(f"mix {mix.index}: nothing between its ramps")
 

@@ -139,7 +139,10 @@ class MixRecord:
     generator's times seconds; `run_delay_s`: engine threads that were ready and had no CPU times seconds; `io_wait_s`:
     seconds in which some process of the machine waited for a disk; all of the window. `others_cpu_s`, `steal_cpu_s`: on
     the CPUs that make the load or serve it. `overdue_at_end`: operations that were due in the mix and never begun.
-    `pass_operations`: of one pass of the workload of one client.
+    `pass_operations`: of one pass of the workload of one client. Of open load, where operations come at `rate_per_s`:
+    `arrivals` and those that were `dropped` because too many waited, from start to end of the mix and `_in_window`;
+    `waited`: operations of the window that found no connection free, and `waiting_s`, for how long they all waited;
+    `scheduling_error_hdr`: how late each began by the generator's own fault, of the window.
     """
 
     run: int
@@ -197,6 +200,14 @@ class MixRecord:
     handshake_time_hdr: bytes | None = None
     handshakes: list[HandshakeRow] = field(default_factory=list)
     nodes: list[NodeRow] = field(default_factory=list)
+    rate_per_s: int | None = None
+    arrivals: int | None = None
+    arrivals_in_window: int | None = None
+    dropped: int | None = None
+    dropped_in_window: int | None = None
+    waited: int | None = None
+    waiting_s: float | None = None
+    scheduling_error_hdr: bytes | None = None
 
     @property
     def window_closes_s(self) -> float:

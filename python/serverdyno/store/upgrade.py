@@ -18,7 +18,17 @@ _SINCE_FORMAT_4 = (
     "io_wait_s",
     "pass_operations",
 )
-_SINCE_FORMAT_5 = ("nodes",)
+_SINCE_FORMAT_5 = (
+    "nodes",
+    "rate_per_s",
+    "arrivals",
+    "arrivals_in_window",
+    "dropped",
+    "dropped_in_window",
+    "waited",
+    "waiting_s",
+    "scheduling_error_hdr",
+)
 _SCHEMA_OF_FORMAT_4 = pa.schema([field for field in table.SCHEMA if field.name not in _SINCE_FORMAT_5])
 _SCHEMA_OF_FORMAT_2 = pa.schema([field for field in _SCHEMA_OF_FORMAT_4 if field.name not in _SINCE_FORMAT_4])
 
@@ -59,13 +69,14 @@ def mix_of_format_3(mix: pa.Table) -> pa.Table:
 
 
 def head_of_format_4(head: dict[str, Any]) -> dict[str, Any]:
-    """Format 5 has fleets, which plans before had none of."""
+    """Format 5 has fleets and open load, which plans and suites before had none of."""
     return head
 
 
 def mix_of_format_4(mix: pa.Table) -> pa.Table:
-    """Format 5 knows what each node of a fleet did."""
-    rows = [{**row, "nodes": []} for row in mix.to_pylist()]
+    """Format 5 knows what each node of a fleet did, and of operations that come at a rate of their own."""
+    added = dict.fromkeys(_SINCE_FORMAT_5) | {"nodes": []}
+    rows = [{**row, **added} for row in mix.to_pylist()]
     return pa.Table.from_pylist(rows, schema=table.SCHEMA)
 
 

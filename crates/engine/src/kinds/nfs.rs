@@ -130,6 +130,11 @@ impl Target for NfsSessions {
             "threads",
             "a client that uses files has one thread",
         );
+        problems.unless(
+            mix.open.is_none(),
+            "arrival",
+            "operations on files come from clients that wait for their answers, not at a rate of their own",
+        );
         let workload = FilesWorkload::read(sections.workload, material.load_file.as_ref(), problems);
         let options = FilesOptions::read(sections.client, problems).map(FilesOptions::by_rules);
         let workspaces = material.workspaces.clone();

@@ -110,6 +110,11 @@ impl Target for DirectorySessions {
             "a client that uses files has one thread",
         );
         problems.unless(
+            mix.open.is_none(),
+            "arrival",
+            "operations on files come from clients that wait for their answers, not at a rate of their own",
+        );
+        problems.unless(
             mix.part.clients <= MOST_CLIENTS,
             "clients",
             "must lie between 1 and 1,000 where each client is a thread",

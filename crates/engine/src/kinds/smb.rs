@@ -200,6 +200,11 @@ impl Target for SmbSessions {
             "threads",
             "a client that uses files has one thread",
         );
+        problems.unless(
+            mix.open.is_none(),
+            "arrival",
+            "operations on files come from clients that wait for their answers, not at a rate of their own",
+        );
         let workload = FilesWorkload::read(sections.workload, material.load_file.as_ref(), problems);
         let options = FilesOptions::read(sections.client, problems);
         let workspaces = material.workspaces.clone();

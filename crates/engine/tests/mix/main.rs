@@ -2,6 +2,7 @@
 
 mod clean;
 mod faults;
+mod open;
 mod paced;
 mod page;
 mod ports;

@@ -17,7 +17,9 @@ def left(record: MixRecord) -> int:
 
 
 def starved(record: MixRecord) -> int:
-    """How many clients stayed and completed nothing."""
+    """How many clients stayed and completed nothing. Connections of open load take what comes: none has a share."""
+    if record.rate_per_s is not None:
+        return 0
     return stalls.starved((row.operations, stayed(row, record)) for row in record.by_client)
 
 

@@ -6,6 +6,7 @@ The rules are in `analysis.trust`; `results` puts the repetitions together.
 from __future__ import annotations
 
 from serverdyno.analysis import trust
+from serverdyno.report.figures import open_load
 from serverdyno.store.records import MixRecord
 
 
@@ -22,8 +23,11 @@ def generator_cpu_s(record: MixRecord) -> float:
 def waiting_share(record: MixRecord) -> float | None:
     """The share of a mix's round trips that was spent waiting in or for the generator; None: not measured.
 
-    Of several nodes, of the one with the most: its clients get what they get by its doing.
+    Of several nodes, of the one with the most: its clients get what they get by its doing. Of open load, the
+    generator's share of the response times, the wait for a connection included.
     """
+    if record.rate_per_s is not None:
+        return open_load.own_share(record)
     own = [trust.waiting_share(node.ready_work_s, node.outstanding_s) for node in record.nodes]
     known = [share for share in own if share is not None]
     return max(known) if known else trust.waiting_share(record.ready_work_s, record.outstanding_s)
@@ -33,6 +37,8 @@ def hidden_speed(record: MixRecord, server_cpus: int | None) -> float | None:
     """By how much the server may be faster than a mix shows, at most; None: not measured."""
     busy = cpus_busy(record.server_cpu_s, record)
     share = None if busy is None or server_cpus is None else busy / server_cpus
+    if record.rate_per_s is not None:
+        share = None  # the rate is given: the server's CPUs bound no response time
     return trust.hidden_speed(waiting_share(record), share)
 
 

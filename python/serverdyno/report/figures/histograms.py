@@ -35,8 +35,9 @@ class Times:
 def times(blobs: Sequence[bytes], timeouts: int = 0, timeout_ms: float = 0.0) -> Times | None:
     """The merged times of HDR V2 histograms of nanoseconds; None when they hold no sample.
 
-    `timeouts`: operations that had no answer after `timeout_ms`. In percentiles they count above every success: a
-    server that answers half of its requests at once and the others never has no median of a millisecond.
+    `timeouts`: operations that had no answer after `timeout_ms`, or were never sent. In percentiles they count above
+    every success: a server that answers half of its requests at once and the others never has no median of a
+    millisecond.
     """
     merged = Histogram.merged([blob for blob in blobs if blob])
     if merged.count == 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from serverdyno import units, wording
-from serverdyno.report.figures import histograms
+from serverdyno.report.figures import histograms, open_load
 from serverdyno.report.figures.generator import generator_cpu_s
 from serverdyno.store.records import MixRecord
 
@@ -21,7 +21,12 @@ CPU_SHARE, CPU_S = 0.02, 0.05
 def contradictions(record: MixRecord, server_cpus: int | None, *, closed: bool) -> list[str]:
     """Return what does not hold, a sentence each. `server_cpus`: None: not known. `closed`: without a pace."""
     name = f"run {record.run}, {record.configuration}, mix {record.name}"
-    found = [*_sums(record), *_cpu(record, server_cpus), *(_little(record) if closed else ())]
+    found = [
+        *_sums(record),
+        *_arrivals(record),
+        *_cpu(record, server_cpus),
+        *(_little(record) if closed else ()),
+    ]
     return [f"{name}: {each}" for each in found]
 
 
@@ -37,6 +42,11 @@ def _sums(record: MixRecord) -> Iterator[str]:
             yield f"{name} add up to {count:,} operations, the mix to {wanted:,}"
     if record.operations > record.operations_total:
         yield f"{record.operations:,} operations in the window, {record.operations_total:,} in the mix"
+
+
+def _arrivals(record: MixRecord) -> Iterator[str]:
+    if missing := open_load.unaccounted(record):
+        yield f"{missing:,} of {record.arrivals or 0:,} requests that came are in no other count"
 
 
 def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:

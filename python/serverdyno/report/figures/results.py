@@ -20,7 +20,7 @@ from serverdyno.analysis import curve, trust
 from serverdyno.analysis.improvement import Runs
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.protocols.work import Terms, Work
-from serverdyno.report.figures import histograms
+from serverdyno.report.figures import histograms, open_load
 from serverdyno.report.figures.cost import Cost, cost, most
 from serverdyno.report.figures.durability import Promise, promises
 from serverdyno.report.figures.fates import (
@@ -39,6 +39,7 @@ from serverdyno.report.figures.generator import (
     waiting_share,
 )
 from serverdyno.report.figures.invariants import contradictions
+from serverdyno.report.figures.open_load import OpenFigures
 from serverdyno.report.figures.operations import OperationFigures, by_content, of_records
 from serverdyno.report.figures.shape import CurveShape, shape_of
 from serverdyno.report.source import Source
@@ -84,7 +85,7 @@ class MixFigures:
     `under_way_*`: operations that the window closed upon, summed, and how long the slowest of them took in the end.
     `waiting_share`: of the round trips, spent waiting in or for the generator; `hidden_speed`: by how much the server
     may be faster than shown, at most (`analysis.trust`); both in the mean of the repetitions, None: not measured.
-    `overdue_at_end`: operations that were due and never begun, summed.
+    `overdue_at_end`: operations that were due and never begun, summed. `at`: the level in words. `open`: of open load.
     """
 
     mix: int
@@ -120,6 +121,8 @@ class MixFigures:
     waiting_share: float | None
     hidden_speed: float | None
     overdue_at_end: int
+    at: str
+    open: OpenFigures | None
     marks: frozenset[trust.Mark]
 
     @property
@@ -188,6 +191,8 @@ class ConfigurationResult:
 
     def limits_of(self, mix: MixFigures) -> tuple[trust.Limit, ...]:
         """What limited one of its mixes, as far as it can be seen. The next load level shows if more clients help."""
+        if mix.open is not None and mix.open.kept_up:
+            return (trust.Limit.OFFERED,)
         later = next((each for each in self.finished if each.mix > mix.mix), None)
         rises = (
             None if later is None else later.throughput.mean > mix.throughput.mean * (1 + trust.RISES_SHARE)
@@ -383,7 +388,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         for row in record.errors:
             errors[row.side] += row.count
     single = [
-        histograms.times([record.response_time_hdr], _timeouts(record), given.timeout_ms)
+        histograms.times([record.response_time_hdr], *open_load.unanswered([record], given.timeout_ms))
         for record in records
     ]
     terms = given.terms
@@ -417,8 +422,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         errors_in_window=sum(row.in_window for record in records for row in record.errors),
         response=histograms.times(
             [record.response_time_hdr for record in records],
-            sum(_timeouts(record) for record in records),
-            given.timeout_ms,
+            *open_load.unanswered(records, given.timeout_ms),
         ),
         response_of_runs=tuple(times for times in single if times is not None),
         under_way_at_close=sum(record.under_way_at_close or 0 for record in records),
@@ -431,6 +435,8 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         waiting_share=waiting,
         hidden_speed=hidden,
         overdue_at_end=sum(record.overdue_at_end or 0 for record in records),
+        at=given.axis.words(given.axis.level(first)),
+        open=open_load.of_mix(records),
         marks=_marks(records, given, passes) | trust.generator_marks(hidden) | trust.drift_marks(drifts),
     )
 
@@ -453,11 +459,6 @@ def _of_all(records: Sequence[MixRecord], figure: Callable[[MixRecord], float | 
     if not operations:
         return max((found for found, _ in known), default=None)
     return sum(found * weight for found, weight in known) / operations
-
-
-def _timeouts(record: MixRecord) -> int:
-    """Operations that had no answer in time, in the window."""
-    return sum(row.in_window for row in record.errors if row.fault.endswith("timeout"))
 
 
 def _by_class(records: Sequence[MixRecord]) -> dict[str, int]:
@@ -508,6 +509,8 @@ def _marks(records: list[MixRecord], given: _Given, passes_a_client: float | Non
         found |= trust.rate_marks(attempts_per_s(record), given.max_rate_per_s)
         found |= noise_marks(record, given.fewest_cpus)
         found |= fate_marks(record)
+        if not open_load.kept_up(record):
+            found.add(trust.Mark.BEHIND)
     if len(records) < given.repetitions:
         found.add(trust.Mark.MISSING)
     if passes_a_client is not None and passes_a_client < 1:

@@ -12,6 +12,7 @@ from serverdyno import wording
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark
 from serverdyno.report.figures.designs import Designs, Tuned
+from serverdyno.report.figures.equal_rate import AtEqualRate
 from serverdyno.report.figures.factorial import Crossed
 from serverdyno.report.figures.results import Results
 from serverdyno.report.figures.scaling import Group
@@ -23,6 +24,7 @@ from serverdyno.report.sections import (
     durability,
     factorial,
     members,
+    open_load,
     operations,
     overview,
     power_cuts,
@@ -71,6 +73,21 @@ def summary(results: Results, under: Lines) -> Section:
         figures=tuple(drawings.peaks(results, under.mean)),
         tables=(tables.peaks(results, under.mean),),
     )
+
+
+def open_sections(
+    source: Source, results: Results, pairs: Sequence[AtEqualRate], under: Lines
+) -> list[Section]:
+    """All results of open load after the summary: no peak, since the rate is given."""
+    drawn = tuple(drawings.throughput(source, results, under.mean))
+    by_mix = _by_mix(tables.throughput, source, results, under.mean)
+    return [
+        *open_load.differences(results, pairs, under.mean),
+        Section("throughput", "Throughput", figures=drawn, tables=by_mix),
+        Section("response", "Response times", tables=(tables.response_times(results, under.together),)),
+        *_trust(results, under),
+        *_appendices(source, results, under),
+    ]
 
 
 def sections(

@@ -14,7 +14,7 @@ from serverdyno.report.figures.results import ConfigurationResult, MixFigures, R
 from serverdyno.report.model import Cell, Column, Table
 
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses lie beyond that percentile."
-NAME, CLIENTS = Column("Configuration", numeric=False), Column("Clients")
+NAME = Column("Configuration", numeric=False)
 TIMES = (
     Column("Count"),
     Column("Mean", "ms"),
@@ -32,7 +32,7 @@ def by_class(results: Results, basis: str) -> Table:
     )
     columns = (
         NAME,
-        CLIENTS,
+        Column(*results.axis.heading),
         Column(f"Class of {results.terms.operation}", numeric=False),
         Column("Count"),
         Column("Share"),
@@ -49,7 +49,7 @@ def _class_row(result: ConfigurationResult, row: OperationFigures) -> tuple[Cell
     moved = row.bytes_read + row.bytes_written
     return (
         Cell(result.name),
-        Cell(f"{result.peak.clients:,}" if result.peak else wording.NOTHING),
+        Cell(f"{result.peak.level:,}" if result.peak else wording.NOTHING),
         Cell(row.operation),
         Cell(f"{row.count:,}"),
         Cell(wording.share(row.count / whole if whole else None)),
@@ -63,7 +63,7 @@ def by_content(results: Results, basis: str) -> Table | None:
     rows = tuple(
         (
             Cell(result.name),
-            Cell(f"{mix.clients:,}", _which(result, mix)),
+            Cell(f"{mix.level:,}", _which(result, mix)),
             Cell(row.operation),
             Cell(wording.rate(row.count / row.window_s if row.window_s else None)),
             Cell(wording.share(row.count / whole if whole else None)),
@@ -83,7 +83,7 @@ def by_content(results: Results, basis: str) -> Table | None:
         return None
     columns = (
         NAME,
-        CLIENTS,
+        Column(*results.axis.heading),
         Column("Content", numeric=False),
         Column("Rate", results.terms.unit),
         Column("Share"),
@@ -102,13 +102,18 @@ def times_by_class(results: Results, basis: str) -> Table:
         (
             Cell(result.name),
             Cell(row.operation),
-            Cell(f"{mix.clients:,}", _which(result, mix)),
+            Cell(f"{mix.level:,}", _which(result, mix)),
             *time_cells(row.response),
         )
         for result in results.configurations
         for row, mix in _at_peak_and_last(result)
     )
-    columns = (NAME, Column(f"Class of {results.terms.operation}", numeric=False), CLIENTS, *TIMES)
+    columns = (
+        NAME,
+        Column(f"Class of {results.terms.operation}", numeric=False),
+        Column(*results.axis.heading),
+        *TIMES,
+    )
     notes = (
         f"Of successful {results.terms.operations} in the windows, all repetitions together. Deviation: standard "
         "deviation of single times about their mean.",
@@ -147,7 +152,7 @@ def handshakes(results: Results, basis: str) -> Table | None:
     rows = tuple(
         (
             Cell(result.name),
-            Cell(f"{mix.clients:,}"),
+            Cell(f"{mix.level:,}"),
             *(Cell(f"{count:,}") for count in mix.connections.handshakes),
             *time_cells(mix.connections.handshake),
         )
@@ -157,7 +162,14 @@ def handshakes(results: Results, basis: str) -> Table | None:
     )
     if not rows:
         return None
-    columns = (NAME, CLIENTS, Column("Full"), Column("Resumed"), Column("Handshake times"), *TIMES[1:])
+    columns = (
+        NAME,
+        Column(*results.axis.heading),
+        Column("Full"),
+        Column("Resumed"),
+        Column("Handshake times"),
+        *TIMES[1:],
+    )
     notes = (
         "TLS handshakes that led to a session: all repetitions together, ramps included. Handshake times: from the "
         "moment at which the TCP connection stood until the request could be sent, of requests that ended in the "
@@ -172,7 +184,7 @@ def connections(results: Results, basis: str) -> Table:
     rows = tuple(
         (
             Cell(result.name),
-            Cell(f"{mix.clients:,}"),
+            Cell(f"{mix.level:,}"),
             Cell(f"{mix.connections.made:,}"),
             Cell(f"{mix.connections.reconnects:,}"),
             Cell(f"{mix.connections.source_addresses:,}"),
@@ -183,7 +195,7 @@ def connections(results: Results, basis: str) -> Table:
     )
     columns = (
         NAME,
-        CLIENTS,
+        Column(*results.axis.heading),
         Column("Connections"),
         Column("Reconnects"),
         Column("Source addresses"),

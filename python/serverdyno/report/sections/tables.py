@@ -11,6 +11,7 @@ from serverdyno.analysis.curve import Spread
 from serverdyno.analysis.improvement import CONFIDENCE, Improvement
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Mark, machine_marks
+from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, QUANTILES, Times
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, MixFigures, Results
@@ -26,11 +27,11 @@ RESPONSE_MARKS = {
     Mark.GENERATOR_LIMITED,
     Mark.RATE_BOUND,
     Mark.NOISY,
+    Mark.BEHIND,
     Mark.STARVED,
     Mark.STALLED,
 }
 NAME = Column("Configuration", numeric=False)
-CLIENTS = Column("Clients")
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
     "Below the cache: all bytes between clients and server, both ways, framing and what clients ask on their own "
@@ -45,6 +46,11 @@ FAIRNESS = (
 )
 
 
+def level_column(axis: Axis) -> Column:
+    """The column that says which load level a row is of."""
+    return Column(*axis.heading)
+
+
 def peaks(results: Results, basis: str) -> Table:
     """One row a configuration: the peak and what surrounds it."""
     marks: frozenset[Mark] = frozenset()
@@ -56,7 +62,7 @@ def peaks(results: Results, basis: str) -> Table:
     columns = (
         NAME,
         Column("Peak", terms.unit),
-        Column("at clients"),
+        Column(f"at {results.axis.heading[0].lower()}", results.axis.heading[1]),
         Column(terms.second_heading, terms.second_unit),
         Column("Overall average", terms.unit),
         Column("p50", "ms, at the peak"),
@@ -85,7 +91,7 @@ def _peak_row(result: ConfigurationResult, terms: Terms) -> tuple[Cell, ...]:
             True,
             letters(peak.marks),
         ),
-        Cell(f"{peak.clients:,}"),
+        Cell(f"{peak.level:,}"),
         spread_cell(peak.second, terms.second_written),
         spread_cell(summary.overall_average, terms.written),
         *_tail_cells(peak),
@@ -157,9 +163,10 @@ def _by_clients(
     cells: Callable[[ConfigurationResult, int], list[Cell]],
 ) -> Table:
     """`cells`: of a configuration at a mix, by its place; one for each unit."""
+    axis = axis_of(source.head.suite.axis)
     rows = tuple(
         (
-            Cell(f"{mix.clients:,}"),
+            Cell(f"{axis.level(mix):,}"),
             Cell(f"{mix.threads:,}"),
             *(cell for result in configurations for cell in cells(result, place)),
         )
@@ -169,7 +176,7 @@ def _by_clients(
     return replace(
         empty,
         columns=(
-            CLIENTS,
+            level_column(axis),
             Column("Threads", "a client"),
             *(Column(result.name, unit) for result in configurations for unit in units),
         ),
@@ -286,13 +293,13 @@ def _compared_cell(improvement: Improvement, terms: Terms) -> Cell:
 def response_times(results: Results, basis: str) -> Table:
     """One row a configuration and mix: percentiles of the merged repetitions, with the range over them."""
     rows = [
-        (Cell(result.name), Cell(f"{mix.clients:,}"), *_response_cells(mix))
+        (Cell(result.name), Cell(f"{mix.level:,}"), *_response_cells(mix))
         for result in results.configurations
         for mix in result.finished
     ]
     columns = (
         NAME,
-        CLIENTS,
+        level_column(results.axis),
         Column("Mean", "ms"),
         *(Column(name, "ms") for name in QUANTILE_NAMES),
         Column("Largest", "ms"),
@@ -356,7 +363,7 @@ def costs(results: Results, basis: str) -> Table:
     rows = [
         (
             Cell(result.name),
-            Cell(f"{mix.clients:,}"),
+            Cell(f"{mix.level:,}"),
             *_cost_cells(mix),
             Cell(_limited_by(result, mix)),
         )
@@ -365,7 +372,7 @@ def costs(results: Results, basis: str) -> Table:
     ]
     columns = (
         NAME,
-        CLIENTS,
+        level_column(results.axis),
         Column("Server CPU", f"µs/{results.terms.operation}"),
         Column("Server", "CPUs busy"),
         Column("Server", "MiB"),
@@ -440,7 +447,7 @@ def errors(results: Results, basis: str) -> Table:
     ]
     columns = (
         NAME,
-        CLIENTS,
+        level_column(results.axis),
         Column("Took part", "fewest"),
         Column("Clients left", "all repetitions"),
         *(Column(side.capitalize(), "errors") for side in SIDES),
@@ -459,7 +466,7 @@ def errors(results: Results, basis: str) -> Table:
 def _error_row(name: str, mix: MixFigures) -> tuple[Cell, ...]:
     return (
         Cell(name),
-        Cell(f"{mix.clients:,}"),
+        Cell(f"{mix.level:,}"),
         Cell(f"{mix.clients_took_part:,}"),
         Cell(f"{mix.clients_left:,}"),
         *(Cell(f"{mix.errors[side]:,}") for side in SIDES),

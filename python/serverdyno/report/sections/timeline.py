@@ -114,7 +114,7 @@ def _panel(
         return None
     unit = f"{results.terms.operations}/s"
     threads = f" of {mix.threads:,} threads" if mix.threads > 1 else ""
-    title = f"{wording.plural(mix.clients, 'client')}{threads}"
+    title = f"{results.axis.words(results.axis.level(mix))}{threads}"
     return Panel(title, unit[0].upper() + unit[1:], series, shaded=_ramps(mix), plain=True)
 
 

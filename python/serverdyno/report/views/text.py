@@ -19,7 +19,7 @@ from serverdyno.report.comparison import Compared
 from serverdyno.report.model import Answer, Cell, Column, Finding, Report, Table
 from serverdyno.report.views import bars, references
 
-SHOWN = ("peaks", "throughput", "improvements")
+SHOWN = ("peaks", "throughput", "improvements", "open", "equal")
 GAP = 2
 """Blanks between two columns, one of them the box's."""
 

@@ -47,7 +47,7 @@ def findings(results: Results, tables: Mapping[str, str]) -> list[Finding]:
 
 
 def _clients(mix: MixFigures) -> str:
-    return wording.plural(mix.clients, "client")
+    return mix.at
 
 
 def _few(names: Sequence[str]) -> str:

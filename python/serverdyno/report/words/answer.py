@@ -15,6 +15,7 @@ from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Limit, Mark, limits
+from serverdyno.plan.axis import Axis
 from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.cpu_ranking import cpu_ranking
 from serverdyno.report.figures.designs import Designs
@@ -32,6 +33,7 @@ LIMITED_BY = {
     Limit.GENERATOR: "the load generator",
     Limit.SERVER: "its own CPU",
     Limit.DISK: "the disk",
+    Limit.OFFERED: "the offered rate",
     Limit.ROUND_TRIP: "latency",
     Limit.UNSEEN: "latency or locks",
 }
@@ -82,7 +84,7 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
         )
     return (
         f"{result.name} peaks at {least}{terms.written(result.peak_height)} {terms.unit} with "
-        f"{wording.plural(peak.clients, 'client')}{times}."
+        f"{peak.at}{times}."
     )
 
 
@@ -263,12 +265,12 @@ def limit(results: Results) -> str:
     by_words: dict[str, list[str]] = {}
     for result in results.configurations:
         if result.finished:
-            by_words.setdefault(_limits_of(result), []).append(result.name)
+            by_words.setdefault(_limits_of(result, results.axis), []).append(result.name)
     parts = [f"{_few(names)}: {words}" for words, names in by_words.items()]
     return "; ".join(parts) + "." if parts else ""
 
 
-def _limits_of(result: ConfigurationResult) -> str:
+def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
     by_word: dict[str, list[str]] = {}
     for mix in result.finished:
         if word := _limit_of(result, mix):
@@ -277,13 +279,13 @@ def _limits_of(result: ConfigurationResult) -> str:
         return "no CPU was full, so the limit was not found"
     found = len(result.finished)
     return ", ".join(
-        word if len(levels) == found else f"{word} with {_clients(levels)}"
+        word if len(levels) == found else f"{word} with {wording.listing(levels)} {_noun(levels, axis)}"
         for word, levels in by_word.items()
     )
 
 
-def _clients(levels: Sequence[str]) -> str:
-    return f"{wording.listing(levels)} {'client' if list(levels) == ['1'] else 'clients'}"
+def _noun(levels: Sequence[str], axis: Axis) -> str:
+    return axis.noun if list(levels) == ["1"] else axis.nouns
 
 
 def _limit_of(result: ConfigurationResult, mix: MixFigures) -> str:

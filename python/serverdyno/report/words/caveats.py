@@ -15,7 +15,7 @@ from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Caveat
 from serverdyno.report.source import Source
-from serverdyno.report.words import durability, negotiated, power_cuts, tls
+from serverdyno.report.words import durability, negotiated, open_load, power_cuts, tls
 from serverdyno.report.words.basis import shortening
 from serverdyno.store.note import RunNote
 
@@ -66,6 +66,7 @@ def _texts(source: Source, results: Results) -> tuple[str, ...]:
         *_starved(results),
         *_stalled(results),
         *_drifting(results),
+        *open_load.caveats(results),
         *_unlike_repetitions(results),
         *_parts_of_a_pass(results),
     )
@@ -186,7 +187,7 @@ def _clients_left(results: Results) -> list[str]:
     points.sort(key=lambda point: not point[1].all_clients_left)
     named = _named(
         [
-            f"{name} with {wording.plural(mix.clients, 'client')} "
+            f"{name} with {mix.at} "
             f"({'all' if mix.all_clients_left else f'{mix.clients_left:,}'} of "
             f"{mix.clients * mix.repetitions:,})"
             for name, mix in points
@@ -213,7 +214,7 @@ def _starved(results: Results) -> list[str]:
     points.sort(key=lambda point: -point[1].clients_starved / point[1].clients)
     named = _named(
         [
-            f"{name} with {wording.plural(mix.clients, 'client')} "
+            f"{name} with {mix.at} "
             f"({'up to ' if mix.repetitions > 1 else ''}{mix.clients_starved:,} of {mix.clients:,})"
             for name, mix in points
         ]
@@ -239,7 +240,7 @@ def _stalled(results: Results) -> list[str]:
     points.sort(key=lambda point: -len(point[3]))
     named = _named(
         [
-            f"{name} with {wording.plural(mix.clients, 'client')} in repetition {repetition} "
+            f"{name} with {mix.at} in repetition {repetition} "
             f"({wording.plural(len(seconds), 'second')}: {wording.numbers(seconds)})"
             for name, mix, repetition, seconds in points
         ]
@@ -266,8 +267,7 @@ def _drifting(results: Results) -> list[str]:
     points.sort(key=lambda point: -abs(math.log1p(point[3])))
     named = _named(
         [
-            f"{name} with {wording.plural(mix.clients, 'client')} in repetition {repetition} "
-            f"({wording.change(drift * 100)})"
+            f"{name} with {mix.at} in repetition {repetition} ({wording.change(drift * 100)})"
             for name, mix, repetition, drift in points
         ]
     )
@@ -288,7 +288,7 @@ def _unlike_repetitions(results: Results) -> list[str]:
     ]
     apart = sorted(
         (
-            (share, name, mix.clients)
+            (share, name, mix.at)
             for name, mix in repeated
             if (share := wide_range(mix.throughput.minimum, mix.throughput.maximum, mix.throughput.mean))
         ),
@@ -296,12 +296,7 @@ def _unlike_repetitions(results: Results) -> list[str]:
     )
     if not apart:
         return []
-    named = _named(
-        [
-            f"{name} with {wording.plural(clients, 'client')} ({wording.share(share)})"
-            for share, name, clients in apart
-        ]
-    )
+    named = _named([f"{name} with {at} ({wording.share(share)})" for share, name, at in apart])
     return [
         f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
         f"{wording.plural(len(repeated), 'point')}. The range as a share of the mean, largest first: {named}. Small "

@@ -47,18 +47,23 @@ def summary(source: Source, results: Results) -> tuple[str, ...]:
     return tuple(paragraphs)
 
 
+def summary_of_open(source: Source, results: Results) -> tuple[str, ...]:
+    """The same of open load, where no peak is looked for."""
+    return (_what_was_done(source, results), NAMES_STATEMENT)
+
+
 def _what_was_done(source: Source, results: Results) -> str:
     names = source.configuration_names
-    clients = [mix.clients for mix in source.head.mixes]
+    levels = [results.axis.level(mix) for mix in source.head.mixes]
     subject = wording.listing(names) if len(names) <= MOST_SUBJECTS else f"{len(names):,} configurations"
     runs = sorted({len(source.repetitions_of(name)) for name in names})
     times = {1: "once", 2: "twice"}.get(runs[-1], f"{runs[-1]:,} times") if runs else "never"
     each = f"{times} each" if len(names) > 1 else times
     order = f", in {source.head.plan.order} order" if len(names) > 1 and runs and runs[-1] > 1 else ""
     load = (
-        f"at {wording.plural(len(clients), 'load level')} from {min(clients):,} to {max(clients):,} clients"
-        if len(set(clients)) > 1
-        else f"with {wording.plural(clients[0], 'client')}"
+        f"at {wording.plural(len(levels), 'load level')} from {min(levels):,} to {results.axis.words(max(levels))}"
+        if len(set(levels)) > 1
+        else f"with {results.axis.words(levels[0])}"
     )
     done = len(results.used)
     completed = (
@@ -108,11 +113,20 @@ def findings(
     found += power_cuts.findings(source, tables)
     if results.mixes:
         found.append(_generator_finding(results, tables))
-        found += _machine_finding(results, tables)
-        found.append(_error_finding(results, tables))
-        found += _stall_finding(results, tables)
+        found += of_any_load(results, tables)
         found += anomalies.findings(results, tables)
     return tuple(found)
+
+
+def of_any_load(results: Results, tables: dict[str, str]) -> list[Finding]:
+    """What can be said however load was made: of the machine, of errors and of stalls."""
+    if not results.mixes:
+        return []
+    return [
+        *_machine_finding(results, tables),
+        _error_finding(results, tables),
+        *_stall_finding(results, tables),
+    ]
 
 
 def _of_designs(results: Results, designs: Designs, tables: dict[str, str]) -> list[Finding]:
@@ -156,7 +170,7 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
     flushed = f", {beside[result.name]}" if result.name in beside else ""
     return (
         f"{result.name}, {terms.written(result.peak_height)} {terms.unit}{limited} with "
-        f"{wording.plural(peak.clients, 'client')}{starved}{flushed}."
+        f"{peak.at}{starved}{flushed}."
     )
 
 
@@ -201,7 +215,7 @@ def _peak_finding(
     figures = (
         f"{terms.written(result.peak_height)} {terms.unit} "
         f"({terms.second_written(peak.second.mean)} {terms.second_unit}) with "
-        f"{wording.plural(peak.clients, 'client')}{_starved_words(peak, terms)}"
+        f"{peak.at}{_starved_words(peak, terms)}"
     )
     limited = _limit_words(peak)
     if Mark.RATE_BOUND in peak.marks:
@@ -236,7 +250,7 @@ def _after_the_peak(result: ConfigurationResult, peak: MixFigures) -> str:
     if summary.share_of_peak_kept == 1:
         return "That is the highest load tested; throughput neither fell nor rose beyond the noise."
     kept = wording.share(summary.share_of_peak_kept)
-    return f"With {wording.plural(last.clients, 'client')}, the highest load, it kept {kept} of that."
+    return f"With {last.at}, the highest load, it kept {kept} of that."
 
 
 def _spread_words(mix: MixFigures, terms: Terms) -> str:
@@ -342,7 +356,7 @@ def _stall_finding(results: Results, tables: Mapping[str, str]) -> list[Finding]
     """Which configuration stood still, when and for how long; nothing where none did."""
     found = [
         f"{result.name}: {wording.plural(sum(len(seconds) for seconds in mix.stalls.values()), 'second')} with "
-        f"{wording.plural(mix.clients, 'client')} (repetition "
+        f"{mix.at} (repetition "
         + "; repetition ".join(f"{number}: {wording.numbers(each)}" for number, each in mix.stalls.items())
         + ")"
         for result in results.configurations
@@ -361,8 +375,4 @@ def _stall_finding(results: Results, tables: Mapping[str, str]) -> list[Finding]
 
 def _error_words(mix: MixFigures) -> str:
     sides = [f"{units.format_count(mix.errors[side])} {side}" for side in SIDES if mix.errors[side]]
-    return (
-        f"Errors at {wording.plural(mix.clients, 'client')}: {wording.listing(sides)}"
-        if sides
-        else "No error counted"
-    )
+    return f"Errors at {mix.at}: {wording.listing(sides)}" if sides else "No error counted"

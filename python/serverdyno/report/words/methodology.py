@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from serverdyno import wording
 from serverdyno.analysis.pairs import Comparison
+from serverdyno.plan import expand
 from serverdyno.plan.model import Configuration
 from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
-from serverdyno.report.words import negotiated, tls, verdicts
+from serverdyno.report.words import negotiated, open_load, tls, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT, shortening
 
 FIGURES = (
@@ -67,7 +68,7 @@ def methodology(source: Source, results: Results, comparisons: Sequence[Comparis
         Fact("Mix", _mix(source)),
         Fact("Protocol", _protocol(source)),
         *_work(source),
-        Fact("Load", CLOSED_LOAD),
+        Fact("Load", open_load.load(source) if source.open else CLOSED_LOAD),
         Fact("Errors", _error_policy(source)),
         Fact("Order", _order(source)),
         Fact("Verification", _verification(source)),
@@ -119,13 +120,14 @@ def _suite(source: Source) -> list[Fact]:
 
 def _changes(source: Source) -> str:
     head = source.head
-    lengths = {mix.length_s for mix in head.mixes}
+    lengths, planned = {mix.length_s for mix in head.mixes}, expand.mixes(head.suite)
     if not source.shortened:
         return "Nothing: run in its full length."
     mixes = (
         "Clients and threads as in the suite"
-        if [mix.clients for mix in head.mixes] == list(head.suite.clients)
-        else f"{len(head.mixes)} of {len(head.suite.clients)} mixes"
+        if [(mix.clients, mix.rate_per_s) for mix in head.mixes]
+        == [(mix.clients, mix.rate_per_s) for mix in planned]
+        else f"{len(head.mixes)} of {len(planned)} mixes"
     )
     return (
         f"{shortening(source)}: each mix {wording.seconds_span(lengths)} instead of "
@@ -135,9 +137,12 @@ def _changes(source: Source) -> str:
 
 def _mix(source: Source) -> str:
     mixes = source.head.mixes
-    clients = wording.listing([f"{mix.clients:,}" for mix in mixes])
+    clients = wording.listing(list(dict.fromkeys(f"{mix.clients:,}" for mix in mixes)))
+    rates = [f"{mix.rate_per_s:,}" for mix in mixes if mix.rate_per_s is not None]
+    offered = [f"Offered: {wording.listing(rates)} requests/s."] if rates else []
     threads = sorted({mix.threads for mix in mixes})
     parts = [
+        *offered,
         f"{clients} clients, {wording.listing([f'{count:,}' for count in threads])} "
         f"{'thread' if threads == [1] else 'threads'} a client.",
         f"Length {wording.seconds_span({mix.length_s for mix in mixes})}, which includes a ramp up of "

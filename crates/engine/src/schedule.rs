@@ -1,0 +1,198 @@
+//! Open arrivals: when requests come that do not wait for answers, and which connection takes which.
+//!
+//! Every client of a mix is a source of arrivals of its own, seeded by its number, so the moments of the whole mix are
+//! the same however its clients are dealt out to threads and processes. Sources that are independent and Poisson add up
+//! to a Poisson process; uniform ones take turns. All connections of an engine thread serve all of its arrivals: who is
+//! free takes the next one, ahead of its time where it is to come. So an arrival is late only where no connection was
+//! free, and those that wait are served in their order (G/G/c, first come, first served).
+//!
+//! An arrival ends in one of four ways, to the request: done, failed, dropped (the queue was full) or overdue (it was due
+//! before the end of the mix, and no connection came to it).
+//!
+//! Not for: what is late (`client.rs`), what is counted of it (`tally.rs`).
+
+use crate::arrival::{Law, OpenArrivals};
+use crate::mix::Mix;
+use dyno_measure::NS_PER_S;
+use rand_xoshiro::rand_core::RngCore;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+const ARRIVAL_STREAM: u64 = 0x6172_7269_7661_6c73;
+
+/// The arrivals of one client as a source.
+#[derive(Debug)]
+enum Source {
+    Poisson {
+        mean_ns: f64,
+        random: Xoshiro256PlusPlus,
+    },
+    Uniform {
+        next: f64,
+        step: f64,
+        interval_ns: f64,
+    },
+}
+
+impl Source {
+    fn new(mix: &Mix, open: OpenArrivals, client: usize) -> Self {
+        let interval_ns = NS_PER_S as f64 / open.rate_per_s;
+        match open.law {
+            Law::Poisson => Self::Poisson {
+                mean_ns: interval_ns * mix.clients as f64,
+                random: mix.random(ARRIVAL_STREAM, client, 0),
+            },
+            Law::Uniform => Self::Uniform {
+                next: client as f64,
+                step: mix.clients as f64,
+                interval_ns,
+            },
+        }
+    }
+
+    /// The arrival after the one at `last_ns`, since the start of the mix.
+    fn next_ns(&mut self, last_ns: u64) -> u64 {
+        match self {
+            Self::Poisson { mean_ns, random } => {
+                // More than 0 and at most 1, in steps of 2^-53.
+                let drawn = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+                last_ns.saturating_add((-drawn.ln() * *mean_ns).round() as u64)
+            }
+            Self::Uniform {
+                next,
+                step,
+                interval_ns,
+            } => {
+                let due_ns = (*next * *interval_ns).round() as u64;
+                *next += *step;
+                due_ns
+            }
+        }
+    }
+}
+
+/// What became of the arrivals of a schedule, but for those that were begun.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ArrivalCounts {
+    pub arrivals: u64,
+    pub arrivals_in_window: u64,
+    pub dropped: u64,
+    pub dropped_in_window: u64,
+    pub overdue: u64,
+}
+
+/// The arrivals of the clients of one engine thread.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    start_ns: u64,
+    length_ns: u64,
+    window: std::ops::Range<u64>,
+    sources: Vec<Source>,
+    /// When each source has its next arrival, since the start of the mix; none at or after its end.
+    coming: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Due, and waiting for a connection.
+    queue: VecDeque<u64>,
+    most_waiting: usize,
+    /// Taken by connections that left before they began.
+    returned: BinaryHeap<Reverse<u64>>,
+    counts: ArrivalCounts,
+}
+
+impl Schedule {
+    /// Of the `clients` of one engine thread, by their numbers in a mix that starts at `start_ns`.
+    pub(crate) fn new(
+        mix: &Mix,
+        open: OpenArrivals,
+        start_ns: u64,
+        clients: impl ExactSizeIterator<Item = usize>,
+    ) -> Self {
+        // A share of the queue as of the clients, rounded up.
+        let most_waiting = (open.queue as u128 * clients.len() as u128).div_ceil(mix.clients as u128);
+        let mut schedule = Self {
+            start_ns,
+            length_ns: mix.window.length_ns,
+            window: mix.window.opens_ns()..mix.window.closes_ns(),
+            sources: clients.map(|client| Source::new(mix, open, client)).collect(),
+            coming: BinaryHeap::new(),
+            queue: VecDeque::new(),
+            most_waiting: usize::try_from(most_waiting).unwrap_or(usize::MAX),
+            returned: BinaryHeap::new(),
+            counts: ArrivalCounts::default(),
+        };
+        for number in 0..schedule.sources.len() {
+            let first_ns = schedule.sources[number].next_ns(0);
+            schedule.expect(first_ns, number);
+        }
+        schedule
+    }
+
+    fn expect(&mut self, due_ns: u64, source: usize) {
+        if due_ns < self.length_ns {
+            self.coming.push(Reverse((due_ns, source)));
+        }
+    }
+
+    /// The next arrival of all sources, where it is no later than `until_ns`; since the start of the mix.
+    fn arrive(&mut self, until_ns: u64) -> Option<u64> {
+        let mut first = self.coming.peek_mut()?;
+        let Reverse((due_ns, source)) = *first;
+        if due_ns > until_ns {
+            return None;
+        }
+        let next_ns = self.sources[source].next_ns(due_ns);
+        if next_ns < self.length_ns {
+            *first = Reverse((next_ns, source));
+            drop(first);
+        } else {
+            std::collections::binary_heap::PeekMut::pop(first);
+        }
+        self.counts.arrivals += 1;
+        self.counts.arrivals_in_window += u64::from(self.window.contains(&due_ns));
+        Some(due_ns)
+    }
+
+    /// What arrived up to `until_ns`, since the start of the mix, found no connection free.
+    fn let_wait(&mut self, until_ns: u64) {
+        while let Some(due_ns) = self.arrive(until_ns) {
+            if self.queue.len() < self.most_waiting {
+                self.queue.push_back(due_ns);
+            } else {
+                self.counts.dropped += 1;
+                self.counts.dropped_in_window += u64::from(self.window.contains(&due_ns));
+            }
+        }
+    }
+
+    /// The arrival for a connection that is free at `now_ns`: the one that waits longest, or the next to come. None: no
+    /// more come before the end of the mix.
+    pub(crate) fn take(&mut self, now_ns: u64) -> Option<u64> {
+        let now_ns = now_ns.saturating_sub(self.start_ns);
+        self.let_wait(now_ns);
+        let given_back = self.returned.peek().map(|returned| returned.0);
+        let due_ns = match (given_back, self.queue.front()) {
+            (Some(returned), waiting) if waiting.is_none_or(|waiting| returned <= *waiting) => {
+                self.returned.pop();
+                Some(returned)
+            }
+            (_, Some(_)) => self.queue.pop_front(),
+            _ => self.arrive(u64::MAX),
+        };
+        due_ns.map(|due_ns| self.start_ns + due_ns)
+    }
+
+    /// An arrival that was taken and not begun, because its connection left or the mix ended.
+    pub(crate) fn give_back(&mut self, due_ns: u64) {
+        self.returned.push(Reverse(due_ns.saturating_sub(self.start_ns)));
+    }
+
+    /// What became of all arrivals, once every connection is done.
+    pub(crate) fn close(&mut self) -> ArrivalCounts {
+        self.let_wait(self.length_ns);
+        self.counts.overdue = (self.queue.len() + self.returned.len()) as u64;
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests;

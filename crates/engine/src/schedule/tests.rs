@@ -1,0 +1,235 @@
+//! Arrivals by a clock of the tests' own: no sleeping, no machine that is too slow.
+
+use super::*;
+use crate::spec::MixSpec;
+use serde_json::json;
+
+const MS: u64 = 1_000_000;
+/// Any start: moments are those of a clock that has run for long.
+const START_NS: u64 = 777 * NS_PER_S;
+
+fn mix(clients: usize, length_s: f64, rate_per_s: f64, law: &str, queue: usize) -> Mix {
+    let spec = MixSpec::parse(
+        &json!({
+            "version": 1,
+            "protocol": "null",
+            "target": {"url": "null:"},
+            "workload": {"name": "null"},
+            "clients": clients,
+            "window": {"length_s": length_s},
+            "arrival": {"kind": "open", "rate_per_s": rate_per_s, "law": law, "queue": queue},
+            "seed": 5,
+        })
+        .to_string(),
+    )
+    .expect("a document");
+    Mix::of(&spec)
+}
+
+fn schedule(mix: &Mix, clients: impl ExactSizeIterator<Item = usize>) -> Schedule {
+    Schedule::new(mix, mix.open.expect("open arrivals"), START_NS, clients)
+}
+
+fn arrivals(mix: &Mix, clients: impl ExactSizeIterator<Item = usize>) -> Vec<u64> {
+    let mut schedule = schedule(mix, clients);
+    std::iter::from_fn(|| schedule.take(START_NS)).collect()
+}
+
+/// What each request took, of `connections` that serve one after another; a service takes what `service_ns` says for
+/// one that begins at a moment. The connections' clock is exact.
+struct Served {
+    responses_ns: Vec<u64>,
+    waits_ns: Vec<u64>,
+    counts: ArrivalCounts,
+}
+
+fn serve(mix: &Mix, connections: usize, mut service_ns: impl FnMut(u64) -> u64) -> Served {
+    let mut schedule = schedule(mix, 0..mix.clients);
+    let end_ns = START_NS + mix.window.length_ns;
+    // By the moment from which on each is free; those of one moment in turn.
+    let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..connections)
+        .map(|number| Reverse((START_NS, number)))
+        .collect();
+    let (mut responses_ns, mut waits_ns) = (Vec::new(), Vec::new());
+    while let Some(Reverse((free_ns, number))) = free.pop() {
+        let Some(due_ns) = (free_ns < end_ns).then(|| schedule.take(free_ns)).flatten() else {
+            continue;
+        };
+        let begun_ns = due_ns.max(free_ns);
+        let done_ns = begun_ns + service_ns(begun_ns);
+        responses_ns.push(done_ns - due_ns);
+        waits_ns.push(begun_ns - due_ns);
+        free.push(Reverse((done_ns, number)));
+    }
+    Served {
+        responses_ns,
+        waits_ns,
+        counts: schedule.close(),
+    }
+}
+
+fn mean_ns(times: &[u64]) -> f64 {
+    times.iter().map(|ns| *ns as f64).sum::<f64>() / times.len() as f64
+}
+
+#[test]
+fn uniform_arrivals_come_at_even_intervals_and_in_turn() {
+    let mix = mix(3, 1.0, 1000.0, "uniform", 10);
+    let even: Vec<u64> = (0..1000).map(|number| START_NS + number * MS).collect();
+    assert_eq!(arrivals(&mix, 0..3), even);
+}
+
+#[test]
+fn the_arrivals_of_a_mix_are_the_same_however_its_clients_are_dealt_out() {
+    for law in ["poisson", "uniform"] {
+        let mix = mix(10, 2.0, 2000.0, law, 10);
+        let whole = arrivals(&mix, 0..10);
+        let mut parts: Vec<u64> = (0..3)
+            .flat_map(|part| arrivals(&mix, (part..10).step_by(3)))
+            .collect();
+        parts.sort_unstable();
+        assert_eq!(parts, whole);
+        assert_ne!(
+            arrivals(
+                &Mix {
+                    seed: 6,
+                    ..mix.clone()
+                },
+                0..10
+            ) == whole,
+            law == "poisson"
+        );
+    }
+}
+
+#[test]
+fn poisson_arrivals_have_their_rate_and_gaps_without_memory() {
+    let mix = mix(7, 200.0, 5000.0, "poisson", 10);
+    let moments = arrivals(&mix, 0..7);
+    // A million expected, with a deviation of 1,000.
+    assert!(moments.len().abs_diff(1_000_000) < 4_000, "{}", moments.len());
+    let gaps: Vec<f64> = moments
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]) as f64)
+        .collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+    assert!((variance.sqrt() / mean - 1.0).abs() < 0.01);
+    let after_short: Vec<f64> = gaps
+        .windows(2)
+        .filter(|pair| pair[0] < mean)
+        .map(|pair| pair[1])
+        .collect();
+    let mean_after_short = after_short.iter().sum::<f64>() / after_short.len() as f64;
+    assert!((mean_after_short / mean - 1.0).abs() < 0.01);
+}
+
+#[test]
+fn a_stall_of_a_second_in_ten_is_nine_tenths_of_a_second_in_the_99th_percentile() {
+    let mix = mix(1, 10.0, 1000.0, "uniform", 100_000);
+    let mut served = serve(&mix, 1, |begun_ns| {
+        let (from_ns, to_ns) = (START_NS + 4_000 * MS, START_NS + 5_000 * MS);
+        if (from_ns..to_ns).contains(&begun_ns) {
+            to_ns - begun_ns + MS / 10
+        } else {
+            MS / 10
+        }
+    });
+    served.responses_ns.sort_unstable();
+    assert_eq!(served.responses_ns.len(), 10_000);
+    // The server catches up ten times as fast as requests come, which adds a little to the 900 ms.
+    let p99_ms = served.responses_ns[9_900] / MS;
+    assert!((891..=928).contains(&p99_ms), "{p99_ms} ms");
+}
+
+/// Mean waiting times of the textbook: M/D/1 rho S / 2 (1 - rho), M/M/1 rho S / (1 - rho) (Kleinrock, Queueing Systems I,
+/// 5.67 and 3.2).
+#[test]
+fn mean_waits_are_those_of_m_d_1_and_m_m_1_at_three_loads() {
+    // Long enough that chance leaves about 1 % (the mean of M/M/1 varies by 20 / sqrt(T / S) at a load of 0.9).
+    for (load, length_s) in [(0.5, 500.0), (0.7, 1_000.0), (0.9, 4_000.0)] {
+        let mix = mix(4, length_s, load * 1000.0, "poisson", 10_000_000);
+        let fixed = serve(&mix, 1, |_| MS);
+        let expected_ns = load * MS as f64 / (2.0 * (1.0 - load));
+        let ratio = mean_ns(&fixed.waits_ns) / expected_ns;
+        assert!((ratio - 1.0).abs() < 0.02, "M/D/1 at {load}: {ratio}");
+
+        let mut random = mix.random(1, 0, 0);
+        let exponential = serve(&mix, 1, |_| {
+            let drawn = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+            (-drawn.ln() * MS as f64) as u64
+        });
+        let expected_ns = load * MS as f64 / (1.0 - load);
+        let ratio = mean_ns(&exponential.waits_ns) / expected_ns;
+        assert!((ratio - 1.0).abs() < 0.02, "M/M/1 at {load}: {ratio}");
+    }
+}
+
+/// Erlang's formulas, of four connections at a load of 0.8 each: waiting with probability C, losing with probability B.
+#[test]
+fn several_connections_wait_and_lose_as_erlang_says() {
+    let (connections, offered) = (4, 3.2);
+    let blocking = (1..=connections).fold(1.0, |b: f64, k| offered * b / (k as f64 + offered * b));
+    let mut random = mix(1, 1.0, 1.0, "poisson", 0).random(2, 0, 0);
+    let mut exponential = |_: u64| {
+        let drawn = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        (-drawn.ln() * MS as f64) as u64
+    };
+    let lossy = mix(4, 600.0, offered * 1000.0, "poisson", 0);
+    let lost = serve(&lossy, connections, &mut exponential);
+    let share = lost.counts.dropped as f64 / lost.counts.arrivals as f64;
+    assert!((share / blocking - 1.0).abs() < 0.02, "{share} for {blocking}");
+    assert_eq!(lost.waits_ns.iter().max(), Some(&0));
+
+    let patient = serve(
+        &mix(4, 600.0, offered * 1000.0, "poisson", 1_000_000),
+        connections,
+        &mut exponential,
+    );
+    let waiting = blocking / (1.0 - 0.8 * (1.0 - blocking));
+    let share =
+        patient.waits_ns.iter().filter(|wait| **wait > 0).count() as f64 / patient.waits_ns.len() as f64;
+    assert!((share / waiting - 1.0).abs() < 0.02, "{share} for {waiting}");
+}
+
+#[test]
+fn every_arrival_is_done_or_dropped_or_overdue() {
+    // Twice as many come as can be served, and ten may wait.
+    let overloaded = mix(5, 1.0, 2000.0, "uniform", 10);
+    let served = serve(&overloaded, 1, |_| MS);
+    let ArrivalCounts {
+        arrivals,
+        dropped,
+        overdue,
+        ..
+    } = served.counts;
+    assert_eq!(arrivals, 2000);
+    assert_eq!(served.responses_ns.len() as u64 + dropped + overdue, arrivals);
+    assert_eq!(overdue, 10);
+    // Who is served waited for ten others at most.
+    assert!(served.waits_ns.iter().max().is_some_and(|wait| *wait <= 11 * MS));
+}
+
+#[test]
+fn what_a_connection_gives_back_is_the_next_that_is_taken() {
+    let mix = mix(2, 1.0, 100.0, "uniform", 1000);
+    let mut schedule = schedule(&mix, 0..2);
+    let taken: Vec<u64> = (0..3).filter_map(|_| schedule.take(START_NS)).collect();
+    schedule.give_back(taken[1]);
+    schedule.give_back(taken[0]);
+    assert_eq!(schedule.take(START_NS + 25 * MS), Some(taken[0]));
+    assert_eq!(schedule.take(START_NS + 25 * MS), Some(taken[1]));
+    assert_eq!(schedule.take(START_NS + 25 * MS), Some(START_NS + 30 * MS));
+    // Four of a hundred were begun: those two, and two that were never given back.
+    assert_eq!(schedule.close().overdue, 100 - 4);
+}
+
+#[test]
+fn what_comes_and_is_dropped_is_counted_by_the_window_of_its_moment() {
+    let mut mix = mix(1, 10.0, 100.0, "uniform", 0);
+    mix.window.ramp_up_ns = 2 * NS_PER_S;
+    mix.window.ramp_down_ns = NS_PER_S;
+    let counts = schedule(&mix, 0..1).close();
+    assert_eq!((counts.arrivals, counts.arrivals_in_window), (1000, 700));
+    assert_eq!((counts.dropped, counts.dropped_in_window), (1000, 700));
+}

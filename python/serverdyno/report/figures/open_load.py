@@ -1,0 +1,105 @@
+"""What records of open load say: what came, what became of it, and how exactly it was sent.
+
+The rules are in `analysis.open_load`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from serverdyno.analysis import open_load
+from serverdyno.report.figures import histograms
+from serverdyno.store.records import MixRecord
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFigures:
+    """One mix over its repetitions. Requests are sums, ramps included where no window is named.
+
+    `arrived_s`: requests/s that came in the windows; `waited_share`: of the requests of the windows, that found no
+    connection free; `lost_share`: of those that came, that were dropped or overdue; `kept_up`: in every repetition.
+    """
+
+    offered_s: int
+    arrived_s: float
+    arrivals: int
+    dropped: int
+    overdue: int
+    waited_share: float
+    scheduling_error: histograms.Times | None
+    kept_up: bool
+
+
+def of_mix(records: Sequence[MixRecord]) -> OpenFigures | None:
+    """Of one mix; None of closed load."""
+    offered = records[0].rate_per_s
+    if offered is None:
+        return None
+    window_s = sum(record.window_s for record in records)
+    operations = sum(_ended(record) for record in records)
+    return OpenFigures(
+        offered_s=offered,
+        arrived_s=sum(record.arrivals_in_window or 0 for record in records) / window_s,
+        arrivals=sum(record.arrivals or 0 for record in records),
+        dropped=sum(record.dropped or 0 for record in records),
+        overdue=sum(record.overdue_at_end or 0 for record in records),
+        waited_share=sum(record.waited or 0 for record in records) / operations if operations else 0.0,
+        scheduling_error=histograms.times([record.scheduling_error_hdr or b"" for record in records]),
+        kept_up=all(kept_up(record) for record in records),
+    )
+
+
+def _ended(record: MixRecord) -> int:
+    """Successes and failures in the window."""
+    return record.operations + sum(row.in_window for row in record.errors)
+
+
+def kept_up(record: MixRecord) -> bool:
+    """Whether the server kept up with what came; True of closed load, where nothing comes by itself."""
+    if record.arrivals_in_window is None:
+        return True
+    return open_load.kept_up(
+        record.arrivals_in_window,
+        _ended(record),
+        record.dropped_in_window or 0,
+        record.clients * record.threads,
+    )
+
+
+def own_share(record: MixRecord) -> float | None:
+    """The share of the response times of open load that is the generator's own, at most; None: not measured."""
+    if record.outstanding_s is None:
+        return None
+    response = histograms.times([record.response_time_hdr])
+    error = histograms.times([record.scheduling_error_hdr or b""])
+    place = histograms.QUANTILES.index(0.99)
+    return open_load.own_share(
+        record.ready_work_s,
+        record.outstanding_s + (record.waiting_s or 0.0),
+        None if error is None else error.percentiles_ms[place],
+        None if response is None else response.percentiles_ms[place],
+    )
+
+
+def unaccounted(record: MixRecord) -> int:
+    """Requests that came and neither were done, failed, dropped nor overdue: none, or a defect of ours."""
+    if record.arrivals is None:
+        return 0
+    ends = (
+        record.operations_total,
+        sum(row.count for row in record.errors),
+        record.dropped or 0,
+        record.overdue_at_end or 0,
+    )
+    return record.arrivals - sum(ends)
+
+
+def unanswered(records: Sequence[MixRecord], timeout_ms: float) -> tuple[int, float]:
+    """Operations of the windows without an answer, and how long they waited for one at least.
+
+    Those that came in open load when too many waited were dropped, and waited for nothing.
+    """
+    late = sum(row.in_window for record in records for row in record.errors if row.fault.endswith("timeout"))
+    dropped = sum(record.dropped_in_window or 0 for record in records)
+    return late + dropped, timeout_ms if late else 0.0

@@ -1,0 +1,116 @@
+"""The tables and sections of an experiment with open load: its axis is the offered rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from serverdyno import wording
+from serverdyno.report.figures.equal_rate import QUANTILE, AtEqualRate, change_percent
+from serverdyno.report.figures.histograms import QUANTILE_NAMES
+from serverdyno.report.figures.results import MixFigures, Results
+from serverdyno.report.model import Cell, Column, Section, Table
+from serverdyno.report.sections import drawings
+from serverdyno.report.sections.tables import NAME, errors_cell, level_column, spread_cell
+from serverdyno.report.words import verdicts
+from serverdyno.report.words.basis import letters, mark_notes
+
+
+def summary(results: Results, mean: str, together: str) -> Section:
+    """The executive summary, its sentences still to come."""
+    return Section(
+        key="summary",
+        title="Offered rate and response time",
+        figures=(*drawings.response_times(results, together), *drawings.latency(results, mean)),
+        tables=(table(results, together),),
+    )
+
+
+def table(results: Results, basis: str) -> Table:
+    """One row a configuration and offered rate."""
+    rows = tuple(
+        _row(result.name, mix, results)
+        for result in results.configurations
+        for mix in result.finished
+        if mix.open is not None
+    )
+    columns = (
+        NAME,
+        level_column(results.axis),
+        Column("Came", "requests/s"),
+        Column("Answered", "requests/s"),
+        *(Column(name, "ms") for name in QUANTILE_NAMES),
+        Column("Waited", "for a connection"),
+        Column("Dropped", "requests"),
+        Column("Overdue", "requests"),
+        Column("Errors"),
+        Column("Sent late", "p99, ms"),
+        Column("n", "runs"),
+    )
+    notes = (
+        "Response times count from when a request came, whether a connection was free or not. Dropped requests count "
+        "as slower than every answer in percentiles.",
+        "Overdue: came before the end of the mix, and no connection came to them. Sent late: how much later than it "
+        "could the generator sent a request.",
+        *mark_notes(frozenset().union(*(result.marks for result in results.configurations))),
+    )
+    title = "Response time by offered rate"
+    return Table("open", 0, title, basis, columns, rows, notes, key_columns=2)
+
+
+def _row(name: str, mix: MixFigures, results: Results) -> tuple[Cell, ...]:
+    found = mix.open
+    assert found is not None  # the caller looked
+    percentiles = mix.response.percentiles_ms if mix.response else (None,) * len(QUANTILE_NAMES)
+    late = found.scheduling_error.percentiles_ms[QUANTILE] if found.scheduling_error else None
+    return (
+        Cell(name),
+        Cell(f"{mix.level:,}", marks=letters(mix.marks)),
+        Cell(wording.rate(found.arrived_s)),
+        spread_cell(mix.throughput, results.terms.written),
+        *(Cell(wording.significant(value)) for value in percentiles),
+        Cell(wording.share(found.waited_share)),
+        Cell(f"{found.dropped:,}"),
+        Cell(f"{found.overdue:,}"),
+        errors_cell([mix]),
+        Cell(wording.significant(late)),
+        Cell(f"{mix.repetitions}"),
+    )
+
+
+def differences(results: Results, pairs: Sequence[AtEqualRate], basis: str) -> list[Section]:
+    """Each pair at each offered rate; nothing of one configuration."""
+    if not pairs:
+        return []
+    rows = tuple(
+        (
+            Cell(pair.other, f"against {pair.base}"),
+            Cell(f"{_mix(results, pair.base, level.mix).level:,}"),
+            Cell(wording.significant(1 / level.other), wording.significant(1 / level.base)),
+            Cell(wording.change(change_percent(level.percent)), strong=True),
+            Cell(wording.change_span(change_percent(level.high_percent), change_percent(level.low_percent))),
+            Cell(level.verdict.value, "; ".join(verdicts.reason(each) for each in level.obstacles)),
+        )
+        for pair in pairs
+        for level in pair.found
+    )
+    columns = (
+        Column("Configuration", "against its base", numeric=False),
+        level_column(results.axis),
+        Column("p99", "ms, base below"),
+        Column("Change of p99"),
+        Column("95 % interval"),
+        Column("Verdict", numeric=False),
+    )
+    notes = (
+        "Faster: p99 is shorter. p99: harmonic mean over the repetitions. Only rates that both kept up with are "
+        "compared. Verdicts hold together for all rows (Holm 1979); intervals stand alone.",
+    )
+    title = "p99 at equal offered rate"
+    found = Table("equal", 0, title, basis, columns, rows, notes, key_columns=2)
+    return [Section("improvement", "Differences at equal offered rate", tables=(found,))]
+
+
+def _mix(results: Results, name: str, place: int) -> MixFigures:
+    found = next(result for result in results.configurations if result.name == name).mixes[place]
+    assert found is not None  # levels are of finished mixes
+    return found

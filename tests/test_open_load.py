@@ -1,0 +1,262 @@
+"""Open load from the command line to the report: what comes is accounted for, and what is said of it is so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dyno_process import Home
+from serverdyno import _native
+from serverdyno.analysis import open_load as rules
+from serverdyno.analysis.trust import Mark
+from serverdyno.errors import PlanError
+from serverdyno.plan import expand
+from serverdyno.plan.check_suite import suite_problems
+from serverdyno.plan.document import check_model
+from serverdyno.plan.model import OpenLoad, Suite
+from serverdyno.plan.quick import QuickOptions, quick_plan
+from serverdyno.report.build import build_from
+from serverdyno.report.figures.open_load import unaccounted
+from serverdyno.report.source import Source
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.records import ErrorRow, MixRecord
+from synthetic_experiment import Shape, experiment, histogram, record
+
+RATES = (1000, 2000)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    (tmp_path / "home").mkdir()
+    return Home(tmp_path / "home")
+
+
+def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with(
+    home: Home, tmp_path: Path
+) -> None:
+    server = _native.ReferenceServer.start(body_bytes=1024)
+    try:
+        url = f"http://127.0.0.1:{server.port}/"
+        options = (
+            "--rate",
+            "200,400",
+            "--arrivals",
+            "uniform",
+            "-c",
+            "8",
+            "-d",
+            "1.5s",
+            "--into",
+            tmp_path / "e",
+        )
+        done = home.dyno("load", url, *options)
+    finally:
+        server.stop()
+    assert done.returncode == 0, done.stderr
+    assert "Response time by offered rate" in done.stdout
+    assert "peak" not in done.stdout.lower()
+    with Experiment.open(tmp_path / "e") as kept:
+        records = kept.mixes()
+    assert [(mix.rate_per_s, mix.arrivals, mix.clients) for mix in records] == [(200, 300, 8), (400, 600, 8)]
+    assert [unaccounted(mix) for mix in records] == [0, 0]
+    assert all(mix.operations > 0 and mix.dropped == 0 and mix.scheduling_error_hdr for mix in records)
+
+
+def test_a_rate_above_what_the_server_can_do_is_called_so(home: Home, tmp_path: Path) -> None:
+    server = _native.ReferenceServer.start(body_bytes=10, fault="delay=20ms")
+    try:
+        url = f"http://127.0.0.1:{server.port}/"
+        options = ("--rate", "1000", "-c", "2", "-d", "1.5s", "--into", tmp_path / "e")
+        done = home.dyno("load", url, *options)
+    finally:
+        server.stop()
+    assert "target kept up with no rate that was offered" in done.stdout, done.stdout + done.stderr
+    with Experiment.open(tmp_path / "e") as kept:
+        [mix] = kept.mixes()
+    assert unaccounted(mix) == 0
+    # Two connections of 20 ms each answer 100 requests/s at most.
+    assert mix.operations_total <= 160 and (mix.overdue_at_end or 0) > 1000
+
+
+def open_source(change: Callable[[MixRecord], MixRecord] = lambda mix: mix, **p99_ms: float) -> Source:
+    """Configurations with those times in the slowest hundredth, at `RATES`, in six repetitions."""
+    closed = experiment(dict.fromkeys(p99_ms, Shape(1000.0)), clients=(64,), repetitions=6)
+    suite = closed.head.suite.model_copy(
+        update={"open": OpenLoad(rate_per_s=list(RATES)), "axis": "rate", "clients": [64]}
+    )
+    mixes = expand.mixes(suite, closed.head.scale)
+    head = closed.head.model_copy(update={"suite": suite, "mixes": mixes})
+    records = []
+    for key in head.order:
+        for mix in mixes:
+            rate = mix.rate_per_s or 0
+            plain = record(key, mix, Shape(float(rate), knee=64, noise=0.0, fall=0.0), 64)
+            random = np.random.default_rng([key.number, mix.index])
+            slow_ms = p99_ms[key.configuration] * float(np.exp(random.normal(0, 0.01)))
+            quick, slow = plain.operations * 97 // 100, plain.operations - plain.operations * 97 // 100
+            opened = replace(
+                plain,
+                rate_per_s=rate,
+                arrivals=plain.operations_total,
+                arrivals_in_window=plain.operations,
+                dropped=0,
+                dropped_in_window=0,
+                waited=0,
+                waiting_s=0.0,
+                overdue_at_end=0,
+                response_time_hdr=histogram([1_000_000] * quick + [int(slow_ms * 1e6)] * slow),
+                scheduling_error_hdr=histogram([20_000] * plain.operations),
+            )
+            records.append(change(opened))
+    return replace(closed, head=head, records=records)
+
+
+def test_who_answers_sooner_at_equal_rate_is_proven_by_the_99th_percentile() -> None:
+    report = build_from(open_source(apache=20.0, nginx=10.0))
+    assert report.answer.verdict.startswith("nginx answers sooner than apache: p99 −50")  # noqa: RUF001
+    [equal] = [table for table in report.tables if table.key == "equal"]
+    assert [row[5].text for row in equal.rows] == ["faster", "faster"]
+    assert [row[2].text for row in equal.rows] == ["10.0", "10.0"]
+    keys = {table.key for table in report.tables}
+    assert {"open", "response"} <= keys and not {"peaks", "shape", "improvements"} & keys
+    text = " ".join([report.answer.verdict, *report.summary.text, *(each.claim for each in report.findings)])
+    assert "peak" not in text.lower()
+
+
+def test_equal_servers_are_not_told_apart() -> None:
+    report = build_from(open_source(apache=10.0, nginx=10.0))
+    assert report.answer.verdict == "No winner: no difference in p99 at equal rate is proven."
+
+
+def test_a_server_that_does_not_keep_up_is_named_and_its_times_are_not_compared() -> None:
+    def overloaded(mix: MixRecord) -> MixRecord:
+        if mix.configuration == "apache" and mix.rate_per_s == RATES[1]:
+            more = mix.operations * 2
+            return replace(
+                mix, arrivals=(mix.arrivals or 0) + more, arrivals_in_window=more, overdue_at_end=more
+            )
+        return mix
+
+    report = build_from(open_source(overloaded, apache=20.0, nginx=10.0))
+    assert "apache did not keep up with 2,000 requests/s." in report.answer.verdict
+    [equal] = [table for table in report.tables if table.key == "equal"]
+    assert [row[1].text for row in equal.rows] == ["1,000"]
+    apache = report.results.configurations[0]
+    assert [Mark.BEHIND in mix.marks for mix in apache.finished] == [False, True]
+    assert not report.results.contradictions
+
+
+def test_an_arrival_that_is_in_no_count_is_a_contradiction() -> None:
+    report = build_from(open_source(lambda mix: replace(mix, arrivals=(mix.arrivals or 0) + 1), apache=1.0))
+    assert (
+        "1 of" in report.results.contradictions[0] and "in no other count" in report.results.contradictions[0]
+    )
+
+
+def test_dropped_requests_are_slower_than_every_answer() -> None:
+    def dropping(mix: MixRecord) -> MixRecord:
+        dropped = mix.operations // 20
+        return replace(
+            mix, dropped=dropped, dropped_in_window=dropped, arrivals=(mix.arrivals or 0) + dropped
+        )
+
+    def p95_ms(source: Source) -> float | None:
+        [result] = build_from(source).results.configurations
+        times = result.finished[0].response
+        return times.percentiles_ms[1] if times else None
+
+    assert p95_ms(open_source(apache=20.0)) == pytest.approx(1.0, rel=0.01)
+    found = p95_ms(open_source(dropping, apache=20.0))
+    assert found is not None and found > 15
+
+
+def test_errors_are_ends_of_arrivals_too() -> None:
+    def failing(mix: MixRecord) -> MixRecord:
+        row = ErrorRow("server", "error_status", 5, 5, "status 500")
+        return replace(mix, errors=[row], arrivals=(mix.arrivals or 0) + 5)
+
+    assert not build_from(open_source(failing, apache=1.0)).results.contradictions
+
+
+def test_a_server_keeps_up_where_what_came_ended_up_to_what_was_under_way() -> None:
+    assert rules.kept_up(10_000, 9_900, 0, 64)
+    assert rules.kept_up(10_000, 9_840, 0, 64)
+    assert not rules.kept_up(10_000, 9_700, 0, 64)
+    assert not rules.kept_up(10_000, 10_000, 1, 64)
+
+
+def test_the_generators_part_is_the_larger_of_its_share_of_the_mean_and_of_the_tail() -> None:
+    assert rules.own_share(0.1, 10.0, 0.5, 10.0) == pytest.approx(0.05)
+    assert rules.own_share(2.0, 10.0, 0.5, 10.0) == pytest.approx(0.2)
+    assert rules.own_share(0.1, 10.0, 50.0, 10.0) == 1.0
+    assert rules.own_share(None, 10.0, 0.5, 10.0) is None
+
+
+def suite(**changed: Any) -> tuple[Suite | None, list[str]]:
+    document = {
+        "name": "s",
+        "source": "ours",
+        "workload": "url",
+        "clients": [8],
+        "length_s": 5,
+        "open": {"rate_per_s": [10, 20]},
+        **changed,
+    }
+    made, problems = check_model(Suite, document)
+    found = [] if made is None else suite_problems(made)
+    return made, [f"{'.'.join(map(str, problem.path))}: {problem.message}" for problem in (*problems, *found)]
+
+
+def test_a_suite_with_open_load_has_its_rates_as_levels() -> None:
+    made, problems = suite()
+    assert made is not None and not problems
+    assert [(mix.name, mix.clients, mix.rate_per_s) for mix in expand.mixes(made)] == [
+        ("10_per_s", 8, 10),
+        ("20_per_s", 8, 20),
+    ]
+    again, none = check_model(Suite, made.model_dump(mode="json", exclude_defaults=True))
+    assert again == made and not none
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"workload": "diskmix"}, "open: the operations of diskmix come from clients that wait"),
+        ({"clients": [8, 16]}, "clients: one number in a suite with [open]"),
+        ({"think_time_s": 1}, "think_time_s: clients don't think"),
+        ({"delay_s": 1, "ramp_up_s": 1}, "delay_s: operations come from the start on"),
+        ({"open": {"rate_per_s": [20, 10]}}, "open.rate_per_s.1: 10/s after 20/s"),
+        ({"axis": "clients"}, "axis: clients"),
+        ({"axis": "rate", "open": None}, "axis: rate"),
+        ({"open": {"rate_per_s": [0]}}, "open.rate_per_s.0"),
+    ],
+)
+def test_what_contradicts_open_load_is_told(changed: dict[str, Any], said: str) -> None:
+    _, problems = suite(**changed)
+    assert any(problem.startswith(said) for problem in problems), problems
+
+
+def test_options_that_contradict_a_rate_are_told() -> None:
+    with pytest.raises(PlanError) as caught:
+        quick_plan(
+            QuickOptions(
+                url="http://127.0.0.1/",
+                clients="1,4",
+                length="10s",
+                repetitions=1,
+                http_version="1.1",
+                keep_alive=True,
+                max_rate_per_s=50,
+                rate="100",
+                arrivals="weekly",
+            )
+        )
+    said = str(caught.value)
+    assert "--max-rate: 50 is below the highest rate, 100" in said
+    assert "--clients: one number with --rate" in said
+    assert "--arrivals" in said
