@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +22,12 @@ from serverdyno.fleet.facts import node_facts
 from serverdyno.fleet.fleet import Fleet, placed
 from serverdyno.fleet.membership import differences, fleet_at
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
+from serverdyno.report.words.disclosure import disclosure
 from serverdyno.runner.create import create_experiment
 from serverdyno.store.experiment import Experiment
+from serverdyno.store.records import NodeRow
 from test_runner import Listener, carried_out
+from test_store import PLAN_TEXT, make_head, make_record
 
 PATIENCE_S = 60.0
 CLIENTS, DIGESTED = 7, 20
@@ -75,7 +79,7 @@ def test_three_nodes_do_what_one_process_does_and_the_server_counts_their_sum(
     fleet: RunningFleet, server: _native.ReferenceServer
 ) -> None:
     target = target_of(server)
-    load = _native.prepare(__import__("json").dumps(mix(target)), target).start()
+    load = _native.prepare(json.dumps(mix(target)), target).start()
     assert load.wait(PATIENCE_S)
     alone, before = load.result(), server.requests
     with fleet_at(fleet.path, 1, target, NO_SECRETS) as nodes:
@@ -100,14 +104,18 @@ def test_a_bound_is_of_all_nodes_together(fleet: RunningFleet, server: _native.R
     assert 1 <= bounded["operations_total"] <= 40
 
 
-def test_a_node_has_one_controller_at_a_time(fleet: RunningFleet, server: _native.ReferenceServer) -> None:
+def test_a_node_has_one_controller_at_a_time(
+    home: Home, fleet: RunningFleet, server: _native.ReferenceServer
+) -> None:
     target = target_of(server)
-    with (
-        fleet_at(fleet.path, 1, target, NO_SECRETS),
-        pytest.raises(DynoError, match="node a is in use by another controller"),
-        fleet_at(fleet.path, 1, target, NO_SECRETS),
-    ):
-        pass
+    with fleet_at(fleet.path, 1, target, NO_SECRETS):
+        with (
+            pytest.raises(DynoError, match="node a is in use by another controller"),
+            fleet_at(fleet.path, 1, target, NO_SECRETS),
+        ):
+            pass
+        told = home.dyno("fleet", "status", fleet.path, COLUMNS="200")
+    assert told.stdout.count("in use") == len(NAMES), told.stdout + told.stderr
 
 
 def test_a_plan_keeps_what_each_node_did_and_which_nodes_there_were(
@@ -133,6 +141,9 @@ def test_a_plan_keeps_what_each_node_did_and_which_nodes_there_were(
         assert sum(row.operations for row in record.nodes) == record.operations
     [note] = experiment.run_notes().values()
     assert note.requests_by_server_count == note.requests_answered
+    before = experiment.disclosure()["fleet"]
+    [entry] = [shown for shown in disclosure({"fleet": before}) if shown.title.startswith("Fleet")]
+    assert entry.title == "Fleet: nodes a, b and c"
     assert [node["node"] for node in experiment.disclosure()["fleet"]["nodes"]] == list(NAMES)
     written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert b"PRIVATE KEY" not in written
@@ -186,3 +197,30 @@ def test_nodes_whose_clocks_are_hours_apart_start_together(
         assert abs(each.clock.offset_ns - offset_s * 10**9) <= each.clock.error_ns
         assert [row["second"] for row in each.result["by_second"]][:2] == [0, 1]
         assert all(row["operations"] for row in each.result["by_second"][:2])
+
+
+def test_a_record_of_a_node_whose_clock_is_behind_is_kept_as_it_is(tmp_path: Path) -> None:
+    row = NodeRow(
+        node="node a",
+        clients=1,
+        operations=1,
+        operations_total=1,
+        bytes_in=1,
+        bytes_out=1,
+        errors=0,
+        generator_threads=1,
+        generator_cpu_s=0.1,
+        generator_busiest_cpu_s=0.1,
+        ready_work_s=0.0,
+        outstanding_s=1.0,
+        run_delay_s=None,
+        others_cpu_s=None,
+        steal_cpu_s=None,
+        cpus=None,
+        clock_offset_s=-180.0,
+        clock_error_s=0.001,
+        start_late_s=0.0,
+    )
+    with Experiment.create(tmp_path / "e", PLAN_TEXT, make_head()) as experiment:
+        experiment.write_mix(make_record(experiment.head.order[0], 1, nodes=[row]))
+        assert [found.nodes for found in experiment.mixes()] == [[row]]

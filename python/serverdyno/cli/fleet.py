@@ -91,7 +91,7 @@ def _table(found: dict[str, Any]) -> Any:
             row["host"],
             f"{len(row['cpus'])}",
             row["version"],
-            f"{row['clock_error_s'] * MS_PER_S:.2f} ms",
+            "" if row["clock_error_s"] is None else f"{row['clock_error_s'] * MS_PER_S:.2f} ms",
             links or "loopback",
             f"{row['memory_available_bytes'] // MIB:,}",
             "in use" if row["in_use"] else "free",

@@ -17,12 +17,14 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import psutil
 from distributed import Client
 
 from serverdyno.errors import DynoError
 from serverdyno.fleet import dask_settings, facts, link
 from serverdyno.fleet.folder import CONTROLLER, FleetFolder
 from serverdyno.fleet.pipe import told_or_raised
+from serverdyno.probes.noise import process_cpu_s
 
 Told = TypeVar("Told")
 
@@ -43,7 +45,7 @@ class DaskNode:
         self.lost = False
         self._cluster = cluster
         self._rpc = cluster.client.rpc(address)
-        self._why = ""
+        self._why, self._cpu_s = "", 0.0
         self._request: Future[dict[str, Any]] | None = None
         self._gone = cluster.run(_event())
         self._watching = cluster.begin(self._watch())
@@ -78,8 +80,13 @@ class DaskNode:
         return told_or_raised(json.loads(answer["answer"]), answer["blob"])
 
     def cpu_s(self) -> float:
-        """0: its figures come with its tally."""
-        return 0.0
+        """Of its process, where it runs on this machine; else it uses nothing here."""
+        here, there = facts.place(), self.facts["place"]
+        if any(here[part] != there[part] for part in ("boot", "processes")):
+            return 0.0
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._cpu_s = max(self._cpu_s, process_cpu_s(self.facts["pid"]))
+        return self._cpu_s
 
     def end(self) -> None:
         """Let it go: it ends what it has under way, also where this does not reach it."""

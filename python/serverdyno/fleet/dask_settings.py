@@ -7,6 +7,7 @@ Dask would do beside that, profiling, pages, spilling, is switched off. Imported
 from __future__ import annotations
 
 import logging
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,9 @@ class RefusedConnections(logging.Handler):
         self.count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Look at one line."""
-        if "TLS handshake failed" in str(record.msg):
+        """Look at one line: listener, peer, error. Who only hangs up has not been refused."""
+        error = record.args[-1] if isinstance(record.args, tuple) and record.args else None
+        if isinstance(error, ssl.SSLError):
             self.count += 1
 
 

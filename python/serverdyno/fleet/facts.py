@@ -18,7 +18,7 @@ from serverdyno import _native
 from serverdyno.probes.host import machine_facts, read
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-NETWORK, TIME = Path("/proc/self/ns/net"), Path("/proc/self/ns/time")
+NAMESPACES = Path("/proc/self/ns")
 
 
 def build() -> dict[str, str]:
@@ -38,9 +38,18 @@ def place() -> dict[str, str]:
     """Where this process is: which boot of which machine, in which namespaces of it."""
     return {
         "boot": read(BOOT_ID) or "unknown",
-        "network": str(NETWORK.stat().st_ino),
-        "time": str(TIME.stat().st_ino) if TIME.exists() else "unknown",
+        **{
+            name: _namespace(file)
+            for name, file in (("network", "net"), ("time", "time"), ("processes", "pid"))
+        },
     }
+
+
+def _namespace(file: str) -> str:
+    try:
+        return str((NAMESPACES / file).stat().st_ino)
+    except OSError:
+        return "unknown"
 
 
 def node_facts() -> dict[str, Any]:

@@ -27,6 +27,7 @@ from serverdyno.fleet.processes import WORKSPACES_BITS
 
 PATIENCE_S = 20.0
 """For nodes that are to be there: one that was started again joins within seconds."""
+MOMENTARY = {"available_bytes", "frequency_mhz", "load_average", "open_files_soft"}
 SETTINGS = ("sysctls", "limits")
 """Of the machine: what shapes the load that a node makes."""
 
@@ -89,10 +90,21 @@ def disclosed(folder: FleetFolder, nodes: list[DaskNode]) -> dict[str, Any]:
                 "cpus": node.facts["cpus"],
                 "links": node.facts["links"],
                 "build": node.facts["build"],
-                "machine": node.facts["machine"],
+                "machine": _lasting(node.facts["machine"]),
             }
             for node in nodes
         ],
+    }
+
+
+def _lasting(machine: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts that are the same from one moment to the next."""
+    return {
+        group: {name: fact for name, fact in facts.items() if name not in MOMENTARY}
+        if isinstance(facts, Mapping)
+        else facts
+        for group, facts in machine.items()
+        if group not in MOMENTARY
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain, count
@@ -32,7 +33,11 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
     configurations = expand.configurations(plan, settings_types())
     if plan.generator.fleet is not None:
         # Its nodes choose their CPUs themselves, and servers have all of this machine.
-        return configurations, plan.generator
+        here = tuple(sorted(os.sched_getaffinity(0)))
+        return [
+            found if found.url is not None else replace(found, cpus=found.cpus or here)
+            for found in configurations
+        ], plan.generator
     placement = place(plan.generator, {cpu for named in configurations for cpu in named.cpus})
     return [
         # The user's own server runs where the user has put it.

@@ -63,7 +63,6 @@ def disclose_fleet(experiment: Experiment, facts: Mapping[str, Any]) -> None:
             change
             for name in sorted(was.keys() & now.keys())
             for change in _changes(was[name], now[name], f"node {name}: ")
-            if not any(change.startswith(f"node {name}: machine.{volatile}") for volatile in VOLATILE)
         ),
     ]
     if changes:

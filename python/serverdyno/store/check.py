@@ -16,8 +16,8 @@ from serverdyno.store.records import MixRecord
 MIN_WINDOW_S = 1e-3
 LATEST_UNIX_S = 1e11
 """The year 5138."""
-_MAY_BE_NEGATIVE = {"others_cpu_s"}
-"""A difference of two clocks that tick apart, in experiments of earlier versions."""
+_MAY_BE_NEGATIVE = {"clock_offset_s", "others_cpu_s"}
+"""A node's clock may be behind; a difference of two clocks that tick apart, in experiments of earlier versions."""
 
 
 def check_mix(record: MixRecord, mix: Mix) -> None:

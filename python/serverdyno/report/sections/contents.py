@@ -24,6 +24,7 @@ from serverdyno.report.sections import (
     durability,
     factorial,
     members,
+    nodes,
     open_load,
     operations,
     overview,
@@ -245,8 +246,10 @@ def _appendices(source: Source, results: Results, under: Lines) -> list[Section]
     connections = tuple(table for table in connected if table is not None)
     of_runs = (tables.runs(source, results, under.each), members.table(source, under.each))
     runs = tuple(table for table in of_runs if table is not None)
+    of_nodes = nodes.section(source, results)
     return [
         *found,
+        *([] if of_nodes is None else [of_nodes]),
         Section("connections", "Connections", tables=connections, appendix=True),
         Section("order", "Order of the runs", tables=runs, appendix=True),
     ]

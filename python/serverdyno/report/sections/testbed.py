@@ -68,9 +68,20 @@ def _machine(source: Source) -> tuple[str, ...]:
 
 def _generator(source: Source) -> tuple[str, ...]:
     plan = source.head.plan.generator
-    where = f"on {wording.cpu_set(plan.cpus)}" if plan.cpus else "CPUs not recorded"
     most = max(mix.clients for mix in source.head.mixes)
+    if names := fleet_names(source):
+        each = f"{wording.plural(plan.threads, 'thread')} each"
+        return (f"a fleet: {_names(names)}", each, f"up to {wording.plural(most, 'client')} together")
+    where = f"on {wording.cpu_set(plan.cpus)}" if plan.cpus else "CPUs not recorded"
     return (wording.plural(plan.threads, "thread"), where, f"up to {wording.plural(most, 'client')}")
+
+
+def fleet_names(source: Source) -> list[str]:
+    """Return the names of the nodes that made the load; none where this machine did alone."""
+    fleet = source.disclosure.get("fleet")
+    nodes = fleet.get("nodes") if isinstance(fleet, Mapping) else None
+    rows = nodes if isinstance(nodes, list) else []
+    return [f"{node['node']}" for node in rows if isinstance(node, Mapping) and "node" in node]
 
 
 def _names(names: list[str]) -> str:

@@ -1,0 +1,92 @@
+"""The nodes of a fleet: what each did at the highest load level, how its clock was known, and how late it began.
+
+Nothing where one machine made the load. Not for: what the nodes are, which the disclosure says.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from serverdyno import units, wording
+from serverdyno.analysis import trust
+from serverdyno.report.figures.results import Results
+from serverdyno.report.model import Cell, Column, Section, Table
+from serverdyno.report.source import Source
+from serverdyno.store.records import NodeRow
+
+MS_PER_S = 1000
+COLUMNS = (
+    Column("Configuration", numeric=False),
+    Column("Node", numeric=False),
+    Column("Clients"),
+    Column("Throughput", "operations/s"),
+    Column("Received", "Mbit/s"),
+    Column("Generator CPU, busiest thread", "%"),
+    Column("Waiting in the generator", "%"),
+    Column("First operation late by", "ms"),
+    Column("Clock known to", "ms"),
+)
+
+
+def section(source: Source, results: Results) -> Section | None:
+    """The appendix; None without a fleet."""
+    if "fleet" not in source.disclosure:
+        return None
+    rows = [
+        _row(result.name, node, found)
+        for result in results.configurations
+        for node, found in _at_most_clients(source, result.name).items()
+    ]
+    if not rows:
+        return None
+    table = Table(
+        "nodes",
+        0,
+        "Nodes of the fleet at the highest load level",
+        "Means over the repetitions; late and clock: the most of any. A level is generator-limited or noisy where one "
+        "node is.",
+        COLUMNS,
+        tuple(rows),
+        key_columns=2,
+    )
+    count = len({row[1].text for row in rows})
+    text = f"{wording.plural(count, 'node')} made the load. Each asked the server for its consent itself."
+    return Section("nodes", "The nodes", (text,), tables=(table,), appendix=True)
+
+
+def _at_most_clients(source: Source, configuration: str) -> dict[str, list[tuple[NodeRow, float]]]:
+    """The rows of each node with the length of their window, of the level with the most clients."""
+    records = [record for record in source.records if record.configuration == configuration]
+    most = max((record.clients for record in records), default=0)
+    found: dict[str, list[tuple[NodeRow, float]]] = defaultdict(list)
+    for record in records:
+        if record.clients == most:
+            for row in record.nodes:
+                found[row.node].append((row, record.window_s))
+    return dict(sorted(found.items()))
+
+
+def _row(configuration: str, node: str, found: list[tuple[NodeRow, float]]) -> tuple[Cell, ...]:
+    count = len(found)
+    late = [row.start_late_s for row, _ in found if row.start_late_s is not None]
+    waiting = [
+        share
+        for row, _ in found
+        if (share := trust.waiting_share(row.ready_work_s, row.outstanding_s)) is not None
+    ]
+    busiest = sum(row.generator_busiest_cpu_s / window_s for row, window_s in found) / count
+    return (
+        Cell(configuration),
+        Cell(node.removeprefix("node ")),
+        Cell(f"{found[0][0].clients:,}"),
+        Cell(units.format_count(sum(row.operations / window_s for row, window_s in found) / count)),
+        Cell(
+            units.format_count(
+                sum(units.mbit_per_s(row.bytes_in, window_s) for row, window_s in found) / count
+            )
+        ),
+        Cell(f"{100 * busiest:.0f}"),
+        Cell(f"{100 * sum(waiting) / len(waiting):.1f}" if waiting else wording.NOTHING),
+        Cell(f"{MS_PER_S * max(late):.2f}" if late else wording.NOTHING),
+        Cell(f"{MS_PER_S * max(row.clock_error_s for row, _ in found):.2f}"),
+    )
