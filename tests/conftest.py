@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -46,7 +47,24 @@ class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist 
         return nodeid if module.startswith(WITHOUT_SERVER) else "web servers"
 
 
-def pytest_configure() -> None:
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses one
+def pytest_configure(config: pytest.Config) -> None:
+    """A place for temporary files, and signals as they are where nobody ignores them."""
+    _own_place(config)
+    _hear_signals()
+
+
+def _own_place(config: pytest.Config) -> None:
+    """Below a directory of this run alone: pytest takes the right to enter the usual one from other users each time
+    it starts, and the servers under test are other users.
+    """
+    if config.option.basetemp is None:  # given to workers, and by whoever wants to look at it afterwards
+        place = Path(tempfile.mkdtemp(prefix="dyno-tests-"))
+        config.option.basetemp = place / "t"
+        config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
+
+
+def _hear_signals() -> None:
     """Take back what `nohup` and a shell's `&` make all processes of the tests ignore: they send each other signals.
 
     A handler is not inherited by programs that are started, an ignored signal is. This process stays as deaf as it was.

@@ -37,6 +37,7 @@ VERBS = [
     ["report"],
     ["list"],
     ["show"],
+    ["open"],
     ["compare"],
     ["audit"],
     ["suites"],

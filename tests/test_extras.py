@@ -20,7 +20,7 @@ from serverdyno.cli import extras
 
 class Blocker:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {extras.OF_REPORTS + extras.OF_FLEETS!r}:
+        if name.partition(".")[0] in {extras.OF_REPORTS + extras.OF_FLEETS + extras.OF_PAGES!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Blocker())
@@ -58,6 +58,13 @@ def test_load_is_made_and_kept_and_the_report_is_left_for_later(
     assert len(list(folder.glob("runs/*/mix-*.parquet"))) == 1
 
 
+def test_pages_need_an_extra_of_their_own(measured: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    done = dyno("open", str(measured[0]))
+    assert done.returncode == 2
+    assert "error: local pages need the Python module " in done.stderr
+    assert "hint: pip install 'serverdyno[live]'" in done.stderr
+
+
 def test_what_needs_the_extra_says_so_and_how_to_get_it(
     measured: tuple[Path, subprocess.CompletedProcess[str]],
 ) -> None:
@@ -84,7 +91,10 @@ def test_a_fleet_says_which_extra_it_needs() -> None:
     assert "hint: pip install 'serverdyno[fleet]'" in done.stderr
 
 
-@pytest.mark.parametrize(("extra", "modules"), [("report", extras.OF_REPORTS), ("fleet", extras.OF_FLEETS)])
+@pytest.mark.parametrize(
+    ("extra", "modules"),
+    [("report", extras.OF_REPORTS), ("fleet", extras.OF_FLEETS), ("live", extras.OF_PAGES)],
+)
 def test_the_modules_are_those_of_the_extra(extra: str, modules: tuple[str, ...]) -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
     names = {

@@ -36,10 +36,12 @@ ARROWS = {
     "published": {"plan"},
     "report": {"protocols", "analysis", "published", "store", "plan", "_native"},
     "runner": {"protocols", "plan", "fleet", "servers", "probes", "store", "_native"},
+    "live": {"plan", "store", "runner", "_native"},
     "powercut": {"plan", "fleet", "servers", "store", "_native"},
     "cli": {
         "analysis",
         "fleet",
+        "live",
         "plan",
         "powercut",
         "probes",

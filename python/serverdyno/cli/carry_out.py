@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -19,14 +22,20 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.units import format_duration_s
 from serverdyno.wording import plural
 
+if TYPE_CHECKING:
+    from serverdyno.live.feed import Feed
+
 FAILED = 1
+REPORT = PurePath("report", "report.html")
 
 
-def carry_out_and_report(experiment: Experiment, *, page: bool = True, new: bool = False) -> None:
+def carry_out_and_report(
+    experiment: Experiment, *, page: bool = True, new: bool = False, live: int | None = None
+) -> None:
     """Do what is left to do, show the table, and write the page unless `page` is false.
 
-    `new`: the folder was made for this, and goes again where a stage before the first run refuses. Exits with 1 where
-    a run failed; what was measured is reported all the same.
+    `new`: the folder was made for this, and goes again where a stage before the first run refuses. `live`: the port of
+    a local page that shows the run. Exits with 1 where a run failed; what was measured is reported all the same.
     """
     console = Console(stderr=True)
     resume = f"dyno resume {shlex.quote(str(experiment.folder))}"
@@ -37,15 +46,13 @@ def carry_out_and_report(experiment: Experiment, *, page: bool = True, new: bool
         left = time_left(head.suite, list(rest.values()))
         say(console, f"{plural(len(rest), 'run')}, about {format_duration_s(left.total_s())} in all")
     try:
-        with progress_for(console) as progress:
-            whole = _until_precise(experiment, progress)
-        if lacking := extras.missing():
-            say(
-                console,
-                f"no report: {', '.join(lacking)} not installed ({extras.HINT}). {_report_later(experiment)}",
-            )
-        else:
-            show_and_write(experiment, page=page)
+        with ExitStack() as closing:
+            with progress_for(console) as lines:
+                progress, feed = closing.enter_context(_page_for(live, lines, experiment, console))
+                whole = _until_precise(experiment, progress)
+            written = _report(experiment, console, page=page)
+            if feed is not None:
+                feed.end(f"{experiment.folder / REPORT}" if written else None)
     except DynoError:
         # Refused before anything was measured: nobody wants to go on with an empty experiment.
         if new and experiment.discard():
@@ -58,6 +65,32 @@ def carry_out_and_report(experiment: Experiment, *, page: bool = True, new: bool
         again = f"; to try them again: {resume}" if missing(experiment) else ""
         say(console, f"some runs failed{again}")
         raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _page_for(
+    live: int | None, progress: Progress, experiment: Experiment, console: Console
+) -> Iterator[tuple[Progress, Feed | None]]:
+    """Serve the page of a run while the block runs, where `live` names a port; give the listener to use."""
+    if live is None:
+        yield progress, None
+        return
+    from serverdyno.live.run_page import watched  # noqa: PLC0415
+
+    with watched(progress, experiment, live) as (feed, url):
+        say(console, f"live page: {url}")
+        yield feed, feed
+
+
+def _report(experiment: Experiment, console: Console, *, page: bool) -> bool:
+    """Show the table and write the page, where that can be done here. Whether the page was written."""
+    if lacking := extras.missing():
+        say(
+            console,
+            f"no report: {', '.join(lacking)} not installed ({extras.HINT}). {_report_later(experiment)}",
+        )
+        return False
+    return show_and_write(experiment, page=page) and page
 
 
 def _until_precise(experiment: Experiment, progress: Progress) -> bool:

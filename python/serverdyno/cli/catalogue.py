@@ -37,7 +37,7 @@ def list_experiments(
             f"there is no folder {folder}", hint="`dyno run` and `dyno load` make one: experiments"
         )
     rows = []
-    for found in _experiments(folder, DEEPEST):
+    for found in experiments_below(folder):
         try:
             opened = Experiment.open(found)
             row = [f"{opened.head.created:%Y-%m-%d %H:%M}", opened.head.plan.name, *_told(opened)]
@@ -84,14 +84,14 @@ def show(
     say(out, f"report: {page}" if page.is_file() else f"no report yet: dyno report {experiment}")
 
 
-def _experiments(folder: Path, deepest: int) -> Iterator[Path]:
-    """Folders that hold an experiment, without following links."""
+def experiments_below(folder: Path, deepest: int = DEEPEST) -> Iterator[Path]:
+    """Folders that hold an experiment, without following links: `folder` itself, or those in it."""
     if (folder / "experiment.json").is_file():
         yield folder
     elif deepest:
         for child in sorted(folder.iterdir()):
             if child.is_dir() and not child.is_symlink():
-                yield from _experiments(child, deepest - 1)
+                yield from experiments_below(child, deepest - 1)
 
 
 def _told(opened: Experiment) -> tuple[str, str, str]:

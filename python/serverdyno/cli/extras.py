@@ -1,5 +1,5 @@
-"""What an installation without the extras `report` and `fleet` lacks, in words. Load of one machine needs none of
-it."""
+"""What an installation without the extras `report`, `fleet` and `live` lacks, in words. Load of one machine needs none
+of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from serverdyno.errors import UserError
 
 OF_REPORTS = ("jinja2", "numpy", "scipy", "typst", "vl_convert")
 """The modules of the extra, as pyproject.toml lists their distributions."""
+OF_PAGES = ("starlette", "uvicorn")
+"""The same of the extra `live`."""
 HINT = "pip install 'serverdyno[report]'"
 OF_FLEETS = ("cryptography", "dask", "distributed")
 """The modules of the extra `fleet`."""
@@ -21,13 +23,16 @@ def missing() -> list[str]:
 
 
 def refusal(error: ModuleNotFoundError) -> UserError | None:
-    """Return what to tell the user of a module of the extras that is missing; None: it is another module."""
+    """Return what to tell the user of a module of an extra that is missing; None: it is another module."""
     name = (error.name or "").partition(".")[0]
-    if name in OF_FLEETS:
-        return UserError(f"a fleet needs the Python module {name}, which is not installed", hint=FLEET_HINT)
-    if name not in OF_REPORTS:
-        return None
-    return UserError(f"reports need the Python module {name}, which is not installed", hint=HINT)
+    for modules, what, hint in (
+        (OF_REPORTS, "reports need", HINT),
+        (OF_FLEETS, "a fleet needs", FLEET_HINT),
+        (OF_PAGES, "local pages need", "pip install 'serverdyno[live]'"),
+    ):
+        if name in modules:
+            return UserError(f"{what} the Python module {name}, which is not installed", hint=hint)
+    return None
 
 
 def _is_installed(name: str) -> bool:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from serverdyno.cli.live import Live
+
 EXAMPLE = "Example: dyno resume experiments/quick-static-20261120-101500"
 
 
@@ -15,7 +17,10 @@ def register(app: typer.Typer) -> None:
     app.command("resume", epilog=EXAMPLE)(resume)
 
 
-def resume(experiment: Annotated[Path, typer.Argument(help="Folder of an interrupted experiment.")]) -> None:
+def resume(
+    experiment: Annotated[Path, typer.Argument(help="Folder of an interrupted experiment.")],
+    live: Live = None,
+) -> None:
     """Go on with an experiment that was interrupted, had failed runs, or has damaged records.
 
     Damaged records are renamed, never deleted, and the mixes among them are measured again.
@@ -29,4 +34,4 @@ def resume(experiment: Annotated[Path, typer.Argument(help="Folder of an interru
     with Experiment.open(experiment, writable=True) as opened:
         for problem in opened.set_aside_damaged():
             say(Console(stderr=True), problem)
-        carry_out.carry_out_and_report(opened)
+        carry_out.carry_out_and_report(opened, live=live)

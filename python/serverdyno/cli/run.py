@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from serverdyno.cli import load_options as options
+from serverdyno.cli.live import Live
 
 EXAMPLE = "Example: dyno run plans/quick-static.toml --scale 0.5"
 
@@ -45,6 +46,7 @@ def run(
     into: Annotated[
         Path | None, typer.Option(help="Folder of the experiment; otherwise a new one under experiments/.")
     ] = None,
+    live: Live = None,
 ) -> None:
     """Carry out a plan: start servers, load them, write a report."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
@@ -62,4 +64,4 @@ def run(
         loaded = replace(loaded, plan=until_precise(loaded.plan, until))
     folder = into or default_folder(loaded.plan.name)
     with create_experiment(folder, loaded.text, loaded.plan, loaded.suite) as experiment:
-        carry_out.carry_out_and_report(experiment, new=True)
+        carry_out.carry_out_and_report(experiment, new=True, live=live)

@@ -1,0 +1,61 @@
+"""The local pages: the option `--live` of what measures, and `dyno open`."""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Live = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        metavar="PORT",
+        help="Show the run on a page at http://127.0.0.1:PORT/ while it goes on; 0: any free port.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("open", epilog="Example: dyno open experiments")(open_experiments)
+
+
+def open_experiments(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Experiments, or folders that hold some. [default: experiments]"),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page; 0: any free one.")] = 0,
+) -> None:
+    """Show experiments side by side on a local page, with their reports, until Ctrl-C.
+
+    The page listens on loopback alone and changes nothing.
+    """
+    from rich.console import Console  # noqa: PLC0415
+
+    from serverdyno.cli.catalogue import experiments_below  # noqa: PLC0415
+    from serverdyno.cli.output import say  # noqa: PLC0415
+    from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.live import browse, serve  # noqa: PLC0415
+
+    wanted = folders or [Path("experiments")]
+    if absent := [f"{folder}" for folder in wanted if not folder.is_dir()]:
+        raise UserError(
+            f"no such folder: {', '.join(absent)}", hint="`dyno run` and `dyno load` make one: experiments"
+        )
+    found = list(dict.fromkeys(each for folder in wanted for each in experiments_below(folder)))
+    if not found:
+        raise UserError(
+            f"no experiment in or below {', '.join(map(str, wanted))}", hint="dyno run PLAN makes one"
+        )
+    listener = serve.listening(port)
+    url = serve.url(listener)
+    say(Console(stderr=True), f"{url} shows {len(found)} of your experiments; Ctrl-C ends it")
+    if any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")):
+        webbrowser.open(url)
+    serve.server(browse.application(sorted(found, reverse=True))).run([listener])

@@ -1,0 +1,96 @@
+"""Finished experiments side by side: `dyno open`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from serverdyno.errors import DynoError
+from serverdyno.live import pages
+from serverdyno.live.feed import level
+from serverdyno.plan.axis import axis_of
+from serverdyno.store.experiment import Experiment
+
+REPORT = "report.html"
+MOST_REPORT_BYTES = 256 << 20
+
+
+def application(folders: Sequence[Path]) -> Starlette:
+    """Return the page, the experiments as JSON, and the report of each by its number."""
+
+    async def experiments(_request: Request) -> Response:
+        rows = [{**summary(folder), "number": number} for number, folder in enumerate(folders)]
+        return JSONResponse(rows, headers=pages.SAFE)
+
+    async def report(request: Request) -> Response:
+        number = request.path_params["number"]
+        if number < len(folders):
+            try:
+                with Experiment.open(folders[number]) as opened:
+                    found = opened.report_folder().read(REPORT, MOST_REPORT_BYTES)
+                return Response(found, media_type="text/html", headers=pages.OF_REPORT)
+            except DynoError:
+                pass
+        return PlainTextResponse("There is no such report.\n", 404, headers=pages.SAFE)
+
+    return pages.application(
+        "browse.html", [Route("/experiments.json", experiments), Route("/reports/{number:int}", report)]
+    )
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """Return what the page shows of one experiment; `problem` and `folder` alone where it can't be read."""
+    try:
+        with Experiment.open(folder) as opened:
+            return _read(opened, f"{folder}")
+    except DynoError as error:
+        return {"folder": f"{folder}", "problem": f"{error}"}
+
+
+def _read(opened: Experiment, folder: str) -> dict[str, Any]:
+    head, terms, axis = opened.head, opened.head.suite.work.terms, axis_of(opened.head.suite.axis)
+    records = [record for record in opened.readable_mixes()[0] if not record.stopped]
+    by_configuration: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        by_configuration[record.configuration][record.mix].append(
+            level(record, axis, terms.throughput(record))
+        )
+    return {
+        "folder": folder,
+        "created": f"{head.created:%Y-%m-%d %H:%M}",
+        "plan": head.plan.name,
+        "title": head.plan.title,
+        "suite": head.suite.name,
+        "unit": terms.unit,
+        "axis": axis.title,
+        "levels": len(records),
+        "levels_planned": len(head.order) * len(head.mixes),
+        "has_report": opened.report_folder().exists(REPORT),
+        "curves": [
+            {"configuration": name, "points": [_point(rows) for _, rows in sorted(levels.items())]}
+            for name, levels in by_configuration.items()
+        ],
+    }
+
+
+def _point(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The repetitions of one load level: mean, lowest and highest throughput; the median of their p99."""
+    throughput = [row["throughput"] for row in rows]
+    p99_ms = [row["p99_ms"] for row in rows if row["p99_ms"] is not None]
+    return {
+        "level": rows[0]["level"],
+        "repetitions": len(rows),
+        "mean": fmean(throughput),
+        "lowest": min(throughput),
+        "highest": max(throughput),
+        "p99_ms": median(p99_ms) if p99_ms else None,
+        "errors": sum(row["errors"] for row in rows),
+    }

@@ -1,0 +1,141 @@
+"""What a run tells about its progress, kept so that pages which come late or come back see all of it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from serverdyno._native import Histogram
+from serverdyno.errors import DynoError
+from serverdyno.plan.axis import Axis, axis_of
+from serverdyno.plan.model import Mix, RunKey
+from serverdyno.runner.progress import Progress
+from serverdyno.store.head import ExperimentHead
+from serverdyno.store.records import MixRecord
+from serverdyno.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from serverdyno._native import Snapshot
+
+Event = dict[str, Any]
+"""Ready for JSON. `kind` says which: level, notice, failed, end."""
+
+
+class Feed:
+    """A listener that passes everything on to another one. Pages read it from threads of their own.
+
+    What stays true (finished load levels, notices) is a list that only grows; what is true now is overwritten.
+    """
+
+    def __init__(self, inner: Progress, head: ExperimentHead, folder: str, done: list[MixRecord]) -> None:
+        self._inner = inner
+        self._lock = threading.Lock()
+        self._terms, self._axis = head.suite.work.terms, axis_of(head.suite.axis)
+        self._events: list[Event] = []
+        self._now: Event = {}
+        self._rate: tuple[float, int] = (0.0, 0)
+        self.about: Event = {
+            "title": head.plan.title,
+            "suite": head.suite.name,
+            "folder": folder,
+            "unit": self._terms.unit,
+            "axis": self._axis.title,
+            "configurations": [configuration.name for configuration in head.configurations],
+            "levels_planned": len(head.order) * len(head.mixes),
+        }
+        for record in done:
+            self._keep(level(record, self._axis, self._terms.throughput(record)))
+
+    def since(self, index: int) -> tuple[list[Event], Event]:
+        """Return the events from number `index` on, and what is true now."""
+        with self._lock:
+            return self._events[index:], dict(self._now)
+
+    def end(self, report: str | None) -> None:
+        """The last event; a second call does nothing. `report`: where the page is; None: there is none."""
+        if not any(event["kind"] == "end" for event in self._events):
+            self._keep({"kind": "end", "report": report})
+
+    def stage(self, text: str) -> None:
+        """Is true now, in place of a load level."""
+        self._set({"stage": text})
+        self._inner.stage(text)
+
+    def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
+        """A load level is true now."""
+        self._rate = (0.0, 0)
+        self._set(
+            {
+                "configuration": run.configuration,
+                "repetition": run.repetition,
+                "level": self._axis.level(mix),
+                "noun": self._axis.noun,
+                "length_s": mix.length_s,
+                "after_s": max(0.0, left_s - mix.length_s),
+                "elapsed_s": 0.0,
+            }
+        )
+        self._inner.mix_started(run, mix, left_s)
+
+    def mix_tick(self, snapshot: Snapshot) -> None:
+        """The present rate, over the time since the last look."""
+        before_s, before = self._rate
+        seconds = snapshot["elapsed_s"] - before_s
+        self._rate = (snapshot["elapsed_s"], snapshot["operations"])
+        now = {
+            "elapsed_s": snapshot["elapsed_s"],
+            "prepared": snapshot["clients_prepared"],
+            "active": snapshot["clients_active"],
+            "errors": snapshot["errors"],
+            "operations_s": (snapshot["operations"] - before) / seconds if seconds > 0 else None,
+        }
+        with self._lock:
+            self._now = {**self._now, **now}
+        self._inner.mix_tick(snapshot)
+
+    def mix_finished(self, record: MixRecord) -> None:
+        """A load level stays."""
+        self._keep(level(record, self._axis, self._terms.throughput(record)))
+        self._inner.mix_finished(record)
+
+    def notice(self, text: str, hint: str | None = None) -> None:
+        """Stays."""
+        self._keep({"kind": "notice", "text": text, "hint": hint})
+        self._inner.notice(text, hint)
+
+    def run_failed(self, run: RunKey, error: DynoError) -> None:
+        """Stays."""
+        self._keep({"kind": "failed", "text": f"{run.folder}: {error}", "hint": error.hint})
+        self._inner.run_failed(run, error)
+
+    def _keep(self, event: Event) -> None:
+        with self._lock:
+            self._events.append(event)
+
+    def _set(self, now: Event) -> None:
+        with self._lock:
+            self._now = now
+
+
+def level(record: MixRecord, axis: Axis, throughput: float) -> Event:
+    """Return the figures of one finished load level; None: not measured.
+
+    `level`: where it is on the axis of its suite; `throughput`: in the unit of its suite.
+    """
+    times = Histogram.from_bytes(record.response_time_hdr)
+    generator_s = record.generator_cpu_user_s + record.generator_cpu_system_s
+    server_s = record.server_cpu_s
+    return {
+        "kind": "level",
+        "run": record.run,
+        "configuration": record.configuration,
+        "repetition": record.repetition,
+        "level": axis.level(record),
+        "throughput": throughput,
+        "operations_s": record.operations / record.window_s,
+        "p50_ms": times.value_at(0.5) / NS_PER_MS if times.count else None,
+        "p99_ms": times.value_at(0.99) / NS_PER_MS if times.count else None,
+        "errors": sum(error.count for error in record.errors),
+        "server_cpus": None if server_s is None else server_s / record.window_s,
+        "generator_cpus": generator_s / record.window_s,
+    }

@@ -1,0 +1,64 @@
+"""A local page's server: in a thread beside a run, or alone until it is interrupted."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+
+from serverdyno.errors import UserError
+
+LOOPBACK = "127.0.0.1"
+LINGER_S = 5
+"""For pages to get the last event, which ends their connections; nobody waits where no page is open."""
+END_S = 10.0
+
+
+def listening(port: int) -> socket.socket:
+    """Return a socket that listens on loopback; port 0: any that is free. Raises UserError."""
+    try:
+        return socket.create_server((LOOPBACK, port))
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"the page can't listen on {LOOPBACK}:{port}: {error}",
+            hint="try another port, or 0 for any that is free",
+        ) from error
+
+
+def url(listener: socket.socket) -> str:
+    """Where a browser finds it."""
+    return f"http://{LOOPBACK}:{listener.getsockname()[1]}/"
+
+
+def server(app: Starlette) -> uvicorn.Server:
+    """A server that writes no log, and ends although pages are connected."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=LINGER_S,
+            limit_concurrency=64,
+        )
+    )
+
+
+@contextmanager
+def beside(app: Starlette, listener: socket.socket) -> Iterator[None]:
+    """Serve in a thread while the block runs."""
+    serving = server(app)
+    # A daemon: where the run is killed, nothing waits for a browser.
+    thread = threading.Thread(target=serving.run, args=([listener],), name="live page", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        serving.should_exit = True
+        thread.join(END_S)
+        listener.close()
