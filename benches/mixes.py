@@ -13,6 +13,7 @@ WINDOW = ("length_s", "ramp_up_s", "ramp_down_s")
 ENGINE = {"engine_threads": "threads", "cpus": "cpus"}
 OF_WEB_CLIENT = {
     "http_version": "version",
+    "streams": "streams",
     "keep_alive": "keep_alive",
     "close": "close",
     "receive_buffer_bytes": "receive_buffer_bytes",

@@ -124,7 +124,7 @@ def test_problems_of_a_suite_and_of_its_tables_are_told_together() -> None:
         "line 4: workload: should be 'webbench-static', 'webbench-dynamic', 'url', 'diskmix' or 'loadfile',",
         "line 8: files.cache: should be 'none', 'oplocks' or 'leases',",
         "line 9: files.cach:",
-        "line 11: http.version: should be '1.0' or '1.1',",
+        "line 11: http.version: should be '1.0', '1.1' or '2',",
         "line 12: nfs:",
         "line 13: sections:",
     ]

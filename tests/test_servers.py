@@ -57,6 +57,9 @@ CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
     ("caddy", {"access_log": True}),
     ("h2o", {}),
     ("h2o", {"workers": 2, "access_log": True}),
+    ("apache", {"http2": True, "workers": 64}),
+    ("lighttpd", {"http2": True}),
+    ("reference", {"http2": True}),
     ("reference", {}),
     ("reference", {"threads": 2}),
 ]

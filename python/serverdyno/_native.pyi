@@ -482,6 +482,7 @@ class ReferenceServer:
         documents: dict[str, bytes] | None = None,  # further ones by path, which no fault touches
         tls: TlsOfReference | None = None,  # None: in the clear
         secure_port: int | None = None,  # speak in the clear on `port` and TLS on this one; None: TLS alone
+        http2: bool = False,  # besides HTTP/1; a server with a fault speaks none
     ) -> ReferenceServer: ...
     def stop(self) -> None: ...
     port: int

@@ -73,6 +73,8 @@ pub(crate) struct Tally {
     faults: Vec<FaultCount>,
     /// One or two rows in nearly every mix.
     handshakes: Vec<HandshakeCount>,
+    /// Of HTTP/2, requests that were sent again included.
+    streams: u64,
     live: Arc<Live>,
     bytes_in_total: u64,
     bytes_moved_total: u64,
@@ -107,6 +109,7 @@ impl Tally {
             mix,
             faults: Vec::new(),
             handshakes: Vec::new(),
+            streams: 0,
             live,
             bytes_in_total: 0,
             bytes_moved_total: 0,
@@ -132,6 +135,7 @@ impl Tally {
         let measured = self.window.phase(elapsed_ns) == Phase::Measured;
         self.mix.outstanding_ns += self.window.overlap_ns(begun_ns, elapsed_ns);
         self.mix.generator.connections += u64::from(performed.connections);
+        self.streams += u64::from(performed.streams);
         self.mix.generator.reconnects += u64::from(performed.reconnected);
         if let Some(connect_ns) = performed.connect_ns.filter(|_| measured) {
             self.mix.connect_time.record(connect_ns);
@@ -365,6 +369,12 @@ impl Tally {
             in_window: row.in_window,
         });
         mix.handshakes.extend(handshakes);
+        if self.streams > 0 {
+            mix.requests.push(RequestTally {
+                request: "HTTP/2 stream".to_owned(),
+                count: self.streams,
+            });
+        }
         mix
     }
 }
@@ -391,6 +401,7 @@ mod tests {
             connect_ns: Some(5),
             connections: 1,
             handshake: None,
+            streams: 0,
             reconnected: false,
             session_lost: false,
         }

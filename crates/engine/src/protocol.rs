@@ -25,6 +25,8 @@ pub struct Performed {
     pub connect_ns: Option<u64>,
     /// Connections made for it. None where a client keeps a session beyond its operations, and counts it whole.
     pub connections: u32,
+    /// Streams of HTTP/2 opened for it; none in any other protocol.
+    pub streams: u32,
     /// The TLS handshake, where one was made.
     pub handshake: Option<Handshake>,
     /// Whether an idle connection was found closed and the operation was begun again.

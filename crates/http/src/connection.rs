@@ -37,6 +37,8 @@ pub struct Exchange {
     pub connect_ns: Option<u64>,
     /// Connections made.
     pub connections: u32,
+    /// HTTP/2's streams.
+    pub streams: u32,
     /// The handshake of the last connection; None where none was made, or without TLS.
     pub handshake: Option<Handshake>,
     /// Whether a new connection was made because the server had closed the idle one.

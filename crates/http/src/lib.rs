@@ -1,4 +1,4 @@
-//! An HTTP/1.0 and 1.1 client for load: requests built beforehand, responses read whole and judged.
+//! An HTTP/1.0, 1.1 and 2 client for load: requests built beforehand, responses read whole and judged.
 //!
 //! `response` is the parser, pure and fuzzed: everything that a server sends is hostile input. `connection` carries
 //! it over a stream: plain TCP, TLS (`tls.rs`), or whatever implements `Transport`. `consent` is the proof that load is welcome, `get` a
@@ -9,6 +9,7 @@ mod advice;
 mod connection;
 mod consent;
 mod get;
+pub mod h2;
 mod request;
 mod response;
 mod stream;

@@ -63,6 +63,16 @@ static STATUS_CODES: StatusTable = StatusTable {
 };
 
 impl Head {
+    /// Of a response whose end is told by other means.
+    pub(crate) fn of_status(status: u16) -> Self {
+        Self {
+            status,
+            keep_alive: true,
+            framing: Framing::UntilClose,
+            bytes: 0,
+        }
+    }
+
     /// Returns the status code as a failure carries it.
     #[must_use]
     pub fn detail(&self) -> Detail {

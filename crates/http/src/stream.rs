@@ -13,6 +13,7 @@ use dyno_tls::Agreed;
 use std::fmt::Debug;
 use std::future::Future;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 const LATE: Fault = Fault::ResponseTimeout;
 
@@ -71,6 +72,25 @@ pub trait Stream: Debug {
         buffer: &mut [u8],
         take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
     ) -> Result<Arrival, Failure>;
+
+    /// Sends what there is room for, and takes it off `outgoing`; for futures that are written by hand. Ready once all
+    /// of it is sent; what is added meanwhile goes with the next call.
+    ///
+    /// # Errors
+    /// What the connection came to.
+    fn poll_send(&mut self, outgoing: &mut Vec<u8>, context: &mut Context<'_>) -> Poll<Result<(), Failure>>;
+
+    /// `readable`, for futures that are written by hand.
+    ///
+    /// # Errors
+    /// As `readable`.
+    fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>>;
+
+    /// Sends small messages at once, even while others are not acknowledged.
+    ///
+    /// # Errors
+    /// Where the connection is gone.
+    fn send_at_once(&self) -> Result<(), Failure>;
 
     /// What a connection on which nothing was outstanding has come to.
     fn after_idling(&mut self) -> Idle;
@@ -150,6 +170,18 @@ impl Stream for Socket {
             Some(0) => Arrival::End,
             Some(count) => Arrival::Some(take(&buffer[..count])?),
         })
+    }
+
+    fn poll_send(&mut self, outgoing: &mut Vec<u8>, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        self.poll_send_all(outgoing, context, LATE)
+    }
+
+    fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Socket::poll_readable(self, context, LATE)
+    }
+
+    fn send_at_once(&self) -> Result<(), Failure> {
+        Socket::send_at_once(self)
     }
 
     fn after_idling(&mut self) -> Idle {

@@ -1,5 +1,6 @@
 //! TLS as the layer below an HTTP connection, and how often its sessions are taken up again.
 
+use crate::h2;
 use crate::response::Progress;
 use crate::stream::{Arrival, Handshake, Opened, Stream, Transport};
 use dyno_measure::{Failure, Fault};
@@ -7,6 +8,7 @@ use dyno_reactor::{Dialer, Idle, Socket};
 use dyno_tls::{Arrived, Channel, ClientSide, Connector, Flow};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 const LATE: Fault = Fault::ResponseTimeout;
 
@@ -71,6 +73,10 @@ impl Transport for TlsOverTcp {
         let resume = self.resumption.next();
         let session = self.connector.connect(socket, resume, &self.buffer).await?;
         let mut channel = session.channel;
+        // Who offers one protocol alone goes on in no other (RFC 9113, section 3.3).
+        if self.connector.wants(h2::BY_ALPN) && channel.application_protocol() != Some(h2::BY_ALPN) {
+            return Err(Fault::NotHttp2.into());
+        }
         channel.send_all(first, LATE).await?;
         Ok(Opened {
             stream: channel,
@@ -118,6 +124,20 @@ impl Stream for Channel<ClientSide> {
             Arrived::Some(Flow::Enough) => Arrival::Some(Progress::Done),
             Arrived::End => Arrival::End,
         })
+    }
+
+    fn poll_send(&mut self, outgoing: &mut Vec<u8>, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        self.encrypt(outgoing)?;
+        outgoing.clear();
+        self.poll_flush(context, LATE)
+    }
+
+    fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Channel::poll_readable(self, context, LATE)
+    }
+
+    fn send_at_once(&self) -> Result<(), Failure> {
+        self.socket().send_at_once()
     }
 
     fn after_idling(&mut self) -> Idle {

@@ -48,6 +48,13 @@ named_enum! {
         Truncated "truncated" "the connection was closed without TLS's close_notify before the response was whole"
         NoProgram "no_program" "the server has no dynamic page where the suite asks for it"
         ProgramFailed "program_failed" "the server says that the program of the dynamic page failed"
+        NotHttp2 "not_http2" "the server does not speak HTTP/2"
+        MalformedFrame "malformed_frame" "a frame breaks the rules of HTTP/2"
+        BrokenCompression "broken_compression" "the compression of headers (HPACK) breaks its rules"
+        WindowExceeded "window_exceeded" "the server breaks the flow control of HTTP/2"
+        FrameFlood "frame_flood" "the server sends frames without end that carry nothing of a response"
+        StreamReset "stream_reset" "the server reset the stream"
+        GoingAway "going_away" "the server ended the connection before the response was whole"
         ConnectTimeout "connect_timeout" "the connection was not made in time"
         Unreachable "unreachable" "there is no way to the address"
         NoPorts "no_ports" "this machine ran out of local ports"
@@ -99,7 +106,14 @@ impl Fault {
             | Self::TlsAlert
             | Self::Truncated
             | Self::NoProgram
-            | Self::ProgramFailed => Side::Server,
+            | Self::ProgramFailed
+            | Self::NotHttp2
+            | Self::MalformedFrame
+            | Self::BrokenCompression
+            | Self::WindowExceeded
+            | Self::FrameFlood
+            | Self::StreamReset
+            | Self::GoingAway => Side::Server,
             Self::ConnectTimeout | Self::Unreachable => Side::Network,
             Self::NoPorts | Self::NoFiles | Self::NoMemory | Self::OtherIo => Side::Client,
             Self::WrongStatus

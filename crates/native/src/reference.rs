@@ -38,7 +38,12 @@ struct TlsArguments {
 }
 
 impl TlsArguments {
-    fn server(self) -> PyResult<TlsServer> {
+    fn server(self, http2: bool) -> PyResult<TlsServer> {
+        let protocols: &[&[u8]] = if http2 {
+            &[b"h2", b"http/1.1"]
+        } else {
+            &[b"http/1.1"]
+        };
         let options = ServerOptions {
             certificates_pem: self.certificate,
             key_pem: self.key,
@@ -47,7 +52,7 @@ impl TlsArguments {
                 most: version(&self.max_version)?,
             },
             resumption: self.resumption,
-            application_protocols: vec![b"http/1.1".to_vec()],
+            application_protocols: protocols.iter().map(|name| name.to_vec()).collect(),
         };
         TlsServer::new(&options).map_err(PyValueError::new_err)
     }
@@ -64,7 +69,7 @@ fn version(name: &str) -> PyResult<Version> {
 #[pymethods]
 impl ReferenceServer {
     #[staticmethod]
-    #[pyo3(signature = (*, port=0, bind="127.0.0.1", threads=1, cpus=None, body_bytes=None, fault=None, documents=None, tls=None, secure_port=None))]
+    #[pyo3(signature = (*, port=0, bind="127.0.0.1", threads=1, cpus=None, body_bytes=None, fault=None, documents=None, tls=None, secure_port=None, http2=false))]
     #[allow(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn start(
         port: u16,
@@ -76,6 +81,7 @@ impl ReferenceServer {
         documents: Option<HashMap<String, Vec<u8>>>,
         tls: Option<TlsArguments>,
         secure_port: Option<u16>,
+        http2: bool,
     ) -> PyResult<Self> {
         let bind: IpAddr = bind
             .parse()
@@ -94,8 +100,9 @@ impl ReferenceServer {
             documents: body_bytes.map_or_else(|| Documents::Tree(Tree::load()), Documents::Fixed),
             extra_documents: documents.unwrap_or_default().into_iter().collect(),
             fault,
-            tls: tls.map(|tls| tls.server()).transpose()?,
             secure_bind: secure_port.map(|port| SocketAddr::new(bind, port)),
+            tls: tls.map(|tls| tls.server(http2)).transpose()?,
+            http2,
         };
         Ok(Self {
             inner: Mutex::new(Server::start(&options)?),

@@ -142,6 +142,13 @@ impl Executor {
         meter.map_or_else(ReadyWork::default, |meter| meter.finish(monotonic_ns()))
     }
 
+    /// Says that a socket's report brought so many answers more than one: each of them waits for those before it.
+    pub fn add_answers(&self, answers: usize) {
+        if let Some(meter) = &mut *self.shared.ready_work.borrow_mut() {
+            meter.add_answers(answers);
+        }
+    }
+
     /// Ends once `monotonic_ns` has reached `due_ns`. One that is dropped before keeps its place among the timers, and
     /// calls its task in vain.
     pub async fn sleep_until(&self, due_ns: u64) {

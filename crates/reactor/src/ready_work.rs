@@ -63,6 +63,13 @@ impl ReadyWorkMeter {
         self.batch = Some((woke_ns, events));
     }
 
+    /// One event of the batch brought so many answers more than the one that it is counted as.
+    pub fn add_answers(&mut self, answers: usize) {
+        if let Some((_, events)) = &mut self.batch {
+            *events += answers as u64;
+        }
+    }
+
     /// A timer of the batch is `late_ns` behind its time: whoever set it has waited for so long.
     pub fn add_timer(&mut self, late_ns: u64) {
         if let Some((_, events)) = &mut self.batch {

@@ -208,6 +208,34 @@ impl Socket {
         }
     }
 
+    /// `send_all`, for futures that are written by hand: sends what there is room for and takes it off `bytes`. Ready
+    /// once all of it is sent. One waits at a time, the last who asked.
+    ///
+    /// # Errors
+    /// As `send_all`.
+    pub fn poll_send_all(
+        &self,
+        bytes: &mut Vec<u8>,
+        context: &mut Context<'_>,
+        late: Fault,
+    ) -> Poll<Result<(), Failure>> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.try_send(&bytes[sent..])? {
+                Some(more) => sent += more,
+                None => match self.poll_writable(context, late) {
+                    Poll::Ready(Ok(())) => {}
+                    waiting => {
+                        bytes.drain(..sent);
+                        return waiting;
+                    }
+                },
+            }
+        }
+        bytes.clear();
+        Poll::Ready(Ok(()))
+    }
+
     /// Sends all of `first` and then `second`, in one call where the kernel has room for both.
     ///
     /// # Errors

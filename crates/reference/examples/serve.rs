@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         bind: SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse()?)),
         threads: cpus.len(),
         cpus,
+        http2: true,
         fault: fault.first().map(|name| name.parse()).transpose()?,
         ..Options::on_loopback(documents)
     })?;

@@ -14,6 +14,7 @@ use rustls::unbuffered::{
 };
 use rustls::ProtocolVersion;
 use std::cell::RefCell;
+use std::task::{Context, Poll};
 
 /// Room in the caller's buffer beyond what an incomplete record needs, for it to be completed there.
 const LEAST_ROOM_BYTES: usize = 1024;
@@ -174,6 +175,25 @@ impl<S: Side> Channel<S> {
         let sent = self.socket.send_all(&self.outgoing, late).await;
         self.outgoing.clear();
         sent
+    }
+
+    /// Sends what was encrypted; for futures that are written by hand. Ready once all of it is sent.
+    ///
+    /// # Errors
+    /// As `send_all`.
+    pub fn poll_flush(&mut self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
+        self.socket.poll_send_all(&mut self.outgoing, context, late)
+    }
+
+    /// `readable`, for futures that are written by hand.
+    ///
+    /// # Errors
+    /// As `readable`.
+    pub fn poll_readable(&mut self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
+        if self.unprocessed || self.peer_closed || !self.early.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        self.socket.poll_readable(context, late)
     }
 
     /// Waits until `receive` may have something.
@@ -338,19 +358,27 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    /// The alert that tells the peer of an error.
+    /// The alert that tells the peer of an error, behind what was to be sent before it.
     fn take_alert(&mut self) {
-        if let Ok(ConnectionState::EncodeTlsData(mut encoding)) = self.side.process(&mut []).state {
-            encode(&mut self.outgoing, |room| {
-                encoding.encode(room).map_err(needed_of_encode)
-            });
+        loop {
+            match self.side.process(&mut []).state {
+                Ok(ConnectionState::EncodeTlsData(mut encoding)) => encode(&mut self.outgoing, |room| {
+                    encoding.encode(room).map_err(needed_of_encode)
+                }),
+                Ok(ConnectionState::TransmitTlsData(transmitting)) => transmitting.done(),
+                _ => break,
+            }
         }
         if let Ok(Some(sent)) = self.socket.try_send(&self.outgoing) {
             self.outgoing.drain(..sent);
         }
     }
 
-    fn encrypt(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    /// Encrypts `bytes`, to be sent by `poll_flush` behind what was encrypted before.
+    ///
+    /// # Errors
+    /// Where the session is over.
+    pub fn encrypt(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         for part in bytes.chunks(RECORD_BYTES) {
             let outgoing = &mut self.outgoing;
             let mut encrypted = false;

@@ -161,6 +161,13 @@ pub struct Session {
 }
 
 impl Connector {
+    /// Whether this protocol is offered by ALPN.
+    #[must_use]
+    pub fn wants(&self, protocol: &[u8]) -> bool {
+        let offered = &self.shared.fresh.alpn_protocols;
+        offered.iter().any(|offer| offer == protocol)
+    }
+
     /// Shakes hands on a socket that was dialled. `resume`: whether an earlier session is offered, where there is one;
     /// what the server gives is remembered then, too.
     ///

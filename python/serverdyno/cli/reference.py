@@ -51,6 +51,9 @@ def http(
     tls_min_version: Annotated[str, typer.Option(help="The oldest version of TLS: 1.2 or 1.3.")] = "1.2",
     tls_max_version: Annotated[str, typer.Option(help="The newest.")] = "1.3",
     tls_resumption: Annotated[bool, typer.Option(help="Let clients take up earlier TLS sessions.")] = True,
+    http2: Annotated[
+        bool, typer.Option("--http2", help="Speak HTTP/2, too: by ALPN over TLS, else with prior knowledge.")
+    ] = False,
     fault: Annotated[
         str | None, typer.Option(help="Commit a fault in every answer; --list-faults names them.")
     ] = None,
@@ -81,7 +84,7 @@ def http(
                 "--tls-port needs --tls-certificate and --tls-key", hint="Give all three, or none."
             )
         server = _native.ReferenceServer.start(
-            port=port, threads=threads, body_bytes=body_bytes, fault=fault, tls=tls, secure_port=tls_port
+            port=port, threads=threads, body_bytes=body_bytes, fault=fault, tls=tls, secure_port=tls_port, http2=http2
         )
     except (ValueError, OSError) as error:
         raise UserError(f"the reference server can't be started: {error}") from error

@@ -1,12 +1,13 @@
-"""HTTP/1: how its clients speak, with and without TLS, and what is said of it."""
+"""HTTP: how its clients speak, with and without TLS, and what is said of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from serverdyno import wording
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.documents import DOCUMENTS
@@ -14,7 +15,8 @@ from serverdyno.protocols.http_request import RequestSettings
 from serverdyno.protocols.model import SectionModel
 from serverdyno.protocols.tls import TlsSettings, over_tls
 
-"""Settings of a server that the reference server shares where clients must do the same with it."""
+STREAMS = 10
+"""Of HTTP/2, where a suite does not say: what h2load and most published figures use."""
 
 
 class HttpSettings(SectionModel):
@@ -22,7 +24,16 @@ class HttpSettings(SectionModel):
     its defaults, where a server speaks it. `request`: None: plain GETs.
     """
 
-    version: Literal["1.0", "1.1"] = Field(default="1.1", description="Version of HTTP.")
+    version: Literal["1.0", "1.1", "2"] = Field(
+        default="1.1",
+        description="Version of HTTP. 2: by ALPN over TLS, else with prior knowledge; every server must speak it.",
+    )
+    streams: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description=f"Of version 2: how many threads of a client share a connection; {STREAMS} where it is not given.",
+    )
     keep_alive: bool = Field(default=True, description="Whether a connection is used again.")
     close: Literal["ordinary", "reset"] = Field(
         default="ordinary", description="How a client ends a connection: ordinary, or by a reset."
@@ -37,13 +48,22 @@ class HttpSettings(SectionModel):
         default=None, description="Requests other than plain GETs, and what is right of their answers."
     )
 
+    @model_validator(mode="after")
+    def _fits_its_version(self) -> Self:
+        if self.version != "2":
+            if self.streams is not None:
+                raise ValueError('streams are of version = "2"')
+        elif not self.keep_alive or self.close != "ordinary":
+            raise ValueError('version = "2" keeps its connections and ends them in order')
+        return self
+
     def parameters(self) -> dict[str, Any]:
         """Return what shapes the load; nothing of TLS and of requests where the suite says nothing of them."""
         return {key: value for key, value in self.model_dump().items() if value is not None}
 
 
 class Http(Protocol[HttpSettings]):
-    """HTTP/1.0 and 1.1, in the clear or over TLS."""
+    """HTTP/1.0, 1.1 and 2, in the clear or over TLS."""
 
     name = "http"
     title = "HTTP"
@@ -75,7 +95,9 @@ class Http(Protocol[HttpSettings]):
     def server_problem(
         self, settings: HttpSettings, url: str | None, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Say that a suite over TLS needs a server that speaks it."""
+        """Say that a suite over TLS, or HTTP/2, needs a server that speaks it."""
+        if settings.version == "2" and url is None and not server_settings.get("http2"):
+            return "the suite speaks HTTP/2: give the server settings = { http2 = true }"
         if settings.tls is None or over_tls(url, server_settings):
             return None
         if url is not None:
@@ -83,12 +105,17 @@ class Http(Protocol[HttpSettings]):
         return 'the suite is one over TLS: give the server settings = { tls = "ecdsa-p256" }'
 
     def reference_settings(self, settings: HttpSettings) -> dict[str, Any]:
-        """Return a key where the suite is one over TLS."""
-        return {} if settings.tls is None else {"tls": "ecdsa-p256"}
+        """Return a key where the suite is one over TLS, and the version."""
+        http2 = {"http2": True} if settings.version == "2" else {}
+        return http2 if settings.tls is None else {**http2, "tls": "ecdsa-p256"}
 
     def described(self, settings: HttpSettings, timeout: str) -> str:
         """Say version, connections and buffer."""
-        connection = "kept-alive connections" if settings.keep_alive else "a connection for each request"
+        if settings.version == "2":
+            streams = wording.plural(settings.streams or STREAMS, "thread")
+            connection = f"connections that {streams} of a client share"
+        else:
+            connection = "kept-alive connections" if settings.keep_alive else "a connection for each request"
         close = "" if settings.close == "ordinary" else " that is closed by a reset"
         tls = "" if settings.tls is None else f" {settings.tls.described()}."
         return (

@@ -24,8 +24,8 @@ from serverdyno.servers.web import (
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
     Dynamic,
+    Http2Settings,
     WebServer,
-    WebSettings,
     on_off,
 )
 
@@ -34,7 +34,7 @@ CONFIGURATION = "httpd.conf"
 MMAP_LIST = "mmap-files.conf"
 
 
-class ApacheSettings(WebSettings):
+class ApacheSettings(Http2Settings):
     """What can be varied."""
 
     mpm: Literal["prefork", "worker", "event"] = Field(default="event", description="Processing module.")
@@ -83,6 +83,13 @@ class ApacheSettings(WebSettings):
     def children(self) -> int:
         """Child processes."""
         return self.workers // self.threads
+
+    @model_validator(mode="after")
+    def http2_needs_threads(self) -> Self:
+        """Refuse what mod_http2 itself refuses: it serves the streams of a connection with threads."""
+        if self.http2 and self.mpm == "prefork":
+            raise ValueError('http2 needs mpm = "event" or "worker"')
+        return self
 
     @model_validator(mode="after")
     def whole_children(self) -> Self:
@@ -160,6 +167,8 @@ class Apache(WebServer[ApacheSettings]):
         if self.settings.over_tls:
             modules += ["socache_shmcb", "ssl"]
         modules += self._page_modules()
+        if self.settings.http2:
+            modules.append("http2")
         return [
             f'ServerRoot "{self.directory}"',
             f'DefaultRuntimeDir "{self.directory}"',
@@ -174,8 +183,14 @@ class Apache(WebServer[ApacheSettings]):
             f"ListenBacklog {LISTEN_BACKLOG}",
             f'ErrorLog "{self.directory}/{ERROR_LOG}"',
             "LogLevel warn",
+            *self._versions(),
             *self._tls(),
         ]
+
+    def _versions(self) -> list[str]:
+        if not self.settings.http2:
+            return []
+        return [f"Protocols {'h2' if self.settings.over_tls else 'h2c'} http/1.1"]
 
     def _tls(self) -> list[str]:
         settings = self.settings

@@ -20,8 +20,8 @@ from serverdyno.servers.web import (
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
     Dynamic,
+    Http2Settings,
     WebServer,
-    WebSettings,
 )
 
 CONFIGURATION = "lighttpd.conf"
@@ -31,7 +31,7 @@ FILES_PER_CONNECTION = 3  # lighttpd's own rule: a socket, a document, and one t
 PAGE_MODULES = {"cgi": ['"mod_cgi"'], "fastcgi": ['"mod_fastcgi"'], "in-process": ['"mod_magnet"']}
 
 
-class LighttpdSettings(WebSettings):
+class LighttpdSettings(Http2Settings):
     """What can be varied."""
 
     workers: int | None = Field(
@@ -139,12 +139,14 @@ class Lighttpd(WebServer[LighttpdSettings]):
         modules = ['"mod_alias"', *(['"mod_accesslog"'] if self.settings.access_log else [])]
         modules += ['"mod_openssl"'] if self.settings.over_tls else []
         modules += PAGE_MODULES.get(self.dynamic, [])
+        http2 = "enable" if self.settings.http2 else "disable"
         return [
             f"server.modules = ({', '.join(modules)})",
             *([f'server.username = "{user}"', f'server.groupname = "{user}"'] if user else []),
             f"server.max-worker = {0 if self.workers == 1 else self.workers}",
             f"server.max-fds = {files}",
             f'server.upload-dirs = ("{self.directory}")',
+            f'server.feature-flags = ("server.h2proto" => "{http2}", "server.h2c" => "{http2}")',
         ]
 
     def _connection_lines(self) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Installed, Settings
@@ -19,8 +19,8 @@ from serverdyno.servers.web import (
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
     PROOF_PATH,
+    Http2Settings,
     WebServer,
-    WebSettings,
     on_off,
 )
 
@@ -49,7 +49,7 @@ PAGE_PARAMETERS = {
 }
 
 
-class NginxSettings(WebSettings):
+class NginxSettings(Http2Settings):
     """What can be varied."""
 
     workers: int | None = Field(
@@ -81,6 +81,13 @@ class NginxSettings(WebSettings):
     open_file_cache: bool = Field(
         default=False, description="Keep up to 10,000 open files, checked every 60 s. nginx's default is off."
     )
+
+    @model_validator(mode="after")
+    def speaks_one_version_in_the_clear(self) -> Self:
+        """Refuse what would leave it without HTTP/1: without ALPN, a port of nginx before 1.25 speaks one of them."""
+        if self.http2 and not self.over_tls:
+            raise ValueError("http2 needs tls: a port of nginx in the clear speaks either HTTP/1 or HTTP/2")
+        return self
 
 
 class Nginx(WebServer[NginxSettings]):
@@ -206,8 +213,9 @@ class Nginx(WebServer[NginxSettings]):
         ]
 
     def _server(self) -> list[str]:
+        version = " http2" if self.settings.http2 else ""
         listen = [
-            f"listen {LOOPBACK}:{port}{' ssl' if secure else ''} backlog={LISTEN_BACKLOG};"
+            f"listen {LOOPBACK}:{port}{f' ssl{version}' if secure else ''} backlog={LISTEN_BACKLOG};"
             for port, secure in self.doors()
         ]
         return [

@@ -18,7 +18,7 @@ import serverdyno
 from serverdyno import _native
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.tls import CERTIFICATE, KEY
-from serverdyno.servers.web import WebServer, WebSettings
+from serverdyno.servers.web import Http2Settings, WebServer
 
 REQUESTS_PATH = "/.serverdyno/requests"
 
@@ -36,7 +36,7 @@ def package_version(program: Path) -> str:
     return done.stdout.strip() or "unknown"
 
 
-class ReferenceSettings(WebSettings):
+class ReferenceSettings(Http2Settings):
     """What can be varied."""
 
     needs_documents: ClassVar[bool] = False  # they are in memory
@@ -91,6 +91,7 @@ class Reference(WebServer[ReferenceSettings]):
         arguments = ["--port", str(self.port), "--threads", str(self.threads)]
         if self.settings.body_bytes is not None:
             arguments += ["--body-bytes", str(self.settings.body_bytes)]
+        arguments += ["--http2"] if self.settings.http2 else []
         if self.settings.over_tls:
             arguments += ["--tls-certificate", str(self.directory / CERTIFICATE)]
             arguments += ["--tls-key", str(self.directory / KEY)]

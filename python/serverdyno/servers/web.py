@@ -11,6 +11,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
+from pydantic import Field
+
 from serverdyno import _native
 from serverdyno.errors import ServerError
 from serverdyno.protocols.access import SYSTEM
@@ -32,6 +34,7 @@ LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
 IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
 PROOF_PATH = "/.serverdyno/proof"
 ACCESS_LOG = "access.log"
+HTTP2_PREFACE = b'"PRI * HTTP/2.0"'  # a line of lighttpd for each connection of HTTP/2, at its end
 
 
 Dynamic = Literal["off", "cgi", "fastcgi", "in-process"]
@@ -46,6 +49,14 @@ class WebSettings(TlsServerSettings):
 
     protocol: ClassVar[str | None] = HTTP.name
     needs_documents: ClassVar[bool] = True
+
+
+class Http2Settings(WebSettings):
+    """The settings of a server that can speak HTTP/2 besides HTTP/1."""
+
+    http2: bool = Field(
+        default=False, description="Speak HTTP/2, too: by ALPN over TLS, with prior knowledge in the clear."
+    )
 
 
 def on_off(value: bool) -> str:
@@ -218,4 +229,4 @@ class WebServer(LocalServer[WebSettingsT]):
         while size != (size := log.stat().st_size):
             time.sleep(self.log_delay_s)
         with log.open("rb") as file:
-            return sum(1 for _ in file)
+            return sum(HTTP2_PREFACE not in line for line in file)

@@ -527,6 +527,7 @@ impl<S: Sessions> Protocol for FilesClient<S> {
             // A session begins before the first operation and ends after the last: `files.rs` counts them whole.
             connections: 0,
             handshake: None,
+            streams: 0,
             reconnected: false,
             session_lost: self.lost,
             result,

@@ -4,6 +4,7 @@ use crate::kind::{Answer, Kind, Material, OpenError, Secrets, Sections, Target, 
 use crate::mix::Mix;
 use crate::problems::Problems;
 use crate::web::{Stated, Targets, Tls, WebClientOptions, WebWork, WebWorkload};
+use dyno_http::h2::BY_ALPN;
 use dyno_http::{Opening, Shape, Trusting, Version};
 use dyno_measure::Failure;
 use dyno_tls::{ClientOptions, TlsClient, Version as TlsVersion, Versions};
@@ -110,6 +111,8 @@ enum VersionName {
     Http10,
     #[serde(rename = "1.1")]
     Http11,
+    #[serde(rename = "2")]
+    Http2,
 }
 
 #[derive(Deserialize)]
@@ -123,6 +126,8 @@ enum Close {
 #[serde(deny_unknown_fields, default)]
 struct ClientSection {
     version: VersionName,
+    /// Of version 2: threads of a client on one connection.
+    streams: usize,
     keep_alive: bool,
     close: Close,
     receive_buffer_bytes: usize,
@@ -135,6 +140,7 @@ impl Default for ClientSection {
     fn default() -> Self {
         Self {
             version: VersionName::Http11,
+            streams: 10,
             keep_alive: true,
             close: Close::Ordinary,
             receive_buffer_bytes: 65_536,
@@ -142,6 +148,31 @@ impl Default for ClientSection {
             tls: TlsSection::default(),
             request: None,
         }
+    }
+}
+
+impl ClientSection {
+    /// How many threads share a connection; None of HTTP/1.
+    fn streams_of_http2(&self, workload: &WebWorkload, problems: &mut Problems) -> Option<usize> {
+        if !matches!(self.version, VersionName::Http2) {
+            return None;
+        }
+        problems.unless(
+            self.keep_alive && matches!(self.close, Close::Ordinary),
+            "client.version",
+            "2 keeps its connections, and ends them in order",
+        );
+        problems.unless(
+            !matches!(workload, WebWorkload::WebbenchDynamic(_)),
+            "client.version",
+            "2 has no requests for the dynamic page",
+        );
+        problems.unless(
+            (1..=MOST_STREAMS).contains(&self.streams),
+            "client.streams",
+            "must lie between 1 and 10,000",
+        );
+        Some(self.streams.max(1))
     }
 }
 
@@ -190,7 +221,13 @@ struct HttpTarget {
 
 impl HttpTarget {
     /// How clients use TLS there; None where the target speaks none, or what is asked for is wrong.
-    fn tls(target: &dyno_http::Target, section: TlsSection, problems: &mut Problems) -> Option<Tls> {
+    /// `protocol`: offered by ALPN, and asked for.
+    fn tls(
+        target: &dyno_http::Target,
+        section: TlsSection,
+        protocol: Option<&[u8]>,
+        problems: &mut Problems,
+    ) -> Option<Tls> {
         problems.unless(
             (0.0..=1.0).contains(&section.resumption),
             "client.tls.resumption",
@@ -208,7 +245,7 @@ impl HttpTarget {
         let client = TlsClient::new(&ClientOptions {
             versions,
             ciphers: section.ciphers,
-            application_protocols: Vec::new(),
+            application_protocols: protocol.into_iter().map(<[u8]>::to_vec).collect(),
             trust: target.trust()?.clone(),
             server_name: target.server_name().to_owned(),
         });
@@ -281,11 +318,13 @@ impl Target for HttpTarget {
                 WebWorkload::Urls(paths)
             }
         };
+        let streams = client.streams_of_http2(&workload, problems);
         let options = WebClientOptions {
             version: match client.version {
                 VersionName::Http10 => Version::Http10,
-                VersionName::Http11 => Version::Http11,
+                VersionName::Http11 | VersionName::Http2 => Version::Http11,
             },
+            streams,
             keep_alive: client.keep_alive,
             reset: matches!(client.close, Close::Reset),
             fresh_sockets: client.fresh_sockets,
@@ -298,10 +337,11 @@ impl Target for HttpTarget {
         );
         let secure = self.secure.as_ref().filter(|_| workload.is_split());
         let secure = secure.and_then(|target| {
-            let tls = Self::tls(target, client.tls.clone(), problems)?;
+            let tls = Self::tls(target, client.tls.clone(), None, problems)?;
             Some((target.clone(), tls))
         });
-        let tls = Self::tls(&self.target, client.tls, problems);
+        let protocol = streams.is_some().then_some(BY_ALPN);
+        let tls = Self::tls(&self.target, client.tls, protocol, problems);
         let (shape, stated) = requests(client.request, problems);
         Some(Arc::new(WebWork::new(
             Targets {
@@ -316,6 +356,9 @@ impl Target for HttpTarget {
         )))
     }
 }
+
+/// The most streams of a connection.
+const MOST_STREAMS: usize = 10_000;
 
 /// Counted as classes, and drawn by sums of 32 bits.
 const MOST_PATHS: usize = 250;

@@ -181,6 +181,7 @@ impl Protocol for NullClient {
             connect_ns: None,
             connections: 0,
             handshake: None,
+            streams: 0,
             reconnected: false,
             session_lost: false,
         }

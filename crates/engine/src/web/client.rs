@@ -5,7 +5,7 @@ use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use dyno_http::{Body, Connection, Exchange, Head, RequestStyle, Shape, Transport};
 use dyno_measure::{Detail, Failure, Fault};
-use dyno_workload::{Catalogue, Entry, Expect, Get};
+use dyno_workload::{Catalogue, ClassId, Entry, Expect, Get};
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 
@@ -104,10 +104,8 @@ impl<T: Transport> Web<T> {
             .client
             .exchange(request, start_ns, &mut self.digest, cost)
             .await?;
-        match &self.catalogue.stated {
-            None => judge(head, expect, cost, &self.digest),
-            Some(stated) => judge_stated(head, stated, cost),
-        }
+        self.digest
+            .judge(head, expect, self.catalogue.stated.as_ref(), cost)
     }
 }
 
@@ -120,19 +118,25 @@ impl<T: Transport> Protocol for Web<T> {
             Expect::Page => self.ask_page(get, start_ns, &mut cost).await,
             _ => self.ask_document(get, start_ns, &mut cost).await,
         };
-        Performed {
-            class: get.class,
-            result,
-            bytes_read: cost.body_bytes,
-            bytes_written: 0,
-            bytes_in: cost.received_bytes,
-            bytes_out: cost.sent_bytes,
-            connect_ns: cost.connect_ns,
-            connections: cost.connections,
-            handshake: cost.handshake,
-            reconnected: cost.reconnected,
-            session_lost: false,
-        }
+        performed(get.class, result, &cost)
+    }
+}
+
+/// How an operation ended, for what it cost.
+pub(super) fn performed(class: ClassId, result: Result<(), Failure>, cost: &Exchange) -> Performed {
+    Performed {
+        class,
+        result,
+        bytes_read: cost.body_bytes,
+        bytes_written: 0,
+        bytes_in: cost.received_bytes,
+        bytes_out: cost.sent_bytes,
+        connect_ns: cost.connect_ns,
+        connections: cost.connections,
+        streams: cost.streams,
+        handshake: cost.handshake,
+        reconnected: cost.reconnected,
+        session_lost: false,
     }
 }
 
@@ -187,7 +191,7 @@ fn judge_stated(head: Head, stated: &Stated, cost: &Exchange) -> Result<(), Fail
 
 /// XXH3-64 of a body: in one go where it came in one piece, which nearly all do.
 #[derive(Default)]
-struct BodyDigest {
+pub(super) struct BodyDigest {
     wanted: bool,
     whole: Option<u64>,
     stream: Option<Box<Xxh3Default>>,
@@ -195,10 +199,24 @@ struct BodyDigest {
 }
 
 impl BodyDigest {
-    fn begin(&mut self, wanted: bool) {
+    pub(super) fn begin(&mut self, wanted: bool) {
         self.wanted = wanted;
         self.whole = None;
         self.streaming = false;
+    }
+
+    /// Whether the response whose body this was is the right one: as its user said, or as the workload knows.
+    pub(super) fn judge(
+        &self,
+        head: Head,
+        expect: Expect,
+        stated: Option<&Stated>,
+        cost: &Exchange,
+    ) -> Result<(), Failure> {
+        match stated {
+            None => judge(head, expect, cost, self),
+            Some(stated) => judge_stated(head, stated, cost),
+        }
     }
 
     /// None where it was not wanted or the body has not ended.

@@ -3,6 +3,7 @@
 mod client;
 mod page;
 mod split;
+mod streams;
 
 use crate::client::{ClientState, ClientThread};
 use crate::engine_thread::EngineThread;
@@ -10,7 +11,8 @@ use crate::kind::Work;
 use crate::protocol::Protocol;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 pub(crate) use client::Stated;
-use client::{Web, WebCatalogue};
+use client::{BodyDigest, Web, WebCatalogue};
+use dyno_http::h2::{Lane, RequestMaker};
 use dyno_http::{
     Connecting, Connection, EvenShare, Limits, PlainTcp, RequestStyle, Shape, Target, TlsOverTcp, Transport,
     Version,
@@ -27,6 +29,7 @@ use split::Split;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use streams::{StreamCatalogue, WebStreams};
 
 /// What clients ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,8 +101,10 @@ fn below(target: &Target, mut catalogue: Catalogue) -> Catalogue {
 /// How clients use HTTP.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WebClientOptions {
-    /// The HTTP version that requests name.
+    /// The HTTP version that requests name, where they name one.
     pub version: Version,
+    /// HTTP/2, with so many threads of a client on one connection; None: HTTP/1.
+    pub streams: Option<usize>,
     /// Use a connection again.
     pub keep_alive: bool,
     /// Close with a reset instead of an ordinary close.
@@ -163,6 +168,8 @@ pub(crate) struct WebWork {
     /// Whether a request may be sent twice.
     repeat: bool,
     catalogue: Arc<WebCatalogue>,
+    /// Of HTTP/2, and how many threads share a connection.
+    streams: Option<(Arc<StreamCatalogue>, usize)>,
     classes: Vec<String>,
 }
 
@@ -186,6 +193,11 @@ impl WebWork {
                 .filter(|_| entry.secure)
                 .unwrap_or_else(|| host.clone()),
         };
+        let streams = options.streams.map(|streams| {
+            let maker = RequestMaker::new(target.host(), target.is_secure(), shape);
+            let catalogue = StreamCatalogue::new(&catalogue, &maker, stated.clone());
+            (Arc::new(catalogue), streams)
+        });
         let method = &shape.method;
         let classes = catalogue.classes.iter().map(|class| format!("{method} {class}"));
         Self {
@@ -196,8 +208,23 @@ impl WebWork {
             repeat: shape.is_idempotent(),
             classes: classes.collect(),
             catalogue: Arc::new(WebCatalogue::new(&catalogue, style, shape, stated)),
+            streams,
             secure,
         }
+    }
+
+    /// Puts client threads that speak HTTP/2 on a loop.
+    fn seat_streams<T: Transport + 'static>(
+        &self,
+        engine: &Rc<EngineThread>,
+        transport: impl Fn(&Seat) -> T + 'static,
+    ) {
+        let Some((catalogue, streams)) = self.streams.clone() else {
+            return;
+        };
+        let lane = RefCell::new(None);
+        let web = move |seat: &Seat, of| seat.web_streams(&catalogue, streams, &lane, &transport, of);
+        engine.executor.spawn(self.seating(engine.clone(), web));
     }
 
     /// Makes the client threads of one engine thread once the mix has started, over what `protocol` makes for each of
@@ -273,6 +300,38 @@ impl Seat {
         Web::new(self.catalogue.clone(), connection, page, sampling)
     }
 
+    /// One client thread that speaks HTTP/2. The first of each so many of a client begins another lane, for those after it.
+    fn web_streams<T: Transport + 'static>(
+        &self,
+        catalogue: &Arc<StreamCatalogue>,
+        streams: usize,
+        lane: &RefCell<Option<Rc<Lane<T, BodyDigest>>>>,
+        transport: &impl Fn(&Self) -> T,
+        (client, thread): (usize, usize),
+    ) -> WebStreams<T> {
+        let mut lane = lane.borrow_mut();
+        if thread % streams == 0 {
+            *lane = None;
+        }
+        let make = || {
+            let (executor, buffer) = (self.engine.executor.clone(), self.buffer.clone());
+            Lane::new(
+                transport(self),
+                executor,
+                self.connecting,
+                buffer,
+                Limits::default(),
+            )
+        };
+        let mix = &self.engine.mix;
+        WebStreams {
+            catalogue: catalogue.clone(),
+            client: lane.get_or_insert_with(make).client(),
+            digest: BodyDigest::default(),
+            sampling: Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, client, thread)),
+        }
+    }
+
     fn secure(&self, dialer: &Rc<Dialer>, tls: &Tls) -> TlsOverTcp {
         let share = EvenShare::new(tls.resumption);
         TlsOverTcp::new(dialer.clone(), tls.client.connector(), share, self.buffer.clone())
@@ -296,6 +355,12 @@ impl Work for WebWork {
             .expect("clients are seated once");
         let (tls, beside, engine) = (self.tls.clone(), self.secure.clone(), thread.clone());
         match (tls, beside) {
+            (None, _) if self.streams.is_some() => {
+                self.seat_streams(thread, move |_| PlainTcp::new(dialer.clone()));
+            }
+            (Some(tls), _) if self.streams.is_some() => {
+                self.seat_streams(thread, move |seat| seat.secure(&dialer, &tls));
+            }
             (None, None) => {
                 let clear = move |seat: &Seat, of| seat.web(PlainTcp::new(dialer.clone()), of);
                 thread.executor.spawn(self.seating(engine, clear));

@@ -2,6 +2,7 @@
 
 mod clean;
 mod faults;
+mod http2;
 mod open;
 mod paced;
 mod page;

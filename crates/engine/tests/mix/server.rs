@@ -24,7 +24,7 @@ impl Connection {
                 _ => return None,
             }
         }
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.count();
         let head = String::from_utf8_lossy(&head);
         head.split(' ').nth(1).map(str::to_owned)
     }
@@ -32,6 +32,11 @@ impl Connection {
     /// Sends; a client that has gone is not this server's concern.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).is_ok()
+    }
+
+    /// One more request.
+    pub fn count(&mut self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Reads what comes until the client closes.

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 const LATE: Fault = Fault::ResponseTimeout;
 pub const NONCE: [u8; 4] = *b"hi!\n";
@@ -65,6 +66,7 @@ pub struct CipherStream {
     receiving: Cipher,
     coded: Vec<u8>,
     plain: Vec<u8>,
+    unsent: Vec<u8>,
     ended: bool,
 }
 
@@ -115,6 +117,23 @@ impl Stream for CipherStream {
         take(&std::mem::take(&mut self.plain)).map(Arrival::Some)
     }
 
+    fn poll_send(&mut self, outgoing: &mut Vec<u8>, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        self.unsent.extend(self.sending.records(outgoing));
+        outgoing.clear();
+        self.socket.poll_send_all(&mut self.unsent, context, LATE)
+    }
+
+    fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        if !self.plain.is_empty() || self.ended {
+            return Poll::Ready(Ok(()));
+        }
+        self.socket.poll_readable(context, LATE)
+    }
+
+    fn send_at_once(&self) -> Result<(), Failure> {
+        self.socket.send_at_once()
+    }
+
     fn after_idling(&mut self) -> Idle {
         match self.decode() {
             Ok(()) if !self.plain.is_empty() => Idle::Spoke,
@@ -157,6 +176,7 @@ impl Transport for CipherTransport {
             receiving: Cipher::default(),
             coded: Vec::new(),
             plain: Vec::new(),
+            unsent: Vec::new(),
             ended: false,
         };
         stream.send_all(first).await?;

@@ -4,6 +4,7 @@
 
 use super::documents::{Document, Resource};
 use super::fault::Kind;
+use super::http2;
 use super::misbehaviour::misbehave;
 use super::opening::{Persistence, Status};
 use super::request::{parse, Ask, Parsed};
@@ -47,6 +48,9 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
         .shared
         .fault
         .is_some_and(|fault| fault.kind == Kind::Truncate);
+    if worker.shared.http2 && wire.chose_http2() {
+        return http2::serve(wire, Vec::new(), worker).await;
+    }
     let mut connection = Connection {
         responder: Responder {
             wire,
@@ -59,7 +63,13 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
         drained: false,
     };
     // A client that leaves or is too slow is nothing to report: the generator counts failures on its own side.
-    let _ended = connection.run().await;
+    let ended = connection.run().await;
+    if matches!(ended, Ok(End::Http2)) {
+        let Connection {
+            responder, unread, ..
+        } = connection;
+        return http2::serve(responder.wire, unread, worker.clone()).await;
+    }
     if !truncates {
         connection.responder.wire.close_session();
     }
@@ -80,31 +90,41 @@ struct Connection<'a> {
 enum Step<'a> {
     Wait,
     End,
+    /// The connection goes on as one of HTTP/2.
+    Http2,
     Refuse(Status),
     Answer(&'a Resource, Ask),
     Page(Document, Ask),
 }
 
+/// How a connection ended.
+enum End {
+    Closed,
+    /// As one of HTTP/1: it goes on.
+    Http2,
+}
+
 impl<'a> Connection<'a> {
-    async fn run(&mut self) -> Result<(), Failure> {
+    async fn run(&mut self) -> Result<End, Failure> {
         loop {
             match self.step()? {
                 Step::Wait => {
                     self.responder.wire.readable().await?;
                     self.drained = false;
                 }
-                Step::End => return Ok(()),
-                Step::Refuse(status) => return self.refuse(status).await,
                 Step::Page(page, ask) => {
                     self.worker.renew_patience();
                     if self.answer_load(&page, ask).await? == Persistence::Close {
-                        return Ok(());
+                        return Ok(End::Closed);
                     }
                 }
+                Step::End => return Ok(End::Closed),
+                Step::Http2 => return Ok(End::Http2),
+                Step::Refuse(status) => return self.refuse(status).await.map(|()| End::Closed),
                 Step::Answer(resource, ask) => {
                     self.worker.renew_patience();
                     if self.answer(resource, ask).await? == Persistence::Close {
-                        return Ok(());
+                        return Ok(End::Closed);
                     }
                 }
             }
@@ -147,6 +167,8 @@ impl<'a> Connection<'a> {
         }
         match parse(bytes) {
             Parsed::Partial => None,
+            Parsed::Preface if self.worker.shared.http2 => Some((Step::Http2, 0)),
+            Parsed::Preface => Some((Step::Refuse(Status::VersionNotSupported), bytes.len())),
             Parsed::Refused(status) => Some((Step::Refuse(status), bytes.len())),
             Parsed::Whole { request, length } => {
                 let step = match self.worker.shared.site.at(request.path) {

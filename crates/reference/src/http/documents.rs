@@ -5,6 +5,7 @@
 use super::opening::{Status, SOFTWARE};
 use super::request::Request;
 use crate::common::incompressible;
+use bytes::Bytes;
 use dyno_workload::Tree;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub(crate) struct Document {
     pub(crate) status: Status,
     pub(crate) content_type: &'static str,
     /// From the first field that belongs to the document to the end of its body: one buffer, sent in one call.
-    bytes: Box<[u8]>,
+    bytes: Bytes,
     body_at: usize,
 }
 
@@ -92,6 +93,11 @@ impl Document {
 
     pub(crate) fn body(&self) -> &[u8] {
         &self.bytes[self.body_at..]
+    }
+
+    /// The body, without copying it.
+    pub(crate) fn body_bytes(&self) -> Bytes {
+        self.bytes.slice(self.body_at..)
     }
 }
 

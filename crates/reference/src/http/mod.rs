@@ -1,4 +1,4 @@
-//! The reference HTTP/1.0 and 1.1 server: what the generator's own ceiling is measured against, and
+//! The reference HTTP/1.0, 1.1 and 2 server: what the generator's own ceiling is measured against, and
 //! the web server where no other is installed.
 //!
 //! It answers GET and HEAD from memory. Each thread has a listener, an event loop and a counter of its own. A request
@@ -11,6 +11,7 @@
 mod connection;
 mod documents;
 mod fault;
+mod http2;
 mod misbehaviour;
 mod opening;
 mod request;

@@ -4,6 +4,7 @@
 //! calibrate against that left it out would do less than the servers it stands beside.
 
 use dyno_measure::named_enum;
+use http::HeaderValue;
 use std::rc::Rc;
 use std::time::SystemTime;
 
@@ -18,6 +19,14 @@ named_enum! {
         HeadTooLarge "431 Request Header Fields Too Large"
         InternalServerError "500 Internal Server Error"
         VersionNotSupported "505 HTTP Version Not Supported"
+    }
+}
+
+impl Status {
+    /// Its number.
+    pub(crate) fn code(self) -> u16 {
+        let digits = self.name().bytes().take(3);
+        digits.fold(0, |code, digit| code * 10 + u16::from(digit - b'0'))
     }
 }
 
@@ -45,6 +54,8 @@ pub(crate) const SOFTWARE: &str = concat!("serverdyno-reference/", env!("CARGO_P
 #[derive(Debug)]
 pub(crate) struct Openings {
     by_status: Vec<[Rc<[u8]>; 2]>,
+    /// Of this second, as a field of HTTP/2.
+    pub(crate) date: HeaderValue,
 }
 
 impl Openings {
@@ -61,6 +72,7 @@ impl Openings {
         };
         Self {
             by_status: Status::ALL.iter().map(both).collect(),
+            date: HeaderValue::try_from(&date).expect("a date is plain text"),
         }
     }
 

@@ -6,6 +6,8 @@ use super::opening::{Persistence, Status};
 use httparse::{Error, Header};
 use std::mem::MaybeUninit;
 
+/// How a client of HTTP/2 begins (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// A head may be this long, its empty line included.
 pub(crate) const MAX_HEAD_BYTES: usize = 8192;
 const MAX_FIELDS: usize = 64;
@@ -35,6 +37,8 @@ pub(crate) struct Ask {
 pub(crate) enum Parsed<'a> {
     /// The head has no end yet.
     Partial,
+    /// HTTP/2 begins.
+    Preface,
     /// A head of `length` bytes, and there is no body.
     Whole { request: Request<'a>, length: usize },
     /// To be answered with this, and the connection closed: what follows can't be told apart from a body.
@@ -43,6 +47,13 @@ pub(crate) enum Parsed<'a> {
 
 /// Reads the first head in `bytes`.
 pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
+    if !bytes.is_empty() && PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())]) {
+        return if bytes.len() < PREFACE.len() {
+            Parsed::Partial
+        } else {
+            Parsed::Preface
+        };
+    }
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_FIELDS];
     let mut head = httparse::Request::new(&mut []);
     match head.parse_with_uninit_headers(bytes, &mut fields) {
@@ -121,7 +132,7 @@ impl Fields {
 }
 
 /// The path of a target in origin form, or in absolute form, which a server has to accept (RFC 9112, section 3.2.2).
-fn path(target: &[u8]) -> &[u8] {
+pub(crate) fn path(target: &[u8]) -> &[u8] {
     let without_query = target.split(|byte| *byte == b'?').next().unwrap_or_default();
     let scheme_end = without_query.windows(3).position(|three| three == b"://");
     match scheme_end {

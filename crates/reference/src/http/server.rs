@@ -32,6 +32,8 @@ pub struct Options {
     pub extra_documents: Vec<(String, Vec<u8>)>,
     /// What it does wrong.
     pub fault: Option<Fault>,
+    /// Whether it speaks HTTP/2, too; one with a fault does not.
+    pub http2: bool,
     /// How it speaks TLS; None: in the clear.
     pub tls: Option<TlsServer>,
     /// Speak in the clear on the first address and TLS on this one; None: TLS alone, where there is `tls`.
@@ -49,6 +51,7 @@ impl Options {
             documents,
             extra_documents: Vec::new(),
             fault: None,
+            http2: false,
             tls: None,
             secure_bind: None,
         }
@@ -82,6 +85,7 @@ impl Server {
             shared: Arc::new(Shared {
                 site: Site::new(&options.documents, &options.extra_documents),
                 fault: options.fault,
+                http2: options.http2 && options.fault.is_none(),
                 tls: options.tls.clone(),
                 counters: (0..options.threads).map(|_| Default::default()).collect(),
                 stopping: AtomicBool::new(false),

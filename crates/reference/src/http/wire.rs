@@ -30,6 +30,19 @@ impl Wire {
         Self::Tls(Cell::new(Some(Box::new(channel))))
     }
 
+    /// Whether both ends chose HTTP/2 by ALPN (RFC 9113, section 3.2).
+    pub(crate) fn chose_http2(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(place) => {
+                let Some(channel) = place.take() else { return false };
+                let chosen = channel.application_protocol() == Some(b"h2");
+                place.set(Some(channel));
+                chosen
+            }
+        }
+    }
+
     pub(crate) async fn send_pair(&self, first: &[u8], second: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Plain(socket) => socket.send_pair(first, second, LATE).await,

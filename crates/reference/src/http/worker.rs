@@ -7,6 +7,7 @@ use super::request::MAX_HEAD_BYTES;
 use dyno_measure::{monotonic_ns, NS_PER_S};
 use dyno_reactor::Executor;
 use dyno_tls::TlsServer;
+use http::HeaderValue;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,6 +38,7 @@ impl Counter {
 pub(crate) struct Shared {
     pub(crate) site: Site,
     pub(crate) fault: Option<Fault>,
+    pub(crate) http2: bool,
     pub(crate) tls: Option<TlsServer>,
     pub(crate) counters: Box<[Counter]>,
     pub(crate) stopping: AtomicBool,
@@ -74,6 +76,10 @@ impl Worker {
 
     pub(crate) fn opening(&self, status: Status, persistence: Persistence) -> Rc<[u8]> {
         self.openings.borrow().get(status, persistence)
+    }
+
+    pub(crate) fn date(&self) -> HeaderValue {
+        self.openings.borrow().date.clone()
     }
 
     /// The connection of the current task has so long from now on.

@@ -1,0 +1,5 @@
+//! HTTP/2 against servers of a few lines.
+
+mod clean;
+mod hostile;
+mod peer;

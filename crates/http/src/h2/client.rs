@@ -1,0 +1,455 @@
+//! The threads of a client on connections that they share.
+//!
+//! A `Lane` is one connection at a time, for so many threads as it may have streams. A task of its own, the driver, makes
+//! the connection, receives, and sends what the threads have put there; a thread opens a stream and waits for its end. So
+//! what comes in one segment is answered in one.
+
+use super::request::Request;
+use super::session::Session;
+use super::stream::Ended;
+use crate::connection::{Connecting, Exchange};
+use crate::response::{Body, Head, Limits, Progress};
+use crate::stream::{Arrival, Handshake, Stream, Transport};
+use dyno_measure::{Failure, Fault};
+use dyno_reactor::Executor;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Calls in a row after which a driver that always finds more bytes lets the others have their turn.
+const RECEIVES_IN_A_TURN: u32 = 16;
+const NO_DEADLINE: u64 = u64::MAX;
+
+/// One connection at a time, for the threads that share it.
+pub struct Lane<T: Transport, B> {
+    executor: Executor,
+    connecting: Connecting,
+    limits: Limits,
+    /// Shared by all clients of the loop: it is filled and emptied without waiting in between.
+    buffer: Rc<RefCell<Box<[u8]>>>,
+    /// Not there while a connection is made.
+    transport: Cell<Option<T>>,
+    current: RefCell<Option<Rc<Shared<B>>>>,
+    users: Cell<usize>,
+    /// The last connection ended while nothing was outstanding.
+    ended_idle: Cell<bool>,
+    /// What a server did wrong while nothing was outstanding: of the next request.
+    owed: Cell<Option<Failure>>,
+}
+
+impl<T: Transport, B> std::fmt::Debug for Lane<T, B> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Lane({} threads)", self.users.get())
+    }
+}
+
+/// What the driver and the threads of a connection share.
+#[derive(Debug)]
+struct Shared<B> {
+    session: RefCell<Session<B>>,
+    /// Of the threads that wait for the end of their streams, by place.
+    waiters: RefCell<Vec<Option<Waker>>>,
+    /// Of those that wait for room to open one.
+    queue: RefCell<VecDeque<Waker>>,
+    driver: RefCell<Option<Waker>>,
+    /// No stream is opened any more; it ends with the last one.
+    retired: Cell<bool>,
+    /// When it stood, and its handshake.
+    opened: Cell<Option<(u64, Option<Handshake>)>>,
+    receives: Cell<u64>,
+}
+
+impl<T: Transport + 'static, B: Body + Default + 'static> Lane<T, B> {
+    /// A lane without a connection.
+    #[must_use]
+    pub fn new(
+        transport: T,
+        executor: Executor,
+        connecting: Connecting,
+        buffer: Rc<RefCell<Box<[u8]>>>,
+        limits: Limits,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            executor,
+            connecting,
+            limits,
+            buffer,
+            transport: Cell::new(Some(transport)),
+            current: RefCell::new(None),
+            users: Cell::new(0),
+            ended_idle: Cell::new(false),
+            owed: Cell::new(None),
+        })
+    }
+
+    /// One more thread on it.
+    #[must_use]
+    pub fn client(self: &Rc<Self>) -> StreamClient<T, B> {
+        self.users.set(self.users.get() + 1);
+        StreamClient { lane: self.clone() }
+    }
+
+    /// The connection, made where there is none; whether it was made now.
+    fn connection(self: &Rc<Self>, start_ns: u64) -> (Rc<Shared<B>>, bool) {
+        if let Some(shared) = &*self.current.borrow() {
+            return (shared.clone(), false);
+        }
+        let shared = Rc::new(Shared {
+            session: RefCell::new(Session::new(self.limits)),
+            waiters: RefCell::default(),
+            queue: RefCell::default(),
+            driver: RefCell::default(),
+            retired: Cell::new(false),
+            opened: Cell::new(None),
+            receives: Cell::new(0),
+        });
+        self.current.replace(Some(shared.clone()));
+        let deadline_ns = start_ns.saturating_add(self.connecting.timeout_ns);
+        let (lane, driven) = (self.clone(), shared.clone());
+        self.executor.spawn(async move {
+            lane.executor.set_deadline(deadline_ns);
+            let failure = lane.drive(&driven).await;
+            lane.end(&driven, failure);
+        });
+        (shared, true)
+    }
+
+    /// Makes the connection and carries it to its end: None where that is in order.
+    async fn drive(&self, shared: &Rc<Shared<B>>) -> Option<Failure> {
+        let Some(mut transport) = self.transport.take() else {
+            return Some(Fault::OtherIo.into());
+        };
+        let first = std::mem::take(shared.session.borrow_mut().outgoing());
+        let opened = transport.open(&first).await;
+        self.transport.set(Some(transport));
+        let mut stream = match opened {
+            Ok(opened) => {
+                shared.opened.set(Some((opened.stood_ns, opened.handshake)));
+                opened.stream
+            }
+            Err(failure) => return Some(failure),
+        };
+        self.executor.set_deadline(NO_DEADLINE);
+        if let Err(failure) = stream.send_at_once() {
+            return Some(failure);
+        }
+        let mut driving = Driving::default();
+        let ended = poll_fn(|context| self.poll_drive(shared, &mut stream, &mut driving, context)).await;
+        let failure = ended.err();
+        // What a server is told of its mistakes, or of the end, goes out as far as there is room.
+        let mut last_words = std::mem::take(shared.session.borrow_mut().outgoing());
+        let told =
+            poll_fn(|context| Poll::Ready(stream.poll_send(&mut last_words, context).is_ready())).await;
+        if let (true, Some(mut transport)) = (told, self.transport.take()) {
+            transport.close(stream);
+            self.transport.set(Some(transport));
+        }
+        failure
+    }
+
+    fn poll_drive(
+        &self,
+        shared: &Rc<Shared<B>>,
+        stream: &mut T::Stream,
+        driving: &mut Driving,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Failure>> {
+        if shared.driver.borrow().is_none() {
+            shared.driver.replace(Some(context.waker().clone()));
+        }
+        let mut receives = 0;
+        loop {
+            let mut session = shared.session.borrow_mut();
+            if shared.retired.get() && session.active() == 0 {
+                session.say_goodbye();
+                return Poll::Ready(Ok(()));
+            }
+            if driving.blocked || !session.outgoing().is_empty() {
+                let sent = stream.poll_send(session.outgoing(), context)?;
+                driving.blocked = sent.is_pending();
+            }
+            drop(session);
+            if !driving.unread {
+                match stream.poll_readable(context) {
+                    Poll::Ready(Ok(())) => {}
+                    other => return other,
+                }
+            }
+            // The kernel reports each arrival once: after one, it is received until nothing is left.
+            driving.unread = true;
+            receives += 1;
+            if receives > RECEIVES_IN_A_TURN {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            match self.receive(shared, stream) {
+                Ok(Arrival::Some(_)) => {}
+                Ok(Arrival::Nothing) => driving.unread = false,
+                Ok(Arrival::End) => return Poll::Ready(Err(Fault::ClosedEarly.into())),
+                Err(failure) => return Poll::Ready(Err(failure)),
+            }
+        }
+    }
+
+    fn receive(&self, shared: &Rc<Shared<B>>, stream: &mut T::Stream) -> Result<Arrival, Failure> {
+        let mut session = shared.session.borrow_mut();
+        let arrival = stream.receive(&mut self.buffer.borrow_mut(), &mut |data| {
+            session.feed(data).map(|()| Progress::More)
+        });
+        shared.receives.set(shared.receives.get() + 1);
+        if !session.is_open() && !shared.retired.get() {
+            self.ended_idle.set(session.active() == 0);
+            self.retire(shared);
+        }
+        drop(session);
+        let ended = shared.wake_finished();
+        self.executor.add_answers(ended.saturating_sub(1));
+        arrival
+    }
+
+    /// Opens no more streams on a connection.
+    fn retire(&self, shared: &Rc<Shared<B>>) {
+        shared.retired.set(true);
+        let is_current = self
+            .current
+            .borrow()
+            .as_ref()
+            .is_some_and(|current| Rc::ptr_eq(current, shared));
+        if is_current {
+            self.current.replace(None);
+        }
+        // Who waited for room finds it on the next one.
+        for waker in shared.queue.take() {
+            waker.wake();
+        }
+        shared.wake_driver();
+    }
+
+    /// The driver's last act.
+    fn end(&self, shared: &Rc<Shared<B>>, failure: Option<Failure>) {
+        let was_retired = shared.retired.get();
+        self.retire(shared);
+        let active = shared.session.borrow().active();
+        match failure {
+            Some(failure) if active > 0 => shared.session.borrow_mut().fail_all(failure),
+            // A server may close a connection that waits, or that it has said it would.
+            Some(failure) if ends_idly(&failure) => self.ended_idle.set(!was_retired),
+            Some(failure) => self.owed.set(Some(failure)),
+            None => {}
+        }
+        shared.wake_finished();
+    }
+}
+
+/// What a driver remembers from poll to poll.
+#[derive(Debug, Default)]
+struct Driving {
+    /// Not all was sent for which there was no room.
+    blocked: bool,
+    /// Something was reported, and not all of it was received.
+    unread: bool,
+}
+
+fn ends_idly(failure: &Failure) -> bool {
+    matches!(
+        failure.fault,
+        Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated
+    )
+}
+
+impl<B: Body> Shared<B> {
+    fn wake_driver(&self) {
+        if let Some(driver) = &*self.driver.borrow() {
+            driver.wake_by_ref();
+        }
+    }
+
+    /// Calls the threads whose streams have ended, and so many that wait for room; gives how many ended.
+    fn wake_finished(&self) -> usize {
+        let mut finished = Vec::new();
+        self.session.borrow_mut().take_finished(&mut finished);
+        let mut waiters = self.waiters.borrow_mut();
+        for place in &finished {
+            if let Some(waker) = waiters.get_mut(*place).and_then(Option::take) {
+                waker.wake();
+            }
+        }
+        let mut queue = self.queue.borrow_mut();
+        let room = if self.session.borrow().has_room() {
+            queue.len()
+        } else {
+            0
+        };
+        queue.drain(..room).for_each(Waker::wake);
+        finished.len()
+    }
+
+    fn wait(&self, place: usize, context: &Context<'_>) {
+        let mut waiters = self.waiters.borrow_mut();
+        if waiters.len() <= place {
+            waiters.resize(place + 1, None);
+        }
+        waiters[place] = Some(context.waker().clone());
+    }
+}
+
+/// A client thread on a lane: one request at a time.
+#[derive(Debug)]
+pub struct StreamClient<T: Transport + 'static, B: Body + Default + 'static> {
+    lane: Rc<Lane<T, B>>,
+}
+
+impl<T: Transport + 'static, B: Body + Default + 'static> StreamClient<T, B> {
+    /// Sends `request` and waits for the whole response. The bytes of its body go to `body`.
+    ///
+    /// # Errors
+    /// Why there is no whole response.
+    pub async fn exchange(
+        &mut self,
+        request: &Request,
+        start_ns: u64,
+        body: &mut B,
+        cost: &mut Exchange,
+    ) -> Result<Head, Failure> {
+        self.lane
+            .executor
+            .set_deadline(start_ns.saturating_add(self.lane.connecting.timeout_ns));
+        if let Some(failure) = self.lane.owed.take() {
+            return Err(failure);
+        }
+        let (result, again) = self.attempt(request, start_ns, body, cost).await;
+        if !again {
+            return result;
+        }
+        // Nothing was processed (RFC 9113, section 8.7), or a connection that waited was just being closed.
+        let before = cost.connections;
+        let (result, _) = self.attempt(request, start_ns, body, cost).await;
+        cost.reconnected |= cost.connections > before;
+        result
+    }
+
+    /// One stream, and whether its request may be sent again.
+    async fn attempt(
+        &mut self,
+        request: &Request,
+        start_ns: u64,
+        body: &mut B,
+        cost: &mut Exchange,
+    ) -> (Result<Head, Failure>, bool) {
+        let begun = poll_fn(|context| self.poll_begin(request, start_ns, body, context)).await;
+        let Begun {
+            shared,
+            place,
+            made,
+            reused,
+        } = match begun {
+            Ok(begun) => begun,
+            Err(failure) => return (Err(failure), false),
+        };
+        let ended = poll_fn(|context| self.poll_end(&shared, place, context)).await;
+        *body = ended.body;
+        cost.streams += 1;
+        cost.received_bytes += ended.received_bytes;
+        cost.sent_bytes += ended.sent_bytes;
+        cost.body_bytes = ended.body_bytes;
+        if let (true, Some((stood_ns, handshake))) = (made, shared.opened.get()) {
+            cost.connections += 1;
+            cost.connect_ns = Some(stood_ns.saturating_sub(start_ns));
+            cost.handshake = handshake;
+            cost.reconnected |= self.lane.ended_idle.take();
+        }
+        let closed_idly = reused
+            && self.lane.connecting.repeat
+            && ended.received_bytes == 0
+            && ended.result.as_ref().is_err_and(ends_idly);
+        let again = ended.unprocessed || closed_idly;
+        (ended.result.map(Head::of_status), again)
+    }
+
+    fn poll_begin(
+        &mut self,
+        request: &Request,
+        start_ns: u64,
+        body: &mut B,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Begun<B>, Failure>> {
+        loop {
+            if self.lane.executor.deadline_passed() {
+                return Poll::Ready(Err(Fault::ResponseTimeout.into()));
+            }
+            let (shared, made) = self.lane.connection(start_ns);
+            let mut session = shared.session.borrow_mut();
+            if session.has_room() {
+                let reused = session.opened() > 0 && shared.receives.get() > 0;
+                let place = session.open(request, std::mem::take(body));
+                drop(session);
+                shared.wake_driver();
+                return Poll::Ready(Ok(Begun {
+                    shared,
+                    place,
+                    made,
+                    reused,
+                }));
+            }
+            if session.is_open() {
+                shared.queue.borrow_mut().push_back(context.waker().clone());
+                return Poll::Pending;
+            }
+            drop(session);
+            self.lane.retire(&shared);
+        }
+    }
+
+    fn poll_end(
+        &mut self,
+        shared: &Rc<Shared<B>>,
+        place: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Ended<B>> {
+        let mut session = shared.session.borrow_mut();
+        // As long as the connection does not stand, its driver says what comes of it, in the time of who wanted it first.
+        if self.lane.executor.deadline_passed() && shared.opened.get().is_some() && !session.has_ended(place)
+        {
+            session.cancel(place, Fault::ResponseTimeout.into());
+            let mut cancelled = Vec::new();
+            session.take_finished(&mut cancelled);
+            shared.wake_driver();
+            if shared.receives.get() == 0 {
+                drop(session);
+                // A connection that never said anything is no use to the others either.
+                self.lane.retire(shared);
+                session = shared.session.borrow_mut();
+            }
+        }
+        match session.take(place) {
+            Some(ended) => Poll::Ready(ended),
+            None => {
+                shared.wait(place, context);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T: Transport + 'static, B: Body + Default + 'static> Drop for StreamClient<T, B> {
+    fn drop(&mut self) {
+        let left = self.lane.users.get() - 1;
+        self.lane.users.set(left);
+        let current = self.lane.current.borrow().clone();
+        if let (0, Some(shared)) = (left, current) {
+            self.lane.retire(&shared);
+        }
+    }
+}
+
+/// A stream that was opened.
+struct Begun<B> {
+    shared: Rc<Shared<B>>,
+    place: usize,
+    /// The connection was made for it.
+    made: bool,
+    /// The connection has answered before.
+    reused: bool,
+}

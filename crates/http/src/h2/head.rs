@@ -1,0 +1,93 @@
+//! The rules of a response's fields (RFC 9113, section 8.2 and 8.3), checked one by one as they are decoded.
+
+use super::violation::Violation;
+
+/// Fields that speak of a connection, which HTTP/2 has no use for (section 8.2.2).
+const OF_CONNECTION: [&[u8]; 5] = [
+    b"connection",
+    b"keep-alive",
+    b"proxy-connection",
+    b"transfer-encoding",
+    b"upgrade",
+];
+
+/// What the fields of one header block say.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    /// None in a trailer, and before it has come.
+    pub(super) status: Option<u16>,
+    /// The declared length of the body.
+    pub(super) length: Option<u64>,
+    /// A field that is no pseudo-field has come.
+    regular: bool,
+}
+
+impl Fields {
+    /// Of a trailer section, which has no pseudo-fields.
+    pub(super) fn of_trailer() -> Self {
+        Self {
+            regular: true,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), Violation> {
+        if name.first() == Some(&b':') {
+            return self.take_pseudo(name, value);
+        }
+        self.regular = true;
+        check_name(name)?;
+        check_value(value)?;
+        if OF_CONNECTION.contains(&name) {
+            return Err(Violation::ConnectionField);
+        }
+        if name == b"content-length" {
+            let length = number(value).ok_or(Violation::ContentLength)?;
+            if self.length.replace(length).is_some_and(|other| other != length) {
+                return Err(Violation::ContentLength);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Violation> {
+        if name != b":status" || self.regular || self.status.is_some() {
+            return Err(Violation::PseudoField);
+        }
+        match number(value) {
+            Some(status @ 100..=999) if value.len() == 3 => {
+                self.status = Some(status as u16);
+                Ok(())
+            }
+            _ => Err(Violation::StatusField),
+        }
+    }
+}
+
+fn check_name(name: &[u8]) -> Result<(), Violation> {
+    // Tokens in lower case: servers send nothing else (RFC 9110, section 5.1).
+    let right =
+        |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(byte);
+    if name.is_empty() || !name.iter().all(right) {
+        return Err(Violation::FieldName);
+    }
+    Ok(())
+}
+
+fn check_value(value: &[u8]) -> Result<(), Violation> {
+    let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    if blank(value.first())
+        || blank(value.last())
+        || value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n'))
+    {
+        return Err(Violation::FieldValue);
+    }
+    Ok(())
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}

@@ -1,0 +1,160 @@
+//! Frames out of bytes as they come. Data passes through where it lies; any other frame is handed on whole, and gathered
+//! first where it came in pieces.
+
+use super::frame::{flag, kind, Head, HEAD_BYTES, PAYLOAD_BYTES};
+use super::violation::Violation;
+
+/// What the next bytes are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    /// A whole frame that is not DATA.
+    Frame(Head, &'a [u8]),
+    /// A DATA frame begins.
+    DataHead(Head),
+    /// The next bytes of the DATA frame, without padding; whether they are its last.
+    Data(&'a [u8], bool),
+}
+
+#[derive(Debug)]
+enum Reading {
+    Head,
+    Payload(Head),
+    /// Of a DATA frame with padding: how much of it there is.
+    PadLength(Head),
+    Data {
+        rest: usize,
+        padding: usize,
+    },
+    Padding(usize),
+}
+
+/// Where in the stream of frames the next byte lies.
+#[derive(Debug)]
+pub(super) struct Reader {
+    reading: Reading,
+    /// A head or a payload of which not all has come.
+    partial: Vec<u8>,
+    /// The partial one was handed on.
+    spent: bool,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self {
+            reading: Reading::Head,
+            partial: Vec::new(),
+            spent: false,
+        }
+    }
+}
+
+impl Reader {
+    /// Takes the next piece off `bytes`; None where more are needed.
+    pub(super) fn next<'p, 'b: 'p>(
+        &'p mut self,
+        bytes: &mut &'b [u8],
+    ) -> Result<Option<Piece<'p>>, Violation> {
+        if std::mem::take(&mut self.spent) {
+            self.partial.clear();
+        }
+        loop {
+            match self.reading {
+                Reading::Head => {
+                    let Some(head) = self.head(bytes) else {
+                        return Ok(None);
+                    };
+                    if head.length > PAYLOAD_BYTES {
+                        return Err(Violation::FrameTooLarge);
+                    }
+                    let data = head.kind == kind::DATA;
+                    self.reading = match data {
+                        true if head.has(flag::PADDED) => Reading::PadLength(head),
+                        true => Reading::Data {
+                            rest: head.length,
+                            padding: 0,
+                        },
+                        false => Reading::Payload(head),
+                    };
+                    if data {
+                        return Ok(Some(Piece::DataHead(head)));
+                    }
+                }
+                Reading::Payload(head) => {
+                    let Some(whole) = self.is_whole(head.length, bytes) else {
+                        return Ok(None);
+                    };
+                    self.reading = Reading::Head;
+                    return Ok(Some(Piece::Frame(head, whole.unwrap_or(&self.partial))));
+                }
+                Reading::PadLength(head) => {
+                    if head.length == 0 {
+                        return Err(Violation::FrameSize);
+                    }
+                    let Some((padding, rest)) = bytes.split_first() else {
+                        return Ok(None);
+                    };
+                    *bytes = rest;
+                    let padding = usize::from(*padding);
+                    let rest = (head.length - 1).checked_sub(padding).ok_or(Violation::Padding)?;
+                    self.reading = Reading::Data { rest, padding };
+                }
+                Reading::Data { rest, padding } => return Ok(self.data(rest, padding, bytes)),
+                Reading::Padding(rest) => {
+                    let skipped = rest.min(bytes.len());
+                    *bytes = &bytes[skipped..];
+                    if skipped < rest {
+                        self.reading = Reading::Padding(rest - skipped);
+                        return Ok(None);
+                    }
+                    self.reading = Reading::Head;
+                }
+            }
+        }
+    }
+
+    /// What is there of a DATA frame of which `rest` bytes are to come.
+    fn data<'b>(&mut self, rest: usize, padding: usize, bytes: &mut &'b [u8]) -> Option<Piece<'b>> {
+        if bytes.is_empty() && rest > 0 {
+            return None;
+        }
+        let (data, after) = bytes.split_at(rest.min(bytes.len()));
+        *bytes = after;
+        let rest = rest - data.len();
+        self.reading = match rest {
+            0 => Reading::Padding(padding),
+            _ => Reading::Data { rest, padding },
+        };
+        Some(Piece::Data(data, rest == 0))
+    }
+
+    fn head(&mut self, bytes: &mut &[u8]) -> Option<Head> {
+        if self.partial.is_empty() {
+            if let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() {
+                *bytes = rest;
+                return Some(Head::read(*head));
+            }
+        }
+        self.gather(HEAD_BYTES, bytes);
+        let head = self.partial.first_chunk::<HEAD_BYTES>().copied()?;
+        self.partial.clear();
+        Some(Head::read(head))
+    }
+
+    /// Whether all of a payload is there: as a part of `bytes`, or, for None, gathered.
+    fn is_whole<'a>(&mut self, length: usize, bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+        if self.partial.is_empty() && bytes.len() >= length {
+            let (payload, rest) = bytes.split_at(length);
+            *bytes = rest;
+            return Some(Some(payload));
+        }
+        self.gather(length, bytes);
+        self.spent = self.partial.len() == length;
+        self.spent.then_some(None)
+    }
+
+    fn gather(&mut self, length: usize, bytes: &mut &[u8]) {
+        let wanted = (length - self.partial.len()).min(bytes.len());
+        self.partial.extend_from_slice(&bytes[..wanted]);
+        *bytes = &bytes[wanted..];
+    }
+}

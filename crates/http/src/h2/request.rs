@@ -1,0 +1,118 @@
+//! Requests as header blocks, built before the clock starts.
+//!
+//! What all requests of a mix have in common (authority, user agent, given fields) goes into the server's table with the
+//! first request of a connection, and is two bytes or so in every later one, as browsers do it. A path is never put there:
+//! a site has more of them than the table has room for. Since the common fields never change, both forms of a block are
+//! the same on every connection. A third form uses no table, for a server that allows none.
+
+use super::hpack::{entry_bytes, write_indexed, write_literal, Keep, STATIC_TABLE};
+use crate::request::Shape;
+use std::sync::Arc;
+
+/// The place of the newest entry of the server's table.
+const NEWEST: usize = STATIC_TABLE.len() + 1;
+
+/// Fields whose values may be secrets (RFC 7541, section 7.1.3).
+const SECRET: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+
+/// One request in its three forms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// On a connection whose table has nothing of ours.
+    pub(super) first: Box<[u8]>,
+    /// On one that has had the first.
+    pub(super) later: Box<[u8]>,
+    /// Without the table.
+    pub(super) plain: Box<[u8]>,
+    /// What the common fields take of the table.
+    pub(super) table_bytes: usize,
+    /// The body; None: there is none.
+    pub(super) body: Option<Arc<[u8]>>,
+}
+
+/// Makes the requests of a mix.
+#[derive(Debug)]
+pub struct RequestMaker {
+    scheme: &'static str,
+    method: String,
+    /// Fields that go into the table, and those that must not.
+    common: Vec<(String, String)>,
+    secret: Vec<(String, String)>,
+    body: Option<Arc<[u8]>>,
+}
+
+impl RequestMaker {
+    /// Requests to `authority`, in a shape that has no problems. `secure`: over TLS.
+    #[must_use]
+    pub fn new(authority: &str, secure: bool, shape: &Shape) -> Self {
+        let mut fields: Vec<(String, String)> = Vec::new();
+        let mut authority = authority.to_owned();
+        for (name, value) in &shape.fields {
+            let name = name.to_ascii_lowercase();
+            if name == "host" {
+                authority.clone_from(value);
+            } else {
+                // RFC 9110, section 5.5: blanks around a value are not part of it.
+                fields.push((name, value.trim_matches([' ', '\t']).to_owned()));
+            }
+        }
+        if !fields.iter().any(|(name, _)| name == "user-agent") {
+            fields.insert(0, ("user-agent".to_owned(), "serverdyno".to_owned()));
+        }
+        let (secret, mut common): (Vec<_>, Vec<_>) = fields
+            .into_iter()
+            .partition(|(name, _)| SECRET.contains(&name.as_str()));
+        common.insert(0, (":authority".to_owned(), authority));
+        Self {
+            scheme: if secure { "https" } else { "http" },
+            method: shape.method.clone(),
+            common,
+            secret,
+            body: shape.body.as_deref().map(Arc::from),
+        }
+    }
+
+    /// The request for `path`.
+    #[must_use]
+    pub fn request(&self, path: &str) -> Request {
+        let sizes = self.common.iter().map(|(name, value)| entry_bytes(name, value));
+        Request {
+            first: self.block(path, |out, (name, value), _| {
+                write_literal(out, Keep::Yes, name, value)
+            }),
+            later: self.block(path, |out, _, place| {
+                write_indexed(out, NEWEST + self.common.len() - 1 - place);
+            }),
+            plain: self.block(path, |out, (name, value), _| {
+                write_literal(out, Keep::No, name, value)
+            }),
+            table_bytes: sizes.sum(),
+            body: self.body.clone(),
+        }
+    }
+
+    fn block(&self, path: &str, common: impl Fn(&mut Vec<u8>, &(String, String), usize)) -> Box<[u8]> {
+        let mut out = Vec::new();
+        for (name, value) in [
+            (":method", self.method.as_str()),
+            (":scheme", self.scheme),
+            (":path", path),
+        ] {
+            match STATIC_TABLE.iter().position(|entry| *entry == (name, value)) {
+                Some(place) => write_indexed(&mut out, place + 1),
+                None => write_literal(&mut out, Keep::No, name, value),
+            }
+        }
+        // `:authority` is the first of them: pseudo-fields come before all others.
+        for (place, field) in self.common.iter().enumerate() {
+            common(&mut out, field, place);
+        }
+        for (name, value) in &self.secret {
+            write_literal(&mut out, Keep::Never, name, value);
+        }
+        if let Some(body) = &self.body {
+            write_literal(&mut out, Keep::No, "content-length", &body.len().to_string());
+        }
+        out.into()
+    }
+}

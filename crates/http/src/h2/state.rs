@@ -1,0 +1,404 @@
+//! All of an HTTP/2 connection but where in a frame it is: streams, windows, header blocks.
+//!
+//! What a server can make us keep is bounded: a frame, a header block, its dynamic table, and answers to its SETTINGS and
+//! PINGs as far as they can't be sent. `control.rs` has the frames that carry nothing of a response, `sending.rs` the
+//! bodies of requests.
+
+use super::frame::{self, flag, kind, ErrorCode, Head};
+use super::head::Fields;
+use super::hpack::Decoder;
+use super::peer::Peer;
+use super::reader::Piece;
+use super::request::Request;
+use super::stream::Stream;
+use super::violation::Violation;
+use crate::response::{Body, Limits};
+use dyno_measure::Failure;
+use std::collections::VecDeque;
+
+/// Room for the data of one stream that we announce, and of all together. What comes is taken at once, so that it costs
+/// no memory: it only has to be more than a network has under way.
+pub(super) const STREAM_WINDOW: i64 = 1 << 22;
+pub(super) const CONNECTION_WINDOW: i64 = 1 << 24;
+
+const MAX_CONTINUATIONS: u32 = 64;
+/// Streams that we have reset, and that the server may not know of yet.
+const MAX_CANCELLED: usize = 1024;
+
+/// A header block of which frames are still to come.
+#[derive(Debug)]
+struct OpenBlock {
+    stream: u32,
+    end_stream: bool,
+    continuations: u32,
+}
+
+/// A DATA frame that is being read.
+#[derive(Debug, Clone, Copy)]
+struct OpenData {
+    /// None: of a stream that we have reset.
+    place: Option<usize>,
+    end_stream: bool,
+}
+
+/// All of a connection but where in a frame it is.
+#[derive(Debug)]
+pub(super) struct State<B> {
+    limits: Limits,
+    decoder: Decoder,
+    pub(super) peer: Peer,
+    pub(super) outgoing: Vec<u8>,
+    /// By place; what ended stays until it is taken.
+    pub(super) streams: Vec<Option<Stream<B>>>,
+    /// By place: the stream that is active there, 0 for none.
+    pub(super) ids: Vec<u32>,
+    pub(super) free: Vec<usize>,
+    pub(super) active: u32,
+    pub(super) next_id: u32,
+    pub(super) finished: Vec<usize>,
+    cancelled: VecDeque<u32>,
+    /// More streams were reset than are remembered.
+    forgot: bool,
+    receive_window: i64,
+    block: Vec<u8>,
+    open_block: Option<OpenBlock>,
+    open_data: OpenData,
+    pub(super) idle_frames: u32,
+    /// Bytes of frames that belong to no stream, for the next that ends.
+    pub(super) overhead_in: u64,
+    pub(super) overhead_out: u64,
+    /// Of answers to settings and pings, as long as they can't be sent.
+    pub(super) unsent_answer_bytes: usize,
+}
+
+impl<B: Body> State<B> {
+    /// With what is to be sent first.
+    pub(super) fn new(limits: Limits, outgoing: Vec<u8>) -> Self {
+        Self {
+            limits,
+            decoder: Decoder::default(),
+            peer: Peer::default(),
+            overhead_out: outgoing.len() as u64,
+            outgoing,
+            streams: Vec::new(),
+            ids: Vec::new(),
+            free: Vec::new(),
+            active: 0,
+            next_id: 1,
+            finished: Vec::new(),
+            cancelled: VecDeque::new(),
+            forgot: false,
+            receive_window: CONNECTION_WINDOW,
+            block: Vec::new(),
+            open_block: None,
+            open_data: OpenData {
+                place: None,
+                end_stream: false,
+            },
+            idle_frames: 0,
+            overhead_in: 0,
+            unsent_answer_bytes: 0,
+        }
+    }
+
+    pub(super) fn open(&mut self, request: &Request, body: B) -> usize {
+        let id = self.next_id;
+        self.next_id += 2;
+        let before = self.outgoing.len();
+        self.peer.write_head(&mut self.outgoing, id, request);
+        let stream = Stream {
+            id,
+            body,
+            status: None,
+            length: None,
+            body_bytes: 0,
+            told_end: false,
+            interim: 0,
+            received_bytes: 0,
+            sent_bytes: (self.outgoing.len() - before) as u64,
+            receive_window: STREAM_WINDOW,
+            send_window: self.peer.initial_window,
+            unsent: request.body.clone().map(|body| (body, 0)),
+            outcome: None,
+        };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.streams.push(None);
+            self.ids.push(0);
+            self.ids.len() - 1
+        });
+        self.ids[place] = id;
+        self.active += 1;
+        let has_body = stream.unsent.is_some();
+        self.streams[place] = Some(stream);
+        if has_body {
+            self.send_body(place);
+        }
+        place
+    }
+
+    /// Where the stream is active.
+    pub(super) fn place_of(&self, stream: u32) -> Option<usize> {
+        self.ids
+            .iter()
+            .position(|id| *id == stream)
+            .filter(|_| stream != 0)
+    }
+
+    pub(super) fn stream_at(&mut self, place: usize) -> Option<&mut Stream<B>> {
+        self.streams.get_mut(place)?.as_mut()
+    }
+
+    /// Ends a stream; the server knows, or the connection is lost.
+    pub(super) fn finish(&mut self, place: usize, result: Result<u16, Failure>, unprocessed: bool) {
+        let Some(stream) = &mut self.streams[place] else {
+            return;
+        };
+        if stream.outcome.is_none() {
+            stream.outcome = Some((result, unprocessed));
+            self.ids[place] = 0;
+            self.active -= 1;
+            self.finished.push(place);
+        }
+    }
+
+    /// Ends a stream and tells the server.
+    pub(super) fn reset(&mut self, place: usize, code: ErrorCode, failure: Failure) {
+        let Some(stream) = self.stream_at(place).filter(|stream| stream.outcome.is_none()) else {
+            return;
+        };
+        let id = stream.id;
+        self.forsake(id, code);
+        self.finish(place, Err(failure), false);
+    }
+
+    /// Tells the server that nothing more is wanted of a stream. What it has sent already will still come.
+    fn forsake(&mut self, id: u32, code: ErrorCode) {
+        frame::write_reset(&mut self.outgoing, id, code);
+        self.cancelled.push_back(id);
+        if self.cancelled.len() > MAX_CANCELLED {
+            self.cancelled.pop_front();
+            self.forgot = true;
+        }
+    }
+
+    pub(super) fn take(&mut self, piece: Piece<'_>) -> Result<(), Violation> {
+        match piece {
+            Piece::Data(data, last) => return self.data(data, last),
+            Piece::DataHead(head) | Piece::Frame(head, _) if !self.peer.has_spoken => {
+                if head.kind != kind::SETTINGS || head.has(flag::ACK) {
+                    return Err(Violation::NoPreface);
+                }
+                self.peer.has_spoken = true;
+            }
+            _ => {}
+        }
+        match piece {
+            Piece::Frame(head, payload) => {
+                if self.open_block.is_some() != (head.kind == kind::CONTINUATION) {
+                    return Err(match self.open_block {
+                        Some(_) => Violation::Interrupted,
+                        None => Violation::LoneContinuation,
+                    });
+                }
+                match head.kind {
+                    kind::HEADERS => self.headers(head, payload),
+                    kind::CONTINUATION => self.continuation(head, payload),
+                    _ => self.control(head, payload),
+                }
+            }
+            Piece::DataHead(_) if self.open_block.is_some() => Err(Violation::Interrupted),
+            Piece::DataHead(head) => self.data_head(head),
+            Piece::Data(..) => Ok(()),
+        }
+    }
+
+    /// Where a frame of a stream belongs: None for a stream that we have reset.
+    fn owner(&self, stream: u32) -> Result<Option<usize>, Violation> {
+        if stream == 0 {
+            return Err(Violation::StreamZero);
+        }
+        if let Some(place) = self.place_of(stream) {
+            return Ok(Some(place));
+        }
+        if self.is_idle(stream) {
+            return Err(Violation::IdleStream);
+        }
+        if self.forgot || self.cancelled.contains(&stream) {
+            return Ok(None);
+        }
+        Err(Violation::ClosedStream)
+    }
+
+    /// Whether a stream was never opened; a server opens none.
+    pub(super) fn is_idle(&self, stream: u32) -> bool {
+        stream % 2 == 0 || stream >= self.next_id
+    }
+
+    fn headers(&mut self, head: Head, payload: &[u8]) -> Result<(), Violation> {
+        let owner = self.owner(head.stream)?;
+        let mut block = payload;
+        if head.has(flag::PADDED) {
+            let (padding, rest) = block.split_first().ok_or(Violation::FrameSize)?;
+            let end = rest.len().checked_sub(usize::from(*padding));
+            block = &rest[..end.ok_or(Violation::Padding)?];
+        }
+        if head.has(flag::PRIORITY) {
+            let (priority, rest) = block.split_first_chunk::<5>().ok_or(Violation::FrameSize)?;
+            block = rest;
+            if u32::from_be_bytes([priority[0] & 0x7f, priority[1], priority[2], priority[3]]) == head.stream
+            {
+                return Err(Violation::SelfDependency);
+            }
+        }
+        self.count_in(owner, payload.len());
+        self.idle_frames += 1;
+        let end_stream = head.has(flag::END_STREAM);
+        if head.has(flag::END_HEADERS) {
+            return self.block(head.stream, end_stream, block);
+        }
+        self.block.clear();
+        self.block.extend_from_slice(block);
+        self.open_block = Some(OpenBlock {
+            stream: head.stream,
+            end_stream,
+            continuations: 0,
+        });
+        Ok(())
+    }
+
+    fn continuation(&mut self, head: Head, payload: &[u8]) -> Result<(), Violation> {
+        let Some(open) = &mut self.open_block else {
+            return Err(Violation::LoneContinuation);
+        };
+        if open.stream != head.stream {
+            return Err(Violation::Interrupted);
+        }
+        open.continuations += 1;
+        if open.continuations > MAX_CONTINUATIONS || self.block.len() + payload.len() > self.limits.head_bytes
+        {
+            return Err(Violation::Continuations);
+        }
+        self.block.extend_from_slice(payload);
+        let (stream, end_stream) = (open.stream, open.end_stream);
+        let owner = self.owner(stream)?;
+        self.count_in(owner, payload.len());
+        if head.has(flag::END_HEADERS) {
+            self.open_block = None;
+            let block = std::mem::take(&mut self.block);
+            let result = self.block(stream, end_stream, &block);
+            self.block = block;
+            return result;
+        }
+        Ok(())
+    }
+
+    fn count_in(&mut self, owner: Option<usize>, payload_bytes: usize) {
+        let bytes = (frame::HEAD_BYTES + payload_bytes) as u64;
+        match owner.and_then(|place| self.stream_at(place)) {
+            Some(stream) => stream.received_bytes += bytes,
+            None => self.overhead_in += bytes,
+        }
+    }
+
+    /// A whole header block of a stream.
+    fn block(&mut self, id: u32, end_stream: bool, block: &[u8]) -> Result<(), Violation> {
+        let place = self.owner(id)?;
+        let stream = place.and_then(|place| self.streams[place].as_mut());
+        let is_trailer = stream.as_ref().is_some_and(|stream| stream.status.is_some());
+        let mut fields = if is_trailer {
+            Fields::of_trailer()
+        } else {
+            Fields::default()
+        };
+        let most_bytes = self.limits.head_bytes;
+        let read = self
+            .decoder
+            .decode(block, most_bytes, &mut |name, value| fields.take(name, value))?;
+        let (Some(place), Some(stream)) = (place, stream) else {
+            return Ok(());
+        };
+        let accepted = read.and_then(|()| stream.accept(&fields, is_trailer, end_stream));
+        match accepted {
+            Err(violation) => self.reset(place, violation.code(), violation.into()),
+            Ok(()) if end_stream => self.ended_by_server(place),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    fn data_head(&mut self, head: Head) -> Result<(), Violation> {
+        let place = self.owner(head.stream)?;
+        let bytes = head.length as i64;
+        self.receive_window -= bytes;
+        if self.receive_window < 0 {
+            return Err(Violation::ConnectionWindow);
+        }
+        if self.receive_window < CONNECTION_WINDOW / 2 {
+            let increment = CONNECTION_WINDOW - self.receive_window;
+            frame::write_window_update(&mut self.outgoing, 0, increment as u32);
+            self.overhead_out += 13;
+            self.receive_window = CONNECTION_WINDOW;
+        }
+        self.count_in(place, head.length);
+        let end_stream = head.has(flag::END_STREAM);
+        self.idle_frames += 1;
+        self.open_data = OpenData { place, end_stream };
+        let Some((place, stream)) = place.and_then(|place| Some((place, self.streams[place].as_mut()?)))
+        else {
+            return Ok(());
+        };
+        stream.receive_window -= bytes;
+        let broken = if stream.receive_window < 0 {
+            Some(Violation::StreamWindow)
+        } else if stream.status.is_none() {
+            Some(Violation::DataFirst)
+        } else {
+            None
+        };
+        if let Some(violation) = broken {
+            self.open_data.place = None;
+            self.reset(place, violation.code(), violation.into());
+        } else if stream.receive_window < STREAM_WINDOW / 2 && !end_stream {
+            let increment = STREAM_WINDOW - stream.receive_window;
+            frame::write_window_update(&mut self.outgoing, head.stream, increment as u32);
+            stream.sent_bytes += 13;
+            stream.receive_window = STREAM_WINDOW;
+        }
+        Ok(())
+    }
+
+    fn data(&mut self, data: &[u8], last: bool) -> Result<(), Violation> {
+        let OpenData { place, end_stream } = self.open_data;
+        let Some((place, stream)) = place.and_then(|place| Some((place, self.streams[place].as_mut()?)))
+        else {
+            return Ok(());
+        };
+        if !data.is_empty() {
+            self.idle_frames = 0;
+        }
+        let ends = last && end_stream;
+        match stream.accept_data(data, ends, self.limits.body_bytes) {
+            Err(failure) => {
+                self.open_data.place = None;
+                self.reset(place, ErrorCode::ProtocolError, failure);
+            }
+            Ok(()) if ends => self.ended_by_server(place),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    /// The server has sent the whole response.
+    fn ended_by_server(&mut self, place: usize) {
+        let Some(stream) = &self.streams[place] else {
+            return;
+        };
+        let (id, waits, status) = (stream.id, stream.unsent.is_some(), stream.status.unwrap_or(0));
+        if waits {
+            // It answers before it has read the request's body (RFC 9113, section 8.1).
+            self.forsake(id, ErrorCode::NoError);
+        }
+        self.idle_frames = 0;
+        self.finish(place, Ok(status), false);
+    }
+}

@@ -1,0 +1,117 @@
+//! One request and its response: what a stream has come to.
+
+use super::head::Fields;
+use super::violation::Violation;
+use crate::response::Body;
+use dyno_measure::{Failure, Fault};
+use std::sync::Arc;
+
+const MAX_INTERIM_RESPONSES: u32 = 8;
+
+/// How a stream ended.
+#[derive(Debug)]
+pub struct Ended<B> {
+    /// The status of a whole response, or why there is none.
+    pub result: Result<u16, Failure>,
+    /// The server has said that it did not process the request (RFC 9113, section 8.7).
+    pub unprocessed: bool,
+    /// Where its bytes went.
+    pub body: B,
+    /// Bytes of its frames.
+    pub received_bytes: u64,
+    /// Bytes of its frames.
+    pub sent_bytes: u64,
+    /// Bytes of its data.
+    pub body_bytes: u64,
+}
+
+/// One request and its response.
+#[derive(Debug)]
+pub(super) struct Stream<B> {
+    pub(super) id: u32,
+    pub(super) body: B,
+    /// Of the final head, once it has come.
+    pub(super) status: Option<u16>,
+    pub(super) length: Option<u64>,
+    pub(super) body_bytes: u64,
+    /// The body's end was told.
+    pub(super) told_end: bool,
+    pub(super) interim: u32,
+    pub(super) received_bytes: u64,
+    pub(super) sent_bytes: u64,
+    /// Room that the server has for data, and we.
+    pub(super) receive_window: i64,
+    pub(super) send_window: i64,
+    /// Of the request's body: what was not sent.
+    pub(super) unsent: Option<(Arc<[u8]>, usize)>,
+    pub(super) outcome: Option<(Result<u16, Failure>, bool)>,
+}
+
+impl<B: Body> Stream<B> {
+    /// Takes the fields of a head or a trailer.
+    pub(super) fn accept(
+        &mut self,
+        fields: &Fields,
+        is_trailer: bool,
+        end_stream: bool,
+    ) -> Result<(), Violation> {
+        if is_trailer {
+            return if end_stream {
+                self.end()
+            } else {
+                Err(Violation::SecondHead)
+            };
+        }
+        let status = fields.status.ok_or(Violation::StatusField)?;
+        match status {
+            101 => return Err(Violation::SwitchingProtocols),
+            100..200 if end_stream => return Err(Violation::InterimEnd),
+            100..200 => {
+                self.interim += 1;
+                if self.interim > MAX_INTERIM_RESPONSES {
+                    return Err(Violation::InterimResponses);
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.status = Some(status);
+        // These have no content, whatever length they declare (RFC 9110, section 8.6).
+        self.length = fields.length.filter(|_| !matches!(status, 204 | 304));
+        if end_stream {
+            self.end()
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn accept_data(&mut self, data: &[u8], ends: bool, most_bytes: u64) -> Result<(), Failure> {
+        self.body_bytes += data.len() as u64;
+        if self.body_bytes > most_bytes {
+            return Err(Fault::BodyTooLarge.into());
+        }
+        if self.length.is_some_and(|length| self.body_bytes > length) {
+            return Err(Violation::BodyLength.into());
+        }
+        let whole = ends || self.length == Some(self.body_bytes);
+        if !data.is_empty() {
+            self.body.part(data, whole);
+            self.told_end = whole;
+        }
+        if ends {
+            self.end()?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Violation> {
+        if self.length.is_some_and(|length| length != self.body_bytes) {
+            return Err(Violation::BodyLength);
+        }
+        if !self.told_end {
+            self.told_end = true;
+            self.body.part(&[], true);
+        }
+        Ok(())
+    }
+}

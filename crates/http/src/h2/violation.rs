@@ -1,0 +1,122 @@
+//! All that a server can break in HTTP/2: in words, as a kind of fault, and as the error code that it is told.
+
+use super::frame::ErrorCode;
+use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+
+named_enum! {
+    /// A rule that was broken. The number is of RFC 9113 or, of the compression, RFC 7541.
+    pub enum Violation {
+        NoPreface "the first frame is not SETTINGS (3.4)"
+        FrameTooLarge "a frame is larger than 16,384 bytes (4.2)"
+        FrameSize "a frame has another size than its type (4.2)"
+        StreamZero "a frame of a stream is on stream 0 (5.1.1)"
+        NotStreamZero "a frame of the connection is on a stream (6)"
+        IdleStream "a frame is on a stream that was never opened (5.1)"
+        ClosedStream "a frame is on a stream that has ended (5.1)"
+        Push "a stream is promised, which was switched off (6.6)"
+        Interrupted "something else than CONTINUATION follows an open header block (6.10)"
+        LoneContinuation "CONTINUATION follows no open header block (6.10)"
+        Padding "the padding is longer than the frame (6.1)"
+        SettingValue "a setting has a value that it can't have (6.5.2)"
+        UnaskedAcknowledgement "settings are acknowledged that were not sent (6.5.3)"
+        ZeroIncrement "a window grows by nothing (6.9)"
+        DataFirst "data comes before a head (8.1)"
+        SecondHead "a head follows the final one and ends nothing (8.1)"
+        BodyLength "the body has another length than its content-length (8.1.1)"
+        GoawayGrew "a later GOAWAY names a higher stream (6.8)"
+        SelfDependency "a stream depends on itself (5.3.1 of RFC 7540)"
+        WindowOverflow "a window grows beyond 2,147,483,647 bytes (6.9.1)"
+        InitialWindow "the initial window is beyond 2,147,483,647 bytes (6.5.2)"
+        ConnectionWindow "more data came than the connection's window has room for (6.9.1)"
+        StreamWindow "more data came than the stream's window has room for (6.9.1)"
+        IndexZero "the index 0 is used (6.1 of RFC 7541)"
+        IndexBeyond "an index is beyond the tables (2.3.3 of RFC 7541)"
+        HugeInteger "an integer is too large (5.1 of RFC 7541)"
+        CutOff "a header block ends within a field (5 of RFC 7541)"
+        HuffmanPadding "a Huffman code is padded wrongly (5.2 of RFC 7541)"
+        HuffmanEnd "a Huffman code has the end symbol (5.2 of RFC 7541)"
+        TableSize "the table is made larger than allowed (6.3 of RFC 7541)"
+        LateTableSize "the table's size changes within a header block (4.2 of RFC 7541)"
+        FieldName "a field has a name that it can't have (8.2.1)"
+        FieldValue "a field has a value that it can't have (8.2.1)"
+        PseudoField "a pseudo-field is unknown, doubled or late (8.3)"
+        StatusField "there is no status of three digits (8.3.2)"
+        ConnectionField "a field speaks of the connection (8.2.2)"
+        ContentLength "content-length is no number, or there are two that differ (8.1.1)"
+        InterimEnd "an interim response ends the stream (8.1)"
+        SwitchingProtocols "a response switches protocols (8.6)"
+        InterimResponses "there are too many interim responses"
+        HeaderList "the fields of a head are larger than the announced bound (6.5.2)"
+        Continuations "a head has too many CONTINUATION frames"
+        IdleFrames "too many frames in a row carry nothing of a response"
+        Unread "what has to be answered comes faster than the answers can be sent"
+    }
+}
+
+static VIOLATIONS: StatusTable = StatusTable {
+    name: "HTTP/2 rules",
+    write: |code, formatter| {
+        let violation = Violation::ALL.get(code as usize);
+        formatter.write_str(violation.map_or("an unknown rule", |violation| violation.name()))
+    },
+};
+
+impl Violation {
+    /// As what it is counted.
+    #[must_use]
+    pub fn fault(self) -> Fault {
+        match self {
+            Self::WindowOverflow | Self::InitialWindow | Self::ConnectionWindow | Self::StreamWindow => {
+                Fault::WindowExceeded
+            }
+            Self::IndexZero
+            | Self::IndexBeyond
+            | Self::HugeInteger
+            | Self::CutOff
+            | Self::HuffmanPadding
+            | Self::HuffmanEnd
+            | Self::TableSize
+            | Self::LateTableSize => Fault::BrokenCompression,
+            Self::FieldName
+            | Self::FieldValue
+            | Self::PseudoField
+            | Self::StatusField
+            | Self::ConnectionField
+            | Self::ContentLength
+            | Self::InterimEnd
+            | Self::SwitchingProtocols
+            | Self::InterimResponses => Fault::MalformedHead,
+            Self::HeaderList | Self::Continuations => Fault::HeadTooLarge,
+            Self::IdleFrames | Self::Unread => Fault::FrameFlood,
+            _ => Fault::MalformedFrame,
+        }
+    }
+
+    /// What the server is told (RFC 9113, section 7).
+    pub(super) fn code(self) -> ErrorCode {
+        match self {
+            Self::FrameTooLarge | Self::FrameSize => ErrorCode::FrameSizeError,
+            Self::ClosedStream => ErrorCode::StreamClosed,
+            Self::HeaderList | Self::Continuations | Self::IdleFrames | Self::Unread => {
+                ErrorCode::EnhanceYourCalm
+            }
+            _ => match self.fault() {
+                Fault::WindowExceeded => ErrorCode::FlowControlError,
+                Fault::BrokenCompression => ErrorCode::CompressionError,
+                _ => ErrorCode::ProtocolError,
+            },
+        }
+    }
+}
+
+impl From<Violation> for Failure {
+    fn from(violation: Violation) -> Self {
+        Self {
+            fault: violation.fault(),
+            detail: Detail::Status(ProtocolStatus {
+                code: violation as u32,
+                table: &VIOLATIONS,
+            }),
+        }
+    }
+}

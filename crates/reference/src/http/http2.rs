@@ -1,0 +1,238 @@
+//! HTTP/2, by the `h2` crate: a reading of the protocol that the generator does not share. After the client's preface on a
+//! connection in the clear, or where ALPN chose it.
+//!
+//! The same documents and counts as HTTP/1. Faults are of HTTP/1 alone: a server that has one speaks no HTTP/2.
+
+use super::documents::{Document, Resource};
+use super::opening::Status;
+use super::request::path;
+use super::wire::{Wire, LATE};
+use super::worker::Worker;
+use bytes::Bytes;
+use dyno_measure::Failure;
+use dyno_reactor::Socket;
+use dyno_tls::{Arrived, Channel, Flow, ServerSide};
+use h2::server::{Builder, SendResponse};
+use http::{header, Method, Request, Response, StatusCode};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+const MAX_STREAMS: u32 = 1024;
+const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
+
+/// Serves a connection to its end. `received`: what has come of it already.
+pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>) {
+    let Some(carrier) = Carrier::of(wire, received, worker.clone()) else {
+        return;
+    };
+    let handshake = Builder::new()
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEADER_LIST_BYTES)
+        .handshake::<_, Bytes>(carrier);
+    let Ok(mut connection) = handshake.await else {
+        return;
+    };
+    // A client that leaves or breaks a rule is nothing to report: the generator counts failures on its own side.
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        worker.renew_patience();
+        answer(&worker, &request, respond);
+    }
+}
+
+/// Answers at once: every body is in memory, and `h2` keeps what the client's window has no room for.
+fn answer<T>(worker: &Worker, request: &Request<T>, mut respond: SendResponse<Bytes>) {
+    let head_only = match *request.method() {
+        Method::GET => false,
+        Method::HEAD => true,
+        _ => return send(worker, &mut respond, refusal(worker), false, true),
+    };
+    let count;
+    let (document, counts) = match worker.shared.site.at(path(request.uri().path().as_bytes())) {
+        Resource::Document(document) => (document, true),
+        // It is made of the fields of a request of HTTP/1.
+        Resource::Page => (worker.shared.site.refusal(Status::NotFound), true),
+        Resource::Extra(document) => (document, false),
+        Resource::RequestCount => {
+            count = Document::text(&worker.shared.requests().to_string());
+            (&count, false)
+        }
+    };
+    send(worker, &mut respond, document, head_only, counts);
+}
+
+fn refusal(worker: &Worker) -> &Document {
+    worker.shared.site.refusal(Status::MethodNotAllowed)
+}
+
+fn send(
+    worker: &Worker,
+    respond: &mut SendResponse<Bytes>,
+    document: &Document,
+    head_only: bool,
+    counts: bool,
+) {
+    let body = document.body_bytes();
+    let mut response = Response::new(());
+    *response.status_mut() =
+        StatusCode::from_u16(document.status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let fields = response.headers_mut();
+    fields.insert(header::DATE, worker.date());
+    fields.insert(
+        header::SERVER,
+        header::HeaderValue::from_static(super::opening::SOFTWARE),
+    );
+    if document.status == Status::MethodNotAllowed {
+        fields.insert(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"));
+    }
+    fields.insert(
+        header::CONTENT_TYPE,
+        header::HeaderValue::from_static(document.content_type),
+    );
+    fields.insert(header::CONTENT_LENGTH, body.len().into());
+    let ends = head_only || body.is_empty();
+    if counts {
+        worker.count_answer();
+    }
+    let sent = respond.send_response(response, ends).and_then(|mut stream| {
+        if ends {
+            Ok(())
+        } else {
+            stream.send_data(body, true)
+        }
+    });
+    if counts && sent.is_err() {
+        worker.uncount_answer();
+    }
+}
+
+/// A connection as `h2` wants it.
+struct Carrier {
+    below: Below,
+    /// Received before `h2` asked, from `taken` on.
+    received: Vec<u8>,
+    taken: usize,
+    worker: Rc<Worker>,
+}
+
+enum Below {
+    Plain(Socket),
+    Tls(Box<Channel<ServerSide>>),
+}
+
+impl Carrier {
+    fn of(wire: Wire, received: Vec<u8>, worker: Rc<Worker>) -> Option<Self> {
+        let below = match wire {
+            Wire::Plain(socket) => Below::Plain(socket),
+            Wire::Tls(place) => Below::Tls(place.into_inner()?),
+        };
+        let socket = match &below {
+            Below::Plain(socket) => socket,
+            Below::Tls(channel) => channel.socket(),
+        };
+        // Answers to several streams don't wait for each other's acknowledgement.
+        socket.send_at_once().ok()?;
+        Some(Self {
+            below,
+            received,
+            taken: 0,
+            worker,
+        })
+    }
+}
+
+impl AsyncRead for Carrier {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        loop {
+            let rest = &this.received[this.taken..];
+            if !rest.is_empty() {
+                let count = rest.len().min(into.remaining());
+                into.put_slice(&rest[..count]);
+                this.taken += count;
+                return Poll::Ready(Ok(()));
+            }
+            this.received.clear();
+            this.taken = 0;
+            match &mut this.below {
+                Below::Plain(socket) => {
+                    if let Some(count) = socket.try_receive(into.initialize_unfilled()).map_err(lost)? {
+                        into.advance(count);
+                        return Poll::Ready(Ok(()));
+                    }
+                    if socket.poll_readable(context, LATE).map_err(lost)?.is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+                Below::Tls(channel) => {
+                    let mut buffer = this.worker.buffer.borrow_mut();
+                    let received = &mut this.received;
+                    let arrived = channel.receive(&mut buffer[..], &mut |data| {
+                        received.extend_from_slice(data);
+                        Ok(Flow::More)
+                    });
+                    match arrived.map_err(lost)? {
+                        Arrived::End if received.is_empty() => return Poll::Ready(Ok(())),
+                        Arrived::Nothing
+                            if channel.poll_readable(context, LATE).map_err(lost)?.is_pending() =>
+                        {
+                            return Poll::Pending;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Carrier {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().below {
+            Below::Plain(socket) => loop {
+                if let Some(count) = socket.try_send(bytes).map_err(lost)? {
+                    return Poll::Ready(Ok(count));
+                }
+                if socket.poll_writable(context, LATE).map_err(lost)?.is_pending() {
+                    return Poll::Pending;
+                }
+            },
+            Below::Tls(channel) => {
+                if channel.poll_flush(context, LATE).map_err(lost)?.is_pending() {
+                    return Poll::Pending;
+                }
+                channel.encrypt(bytes).map_err(lost)?;
+                let _ = channel.poll_flush(context, LATE).map_err(lost)?;
+                Poll::Ready(Ok(bytes.len()))
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().below {
+            Below::Plain(_) => Poll::Ready(Ok(())),
+            Below::Tls(channel) => channel.poll_flush(context, LATE).map_err(lost),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let ended = match &mut self.get_mut().below {
+            Below::Plain(socket) => socket.end_sending(),
+            Below::Tls(channel) => {
+                channel.close_session();
+                channel.socket().end_sending()
+            }
+        };
+        Poll::Ready(ended.map_err(lost))
+    }
+}
+
+fn lost(failure: Failure) -> io::Error {
+    io::Error::other(failure.to_string())
+}

@@ -1,0 +1,204 @@
+"""HTTP/2: what our client counts is what servers count, and what our server says is what other clients understand.
+
+Against nginx, Apache and lighttpd, curl and nghttp. Hostile servers are in the tests of the data plane.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benches.mixes import http_target, web_mix
+
+from dyno_process import PATIENCE_S
+from serverdyno import _native
+from serverdyno.plan.validate import check_plan
+from serverdyno.protocols.access import authorities
+from serverdyno.servers.registry import DRIVERS, settings_types
+from serverdyno.servers.running import running
+
+MIX: dict[str, Any] = {
+    "http_version": "2",
+    "clients": 2,
+    "threads": 12,
+    "streams": 6,
+    "length_s": 0.5,
+    "ramp_up_s": 0.0,
+    "ramp_down_s": 0.0,
+    "timeout_s": 20.0,
+}
+CONNECTIONS = 4
+SERVERS: list[tuple[str, dict[str, Any]]] = [
+    ("nginx", {"tls": "ecdsa-p256"}),
+    ("nginx", {"tls": "rsa-2048", "tls_max_version": "1.2", "keep_alive_requests": 50}),
+    ("apache", {}),
+    ("apache", {"tls": "ecdsa-p256", "mpm": "worker", "workers": 128}),
+    ("lighttpd", {}),
+    ("lighttpd", {"tls": "ecdsa-p256"}),
+    ("reference", {}),
+    ("reference", {"tls": "ecdsa-p256"}),
+]
+
+
+@contextmanager
+def reference(*, secure: bool, tmp_path: Path, **options: Any) -> Iterator[tuple[str, Any, str]]:
+    """The reference server with HTTP/2: its URL, itself, and the file with its authority."""
+    authority = _native.Authority()
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
+    tls: Any = {
+        "certificate": certificate,
+        "key": key,
+        "min_version": "1.2",
+        "max_version": "1.3",
+        "resumption": True,
+    }
+    server = _native.ReferenceServer.start(http2=True, tls=tls if secure else None, **options)
+    try:
+        scheme = "https" if secure else "http"
+        yield f"{scheme}://127.0.0.1:{server.port}/", server, str(tmp_path / "ca.pem")
+    finally:
+        server.stop()
+
+
+def result_of(target: _native.Target, **mix: Any) -> _native.MixResult:
+    """One mix to its end, which must come."""
+    load = web_mix(target, **({"workload": "webbench-static"} | MIX | mix)).start()
+    assert load.wait(PATIENCE_S), "the mix does not end"
+    return load.result()
+
+
+def streams_of(result: _native.MixResult) -> int:
+    [row] = result["requests"]
+    assert row["request"] == "HTTP/2 stream"
+    return row["count"]
+
+
+@pytest.mark.parametrize(("name", "settings"), SERVERS, ids=str)
+def test_the_servers_own_counts_of_requests_and_connections_are_ours(
+    name: str, settings: dict[str, Any]
+) -> None:
+    if DRIVERS[name].installed() is None:
+        pytest.skip(f"{name} is not installed here: run tools/install-servers.sh")
+    log = {} if name == "reference" else {"access_log": True}
+    with running(name, {**settings, "http2": True, **log}) as server:
+        access = server.access()
+        target = http_target(access.url, trust=access.trust)
+        before = server.requests_served()
+        result = result_of(target)
+        after = server.requests_served()
+        assert not result["errors"], result["errors"]
+        assert before is not None and after is not None
+        # Streams that a server left unprocessed, with its GOAWAY after so many requests, it does not count.
+        assert after - before == result["operations_total"] <= streams_of(result)
+        again = streams_of(result) - result["operations_total"]
+        assert result["generator"]["connections"] >= CONNECTIONS
+        if name == "nginx" and "keep_alive_requests" in settings:
+            assert result["generator"]["connections"] > CONNECTIONS
+        if name == "reference":
+            assert (again, result["generator"]["connections"]) == (0, CONNECTIONS)
+            return
+        lines = (server.directory / "access.log").read_text().splitlines()  # type: ignore[attr-defined]
+        ours = [line for line in lines if "HTTP/2.0" in line and "PRI * " not in line]
+        assert len(ours) == result["operations_total"]
+        if name == "nginx":
+            first = [line for line in ours if line.rsplit(" ", 1)[1] == "1"]
+            assert len(first) == result["generator"]["connections"]
+        if name == "lighttpd":
+            assert len(lines) - len(ours) - before == result["generator"]["connections"]
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_curl_and_nghttp_get_whole_documents_of_the_reference_server(*, secure: bool, tmp_path: Path) -> None:
+    with reference(secure=secure, tmp_path=tmp_path, body_bytes=300_000) as (url, server, authority):
+        how = ["--http2", "--cacert", authority] if secure else ["--http2-prior-knowledge"]
+        write = [
+            "--write-out",
+            "%{http_version} %{response_code} %{size_download}\n",
+            "--output",
+            "/dev/null",
+        ]
+        for path in ("", "b?c"):
+            curl = subprocess.run(
+                ["curl", "--silent", "--show-error", *how, *write, url + path],
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+                check=True,
+            )
+            assert curl.stdout == "2 200 300000\n"
+        nghttp = subprocess.run(
+            ["nghttp", "--null-out", "--stat", "--no-verify-peer", "--multiply=20", url],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+        assert len(re.findall(r" 200 +\d+K? ", nghttp.stdout)) == 20, nghttp.stdout
+        assert server.requests == 22
+
+
+def test_whole_bodies_come_in_all_sizes_and_buffers(tmp_path: Path) -> None:
+    for secure in (False, True):
+        for body_bytes, buffer_bytes in ((0, 256), (1, 65536), (70_001, 300), (5_000_000, 65536)):
+            with reference(secure=secure, tmp_path=tmp_path, body_bytes=body_bytes) as (
+                url,
+                server,
+                authority,
+            ):
+                trust = authorities(Path(authority).read_text())
+                target = http_target(url, trust=trust if secure else None)
+                result = result_of(
+                    target, workload="url", clients=1, length_s=0.2, receive_buffer_bytes=buffer_bytes
+                )
+                assert not result["errors"], result["errors"]
+                assert result["bytes_read"] == body_bytes * result["operations"]
+                assert server.requests == result["operations_total"] == streams_of(result) > 0
+
+
+def test_a_server_that_speaks_no_http2_is_told_by_that_name(tmp_path: Path) -> None:
+    authority = _native.Authority()
+    certificate, key = authority.certify("ecdsa-p256", ["127.0.0.1"])
+    tls: Any = {
+        "certificate": certificate,
+        "key": key,
+        "min_version": "1.2",
+        "max_version": "1.3",
+        "resumption": True,
+    }
+    leaving = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.0, "threads": 1}
+    for options, scheme in (({"tls": tls}, "https"), ({}, "http")):
+        server = _native.ReferenceServer.start(**options)
+        try:
+            trust = authorities(authority.pem) if options else None
+            result = result_of(http_target(f"{scheme}://127.0.0.1:{server.port}/", trust=trust), **leaving)
+        finally:
+            server.stop()
+        faults = {error["fault"] for error in result["errors"]}
+        # OpenSSL, rustls and others refuse the handshake where no protocol is common, as they may (RFC 7301).
+        assert faults <= {"not_http2", "nothing_in_common"} and faults, result["errors"]
+        assert {error["side"] for error in result["errors"]} == {"server"}
+
+
+def test_a_suite_over_http2_wants_servers_that_speak_it(tmp_path: Path) -> None:
+    plan = {"name": "p", "title": "p", "suite": "quick-h2", "servers": [{"server": "reference"}]}
+    settings: dict[str, Any] = {"tls": "ecdsa-p256"}
+    plan["servers"] = [{"server": "reference", "settings": settings}]
+    _, problems = check_plan(plan, settings_types())
+    assert any("http2 = true" in problem.message for problem in problems)
+    settings["http2"] = True
+    _, problems = check_plan(plan, settings_types())
+    assert problems == []
+
+
+def test_settings_that_a_server_could_not_keep_are_refused() -> None:
+    types = settings_types()
+    with pytest.raises(ValueError, match="http2 needs tls"):
+        types["nginx"].model_validate({"http2": True})
+    with pytest.raises(ValueError, match="http2 needs mpm"):
+        types["apache"].model_validate({"http2": True, "mpm": "prefork"})
