@@ -84,7 +84,13 @@ def http(
                 "--tls-port needs --tls-certificate and --tls-key", hint="Give all three, or none."
             )
         server = _native.ReferenceServer.start(
-            port=port, threads=threads, body_bytes=body_bytes, fault=fault, tls=tls, secure_port=tls_port, http2=http2
+            port=port,
+            threads=threads,
+            body_bytes=body_bytes,
+            fault=fault,
+            tls=tls,
+            secure_port=tls_port,
+            http2=http2,
         )
     except (ValueError, OSError) as error:
         raise UserError(f"the reference server can't be started: {error}") from error

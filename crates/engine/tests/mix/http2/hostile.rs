@@ -11,6 +11,7 @@ use crate::server::Server;
 use dyno_engine::MixSpec;
 use dyno_measure::{Fault, Side};
 use std::io::Write;
+use std::net::Shutdown;
 use std::sync::mpsc;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -235,6 +236,9 @@ fn check_end(name: &'static str, fault: Fault, words: &'static str, abuse: Abuse
         };
         let Some(stream) = peer.request() else { return };
         peer.send(&abuse(stream));
+        // A close over unread bytes would be a reset, which can overtake what was sent.
+        let _ = peer.connection.stream.shutdown(Shutdown::Write);
+        peer.connection.outwait();
     });
     let tally = run(until_all_have_left(MixSpec {
         clients: 1,
