@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benches import accuracy, builds, files, growth, peers, promises, speed, tls
+from benches import accuracy, builds, files, growth, http2, peers, promises, speed, tls
 from benches.file_server import data_directory
 from benches.publish import folder_for, write
 from benches.results import Results
@@ -28,6 +28,11 @@ def run_speed(results: Results, places: Cpus, effort: Effort) -> None:
 def run_tls(results: Results, places: Cpus, effort: Effort) -> None:
     """Handshakes and requests over TLS, against the peers."""
     _carry_out(tls.cases(), results, places, effort)
+
+
+def run_http2(results: Results, places: Cpus, effort: Effort) -> None:
+    """Several streams a connection, against h2load."""
+    _carry_out(http2.cases(), results, places, effort)
 
 
 def run_builds(results: Results, places: Cpus, effort: Effort) -> None:
@@ -91,6 +96,7 @@ def run_promises(results: Results, _places: Cpus, _effort: Effort) -> None:
 PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "speed": run_speed,
     "tls": run_tls,
+    "http2": run_http2,
     "builds": run_builds,
     "counts": run_counts,
     "times": run_times,

@@ -140,6 +140,15 @@ def h2load(name: str = "h2load", *headers: str) -> Tool:
     return Tool(name, "h2load", command, h2load_account)
 
 
+def h2load_streams(name: str, connections: int, streams: int) -> Tool:
+    """h2load over HTTP/2, by ALPN or with prior knowledge as the URL says, with one thread."""
+
+    def command(url: str, seconds: float) -> list[str]:
+        return ["h2load", "-t1", f"-c{connections}", f"-m{streams}", "-D", str(math.ceil(seconds)), url]
+
+    return Tool(name, "h2load", command, h2load_account, connections)
+
+
 def h2load_account(output: str) -> Account:
     """Of h2load's summary. What it calls done and did not succeed is an error."""
     done = _number(r"requests: .*?(\d+) done", output)

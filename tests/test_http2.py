@@ -5,6 +5,7 @@ Against nginx, Apache and lighttpd, curl and nghttp. Hostile servers are in the 
 
 from __future__ import annotations
 
+import html
 import re
 import subprocess
 from collections.abc import Iterator
@@ -15,12 +16,13 @@ from typing import Any
 import pytest
 from benches.mixes import http_target, web_mix
 
-from dyno_process import PATIENCE_S
+from dyno_process import PATIENCE_S, Home
 from serverdyno import _native
 from serverdyno.plan.validate import check_plan
 from serverdyno.protocols.access import authorities
 from serverdyno.servers.registry import DRIVERS, settings_types
 from serverdyno.servers.running import running
+from serverdyno.store.experiment import Experiment
 
 MIX: dict[str, Any] = {
     "http_version": "2",
@@ -202,3 +204,33 @@ def test_settings_that_a_server_could_not_keep_are_refused() -> None:
         types["nginx"].model_validate({"http2": True})
     with pytest.raises(ValueError, match="http2 needs mpm"):
         types["apache"].model_validate({"http2": True, "mpm": "prefork"})
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_load_speaks_http2_and_the_report_says_how_and_on_how_many_connections(
+    *, secure: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    home, folder = Home(tmp_path / "home"), tmp_path / "experiment"
+    with reference(secure=secure, tmp_path=tmp_path) as (url, _, authority):
+        trust = ("--ca-file", authority) if secure else ()
+        options = ("--http2", "--streams", "5", "--clients", "1,3", "--length", "1.3s", *trust)
+        done = home.dyno("load", url, *options, "--into", str(folder))
+        assert done.returncode == 0, done.stdout + done.stderr
+    records = list(Experiment.open(folder).mixes())
+    assert [record.connections for record in records] == [1, 3]
+    streams = sum(row.count for record in records for row in record.requests)
+    assert streams == sum(record.operations_total for record in records) > 0
+    home.dyno("report", folder)
+    report = html.unescape(re.sub("<[^>]*>", " ", (folder / "report" / "report.html").read_text()))
+    how = "by ALPN" if secure else "with prior knowledge"
+    assert f"Spoken: HTTP/2 {how}; {streams:,} streams on 4 connections" in " ".join(report.split())
+
+
+def test_load_refuses_what_http2_has_not(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    home = Home(tmp_path / "home")
+    for options in (("--streams", "5"), ("--http2", "--no-keep-alive")):
+        done = home.dyno("load", "http://127.0.0.1:9/", *options)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "version" in done.stderr or "streams" in done.stderr

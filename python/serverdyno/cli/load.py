@@ -24,7 +24,13 @@ def load(
     rate: options.Rate = None,
     arrivals: options.Arrivals = "poisson",
     repetitions: Annotated[int, typer.Option(help="How often the whole curve is measured.")] = 1,
-    http: Annotated[str, typer.Option(help="HTTP version: 1.0 or 1.1.")] = "1.1",
+    http: Annotated[str, typer.Option(help="HTTP version: 1.0, 1.1 or 2.")] = "1.1",
+    http2: Annotated[
+        bool, typer.Option("--http2", help="HTTP/2: over TLS by ALPN, else with prior knowledge.")
+    ] = False,
+    streams: Annotated[
+        int | None, typer.Option(help="Of HTTP/2: streams that each client has open on its connection; 10.")
+    ] = None,
     keep_alive: Annotated[bool, typer.Option(help="Use connections again.")] = True,
     max_rate: options.MaxRate = None,
     threads: Annotated[
@@ -71,7 +77,8 @@ def load(
             rate=rate,
             arrivals=arrivals,
             repetitions=repetitions,
-            http_version=http,
+            http_version="2" if http2 else http,
+            streams=streams,
             keep_alive=keep_alive,
             max_rate_per_s=max_rate,
             threads=threads,

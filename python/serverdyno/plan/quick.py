@@ -17,7 +17,7 @@ from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.quick_http import HttpOptions
 from serverdyno.plan.validate import cpu_problems, is_loopback, url_problem
 from serverdyno.protocols.documents import DOCUMENTS
-from serverdyno.protocols.http import HTTP
+from serverdyno.protocols.http import HTTP, STREAMS
 
 NAME = "load"
 RAMP_SHARE = 0.1  # of the length, at either end
@@ -32,6 +32,9 @@ _OPTIONS: dict[KeyPath, str] = {
     ("open", "law"): "--arrivals",
     ("length_s",): "--length",
     (HTTP.section, "version"): "--http",
+    (HTTP.section,): "--http, --streams or --keep-alive",
+    (HTTP.section, "streams"): "--streams",
+    ("threads",): "--streams",
     (HTTP.section, "request"): "--header, --data or --expect-status",
     (HTTP.section, "request", "method"): "--method",
     (HTTP.section, "request", "authorization"): "--auth",
@@ -58,6 +61,7 @@ class QuickOptions:
     repetitions: int
     http_version: str
     keep_alive: bool
+    streams: int | None = None
     max_rate_per_s: float | None
     threads: int = 1
     cpus: str | None = None
@@ -72,6 +76,8 @@ class QuickOptions:
             words += ["--rate", self.rate, "--arrivals", self.arrivals]
         words += ["--repetitions", str(self.repetitions), "--http", self.http_version]
         words += ["--keep-alive" if self.keep_alive else "--no-keep-alive"]
+        if self.streams is not None:
+            words += ["--streams", str(self.streams)]
         if self.max_rate_per_s is not None:
             words += ["--max-rate", f"{self.max_rate_per_s:g}"]
         if self.threads != 1:
@@ -112,6 +118,7 @@ def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[s
         "source": "the options of `dyno load`",
         "workload": "url",
         "clients": clients,
+        "threads": (options.streams or STREAMS) if options.http_version == "2" else 1,
         "length_s": length_s,
         "ramp_up_s": length_s * RAMP_SHARE,
         "ramp_down_s": length_s * RAMP_SHARE,
@@ -120,6 +127,7 @@ def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[s
         HTTP.section: {
             "version": options.http_version,
             "keep_alive": options.keep_alive,
+            **({} if options.streams is None else {"streams": options.streams}),
             **options.requests.section(),
         },
         **({DOCUMENTS.section: documents} if (documents := options.requests.documents()) else {}),

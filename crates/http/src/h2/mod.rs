@@ -22,6 +22,7 @@ mod session;
 mod state;
 mod stream;
 mod violation;
+mod window;
 
 /// Its name by ALPN (RFC 9113, section 3.2).
 pub const BY_ALPN: &[u8] = b"h2";

@@ -91,6 +91,7 @@ impl<B: Body> Session<B> {
     fn feed_pieces(&mut self, bytes: &mut &[u8]) -> Result<(), Violation> {
         if self.state.outgoing.is_empty() {
             self.state.unsent_answer_bytes = 0;
+            self.state.flushes += 1;
         }
         while let Some(piece) = self.reader.next(bytes).map_err(|violation| {
             // A frame without bounds is what the answer of another protocol looks like.

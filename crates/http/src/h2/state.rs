@@ -12,6 +12,7 @@ use super::reader::Piece;
 use super::request::Request;
 use super::stream::Stream;
 use super::violation::Violation;
+use super::window::Window;
 use crate::response::{Body, Limits};
 use dyno_measure::Failure;
 use std::collections::VecDeque;
@@ -20,6 +21,9 @@ use std::collections::VecDeque;
 /// no memory: it only has to be more than a network has under way.
 pub(super) const STREAM_WINDOW: i64 = 1 << 22;
 pub(super) const CONNECTION_WINDOW: i64 = 1 << 24;
+
+/// Of a WINDOW_UPDATE, with its head.
+const WINDOW_UPDATE_BYTES: u64 = 13;
 
 const MAX_CONTINUATIONS: u32 = 64;
 /// Streams that we have reset, and that the server may not know of yet.
@@ -56,10 +60,13 @@ pub(super) struct State<B> {
     pub(super) active: u32,
     pub(super) next_id: u32,
     pub(super) finished: Vec<usize>,
-    cancelled: VecDeque<u32>,
+    /// With the room that their data has left.
+    cancelled: VecDeque<(u32, Window)>,
     /// More streams were reset than are remembered.
     forgot: bool,
-    receive_window: i64,
+    window: Window,
+    /// How often all was sent.
+    pub(super) flushes: u64,
     block: Vec<u8>,
     open_block: Option<OpenBlock>,
     open_data: OpenData,
@@ -88,7 +95,8 @@ impl<B: Body> State<B> {
             finished: Vec::new(),
             cancelled: VecDeque::new(),
             forgot: false,
-            receive_window: CONNECTION_WINDOW,
+            window: Window::new(CONNECTION_WINDOW),
+            flushes: 0,
             block: Vec::new(),
             open_block: None,
             open_data: OpenData {
@@ -116,7 +124,7 @@ impl<B: Body> State<B> {
             interim: 0,
             received_bytes: 0,
             sent_bytes: (self.outgoing.len() - before) as u64,
-            receive_window: STREAM_WINDOW,
+            window: Window::new(STREAM_WINDOW),
             send_window: self.peer.initial_window,
             unsent: request.body.clone().map(|body| (body, 0)),
             outcome: None,
@@ -157,6 +165,10 @@ impl<B: Body> State<B> {
             stream.outcome = Some((result, unprocessed));
             self.ids[place] = 0;
             self.active -= 1;
+            if self.open_data.place == Some(place) {
+                // Its place may soon be another's, and a DATA frame of it may still be coming.
+                self.open_data.place = None;
+            }
             self.finished.push(place);
         }
     }
@@ -166,15 +178,15 @@ impl<B: Body> State<B> {
         let Some(stream) = self.stream_at(place).filter(|stream| stream.outcome.is_none()) else {
             return;
         };
-        let id = stream.id;
-        self.forsake(id, code);
+        let (id, window) = (stream.id, stream.window);
+        self.forsake(id, window, code);
         self.finish(place, Err(failure), false);
     }
 
     /// Tells the server that nothing more is wanted of a stream. What it has sent already will still come.
-    fn forsake(&mut self, id: u32, code: ErrorCode) {
+    fn forsake(&mut self, id: u32, window: Window, code: ErrorCode) {
         frame::write_reset(&mut self.outgoing, id, code);
-        self.cancelled.push_back(id);
+        self.cancelled.push_back((id, window));
         if self.cancelled.len() > MAX_CANCELLED {
             self.cancelled.pop_front();
             self.forgot = true;
@@ -223,7 +235,7 @@ impl<B: Body> State<B> {
         if self.is_idle(stream) {
             return Err(Violation::IdleStream);
         }
-        if self.forgot || self.cancelled.contains(&stream) {
+        if self.forgot || self.cancelled.iter().any(|(id, _)| *id == stream) {
             return Ok(None);
         }
         Err(Violation::ClosedStream)
@@ -328,16 +340,12 @@ impl<B: Body> State<B> {
 
     fn data_head(&mut self, head: Head) -> Result<(), Violation> {
         let place = self.owner(head.stream)?;
-        let bytes = head.length as i64;
-        self.receive_window -= bytes;
-        if self.receive_window < 0 {
+        if !self.window.take(head.length, self.flushes) {
             return Err(Violation::ConnectionWindow);
         }
-        if self.receive_window < CONNECTION_WINDOW / 2 {
-            let increment = CONNECTION_WINDOW - self.receive_window;
-            frame::write_window_update(&mut self.outgoing, 0, increment as u32);
-            self.overhead_out += 13;
-            self.receive_window = CONNECTION_WINDOW;
+        if let Some(increment) = self.window.grow(self.flushes) {
+            frame::write_window_update(&mut self.outgoing, 0, increment);
+            self.overhead_out += WINDOW_UPDATE_BYTES;
         }
         self.count_in(place, head.length);
         let end_stream = head.has(flag::END_STREAM);
@@ -345,10 +353,9 @@ impl<B: Body> State<B> {
         self.open_data = OpenData { place, end_stream };
         let Some((place, stream)) = place.and_then(|place| Some((place, self.streams[place].as_mut()?)))
         else {
-            return Ok(());
+            return self.late_data(head);
         };
-        stream.receive_window -= bytes;
-        let broken = if stream.receive_window < 0 {
+        let broken = if !stream.window.take(head.length, self.flushes) {
             Some(Violation::StreamWindow)
         } else if stream.status.is_none() {
             Some(Violation::DataFirst)
@@ -356,13 +363,24 @@ impl<B: Body> State<B> {
             None
         };
         if let Some(violation) = broken {
-            self.open_data.place = None;
             self.reset(place, violation.code(), violation.into());
-        } else if stream.receive_window < STREAM_WINDOW / 2 && !end_stream {
-            let increment = STREAM_WINDOW - stream.receive_window;
-            frame::write_window_update(&mut self.outgoing, head.stream, increment as u32);
-            stream.sent_bytes += 13;
-            stream.receive_window = STREAM_WINDOW;
+        } else if let Some(increment) = stream.window.grow(self.flushes).filter(|_| !end_stream) {
+            frame::write_window_update(&mut self.outgoing, head.stream, increment);
+            stream.sent_bytes += WINDOW_UPDATE_BYTES;
+        }
+        Ok(())
+    }
+
+    /// Data of a stream that we have reset: as much as was under way, and what its window had room for at most.
+    fn late_data(&mut self, head: Head) -> Result<(), Violation> {
+        let flushes = self.flushes;
+        let late = self.cancelled.iter_mut().find(|(id, _)| *id == head.stream);
+        let Some((_, window)) = late else { return Ok(()) };
+        if !window.take(head.length, flushes) {
+            return Err(Violation::StreamWindow);
+        }
+        if head.length > 0 {
+            self.idle_frames = 0;
         }
         Ok(())
     }
@@ -378,10 +396,7 @@ impl<B: Body> State<B> {
         }
         let ends = last && end_stream;
         match stream.accept_data(data, ends, self.limits.body_bytes) {
-            Err(failure) => {
-                self.open_data.place = None;
-                self.reset(place, ErrorCode::ProtocolError, failure);
-            }
+            Err(failure) => self.reset(place, ErrorCode::ProtocolError, failure),
             Ok(()) if ends => self.ended_by_server(place),
             Ok(()) => {}
         }
@@ -393,10 +408,10 @@ impl<B: Body> State<B> {
         let Some(stream) = &self.streams[place] else {
             return;
         };
-        let (id, waits, status) = (stream.id, stream.unsent.is_some(), stream.status.unwrap_or(0));
-        if waits {
+        let (id, window, status) = (stream.id, stream.window, stream.status.unwrap_or(0));
+        if stream.unsent.is_some() {
             // It answers before it has read the request's body (RFC 9113, section 8.1).
-            self.forsake(id, ErrorCode::NoError);
+            self.forsake(id, window, ErrorCode::NoError);
         }
         self.idle_frames = 0;
         self.finish(place, Ok(status), false);

@@ -2,6 +2,7 @@
 
 use super::head::Fields;
 use super::violation::Violation;
+use super::window::Window;
 use crate::response::Body;
 use dyno_measure::{Failure, Fault};
 use std::sync::Arc;
@@ -39,8 +40,8 @@ pub(super) struct Stream<B> {
     pub(super) interim: u32,
     pub(super) received_bytes: u64,
     pub(super) sent_bytes: u64,
-    /// Room that the server has for data, and we.
-    pub(super) receive_window: i64,
+    /// Room for data that the server has been given, and we.
+    pub(super) window: Window,
     pub(super) send_window: i64,
     /// Of the request's body: what was not sent.
     pub(super) unsent: Option<(Arc<[u8]>, usize)>,

@@ -12,7 +12,7 @@ from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
-from serverdyno.report.words import negotiated, open_load, tls, verdicts
+from serverdyno.report.words import http2, negotiated, open_load, tls, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT, shortening
 
 FIGURES = (
@@ -213,7 +213,10 @@ def _servers(source: Source) -> list[Fact]:
         came_to = negotiated.sentences(source, configuration.name) or tls.sentences(
             source, configuration.name
         )
-        facts.append(Fact(f"Configuration {configuration.name}", f"{text} {came_to}".rstrip()))
+        spoken = http2.sentences(source, configuration.name)
+        facts.append(
+            Fact(f"Configuration {configuration.name}", " ".join(filter(None, (text, spoken, came_to))))
+        )
     return facts
 
 

@@ -327,3 +327,29 @@ fn a_frame_on_a_stream_that_has_ended_is_an_error_of_the_next_request() {
     assert_eq!(faults(&tally), [(Fault::MalformedFrame, 1)]);
     assert_eq!((tally.operations_total, server.connections()), (1, 1));
 }
+
+#[test]
+fn more_data_than_a_window_allows_is_refused() {
+    // Of a stream that the client has given up, no window is given back: it has 4 MiB and no more.
+    let server = Server::start(|connection| {
+        let Some(mut peer) = Peer::begin(connection, &[]) else {
+            return;
+        };
+        let Some(stream) = peer.request() else { return };
+        peer.send(&head(stream, STATUS_200));
+        while peer.read().is_some_and(|frame| frame.kind != RST_STREAM) {}
+        let data = frame(DATA, 0, stream, &[0; 16_384]);
+        for _ in 0..=4096 {
+            peer.send(&data);
+        }
+        assert_eq!(peer.refusal(), Some(FLOW_CONTROL_ERROR));
+    });
+    let mut mix = until_all_have_left(MixSpec {
+        clients: 1,
+        timeout_s: 0.2,
+        ..http2(&server, 1)
+    });
+    mix.leave_after_errors = Some(2);
+    let found = faults(&run(mix));
+    assert_eq!(found, [(Fault::ResponseTimeout, 1), (Fault::WindowExceeded, 1)]);
+}

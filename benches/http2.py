@@ -1,0 +1,50 @@
+"""The claims about HTTP/2: requests for a second of the generator's CPU, ten streams a connection, against h2load.
+
+Over TLS it is nginx that answers, in the clear the reference server, which speaks both versions on one port. Every
+response of ours is checked and every response time recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benches.ratios import Bound
+from benches.speed import BODY_BYTES, DOCUMENT, NGINX, Case, Goal
+from benches.tls import CPU, OFFERED, SECURE
+from benches.tools import Tool, dyno, h2load_streams
+from serverdyno.protocols.access import ANYBODY
+
+STREAMS = 10
+CONNECTIONS = 16
+GOAL = Goal("dyno", ("h2load",), CPU, Bound(1.0, at_least=False))
+
+
+def cases() -> list[Case]:
+    """In the order in which they are run."""
+    shape = f"{CONNECTIONS} connections of {STREAMS} streams"
+    peer = h2load_streams("h2load", CONNECTIONS, STREAMS)
+    return [
+        Case(
+            "http2-tls",
+            f"nginx, one worker, HTTP/2 over TLS 1.3, 735 bytes, {shape}",
+            "nginx",
+            NGINX | SECURE | {"http2": True},
+            DOCUMENT,
+            (ours(trust=ANYBODY, tls=OFFERED), peer),
+            (GOAL,),
+        ),
+        Case(
+            "http2-clear",
+            f"Reference server, HTTP/2 with prior knowledge, {BODY_BYTES} bytes, {shape}",
+            "reference",
+            {"body_bytes": BODY_BYTES, "http2": True},
+            "/",
+            (ours(), peer),
+            (GOAL,),
+        ),
+    ]
+
+
+def ours(**options: Any) -> Tool:
+    """Ours: a client for each connection, with a thread for each stream."""
+    return dyno("dyno", CONNECTIONS, http_version="2", threads=STREAMS, streams=STREAMS, **options)

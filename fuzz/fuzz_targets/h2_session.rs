@@ -1,0 +1,106 @@
+//! A session of HTTP/2 against any bytes: it never panics, it comes to the same however the bytes are cut, what a stream
+//! was given is no more than what came, and what it keeps to be sent has its bound.
+//!
+//! The first byte of an input says how the rest is cut (0 stands for one byte, two, three ... at a time), the second how
+//! many streams are open. The server's SETTINGS have come before.
+#![no_main]
+
+use dyno_http::h2::{Request, RequestMaker, Session};
+use dyno_http::{Body, Limits, Shape};
+use dyno_measure::Fault;
+use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
+
+/// Small, so that short inputs pass them.
+const LIMITS: Limits = Limits {
+    head_bytes: 300,
+    body_bytes: 1000,
+};
+const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+const MOST_STREAMS: u8 = 5;
+/// Answers to settings and pings as far as they can't be sent, resets, window updates; a preface and requests.
+const MOST_OUTGOING_BYTES: usize = 300 * 1024;
+
+/// Every other one has a body, which waits for the server's window.
+static REQUESTS: LazyLock<[Request; 2]> = LazyLock::new(|| {
+    let with_body = Shape {
+        method: "POST".into(),
+        body: Some(vec![1; 70_000]),
+        ..Shape::default()
+    };
+    [Shape::default(), with_body].map(|shape| RequestMaker::new("h", false, &shape).request("/"))
+});
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Collected {
+    bytes: Vec<u8>,
+    ended: bool,
+}
+
+impl Body for Collected {
+    fn part(&mut self, data: &[u8], last: bool) {
+        assert!(!self.ended, "a part came after the last one");
+        self.bytes.extend_from_slice(data);
+        self.ended = last;
+    }
+}
+
+/// What became of the streams, in the order in which they ended, and of the connection.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Ending {
+    streams: Vec<(usize, Result<u16, Fault>, Vec<u8>)>,
+    broken: Option<Fault>,
+}
+
+fn read<'a>(streams: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Ending {
+    let mut session = Session::new(LIMITS);
+    session.feed(&SETTINGS).expect("an honest beginning");
+    for number in 0..streams {
+        session.open(&REQUESTS[usize::from(number % 2)], Collected::default());
+    }
+    let (mut ending, mut fed_bytes, mut finished) = (Ending::default(), 0, Vec::new());
+    for piece in pieces {
+        fed_bytes += piece.len();
+        let fed = session.feed(piece);
+        assert!(session.outgoing().len() <= MOST_OUTGOING_BYTES, "it grows");
+        session.take_finished(&mut finished);
+        for place in finished.drain(..) {
+            let ended = session.take(place).expect("what is finished has ended");
+            assert!(ended.body.bytes.len() <= fed_bytes && ended.body_bytes <= fed_bytes as u64);
+            assert!(ended.body.bytes.len() as u64 <= LIMITS.body_bytes);
+            assert!(ended.result.is_err() || ended.body.ended, "a whole response has a last part");
+            let result = ended.result.map_err(|failure| failure.fault);
+            ending.streams.push((place, result, ended.body.bytes));
+            assert!(session.take(place).is_none(), "it ends once");
+        }
+        if let Err(failure) = fed {
+            ending.broken = Some(failure.fault);
+            break;
+        }
+    }
+    let open = ending.streams.len() + session.active() as usize;
+    assert_eq!(open, usize::from(streams), "no stream is lost");
+    ending
+}
+
+/// Pieces of one byte, two, three ...
+fn growing(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    (1..).map_while(move |length| {
+        let (piece, rest) = bytes.split_at(bytes.len().min(length));
+        bytes = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+fuzz_target!(|input: &[u8]| {
+    let [cut, streams, bytes @ ..] = input else {
+        return;
+    };
+    let streams = 1 + streams % MOST_STREAMS;
+    let in_one_piece = read(streams, std::iter::once(bytes));
+    let in_pieces = match cut {
+        0 => read(streams, growing(bytes)),
+        length => read(streams, bytes.chunks(usize::from(*length))),
+    };
+    assert_eq!(in_one_piece, in_pieces, "cut by {cut}");
+});

@@ -1,0 +1,68 @@
+"""Holds the reference server against h2spec, in the clear and over TLS: `python tools/h2spec.py [h2spec]`.
+
+h2spec is had by `go install github.com/summerwind/h2spec/cmd/h2spec@latest`. What may fail, and why, is in
+docs/http2.md; exit status 1 where anything else does.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+from serverdyno import _native
+
+TIMEOUT_S = 300
+BODY_BYTES = 1000
+KNOWN = (
+    "Sends invalid connection preface",
+    'Sends a HEADERS frame with the "content-length" header field which does not equal the sum of the multiple DATA '
+    "frames payload length",
+)
+"""As h2spec names them: what no preface is, is answered as HTTP/1.1; bodies of requests are not read."""
+
+
+CROSS = "\N{MULTIPLICATION SIGN}"
+
+
+def main() -> None:
+    """Run it twice."""
+    program = sys.argv[1] if len(sys.argv) > 1 else "h2spec"
+    certificate, key = _native.Authority().certify("ecdsa-p256", ["127.0.0.1"])
+    tls: Any = {
+        "certificate": certificate,
+        "key": key,
+        "min_version": "1.2",
+        "max_version": "1.3",
+        "resumption": True,
+    }
+    unknown = [
+        failure
+        for how, options, secure in (("in the clear", (), None), ("over TLS", ("--tls", "--insecure"), tls))
+        for failure in failures_of(program, how, options, secure)
+        if failure not in KNOWN
+    ]
+    for failure in unknown:
+        print(f"h2spec: not known to fail: {failure}", file=sys.stderr)
+    sys.exit(1 if unknown else 0)
+
+
+def failures_of(program: str, how: str, options: tuple[str, ...], tls: Any) -> list[str]:
+    """The names of the cases that fail; prints the count."""
+    server = _native.ReferenceServer.start(body_bytes=BODY_BYTES, http2=True, tls=tls)
+    try:
+        command = [program, "--host", "127.0.0.1", "--port", str(server.port), "--timeout", "4", *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    finally:
+        server.stop()
+    counts = re.search(r"^\d+ tests, .*$", done.stdout, re.MULTILINE)
+    if counts is None:
+        sys.exit(f"h2spec said nothing that could be read:\n{done.stdout}{done.stderr}")
+    print(f"{how}: {counts[0]}")
+    failed = done.stdout.partition("Failures:")[2]
+    return re.findall(rf"^\s*{CROSS} \d+: (.+)$", failed, re.MULTILINE)
+
+
+if __name__ == "__main__":
+    main()
