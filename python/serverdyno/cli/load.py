@@ -25,21 +25,14 @@ def load(
     arrivals: options.Arrivals = "poisson",
     repetitions: Annotated[int, typer.Option(help="How often the whole curve is measured.")] = 1,
     http: Annotated[str, typer.Option(help="HTTP version: 1.0, 1.1 or 2.")] = "1.1",
-    http2: Annotated[
-        bool, typer.Option("--http2", help="HTTP/2: over TLS by ALPN, else with prior knowledge.")
-    ] = False,
-    streams: Annotated[
-        int | None, typer.Option(help="Of HTTP/2: streams that each client has open on its connection; 10.")
-    ] = None,
+    http2: options.Http2 = False,
+    streams: options.Streams = None,
     keep_alive: Annotated[bool, typer.Option(help="Use connections again.")] = True,
     max_rate: options.MaxRate = None,
     threads: Annotated[
         int, typer.Option("--threads", "-t", help="Threads that make the load, one CPU each.")
     ] = 1,
-    cpus: Annotated[
-        str | None,
-        typer.Option(help="CPUs for these threads: 0,2. Otherwise the first ones that may be used."),
-    ] = None,
+    cpus: options.Cpus = None,
     report: Annotated[
         bool, typer.Option("--report", help="Also write the page with charts; dyno report does so later.")
     ] = False,

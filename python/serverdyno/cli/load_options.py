@@ -89,6 +89,15 @@ Resumption = Annotated[
 Fleet = Annotated[
     Path | None, typer.Option(help="Folder of a fleet whose nodes make the load; see dyno fleet.")
 ]
+Cpus = Annotated[
+    str | None,
+    typer.Option(help="CPUs for these threads: 0,2. Otherwise the first ones that may be used."),
+]
+Http2 = Annotated[bool, typer.Option("--http2", help="HTTP/2: over TLS by ALPN, else with prior knowledge.")]
+Streams = Annotated[
+    int | None,
+    typer.Option(help="Of HTTP/2: streams that each client has open on its connection; otherwise 10."),
+]
 Number = Annotated[str | None, typer.Option("-n", hidden=True, help="Of ab and h2load.")]
 
 

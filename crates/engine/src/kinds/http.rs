@@ -152,6 +152,20 @@ impl Default for ClientSection {
 }
 
 impl ClientSection {
+    fn options(&self, streams: Option<usize>) -> WebClientOptions {
+        WebClientOptions {
+            version: match self.version {
+                VersionName::Http10 => Version::Http10,
+                VersionName::Http11 | VersionName::Http2 => Version::Http11,
+            },
+            streams,
+            keep_alive: self.keep_alive,
+            reset: matches!(self.close, Close::Reset),
+            fresh_sockets: self.fresh_sockets,
+            receive_buffer_bytes: self.receive_buffer_bytes,
+        }
+    }
+
     /// How many threads share a connection; None of HTTP/1.
     fn streams_of_http2(&self, workload: &WebWorkload, problems: &mut Problems) -> Option<usize> {
         if !matches!(self.version, VersionName::Http2) {
@@ -319,17 +333,7 @@ impl Target for HttpTarget {
             }
         };
         let streams = client.streams_of_http2(&workload, problems);
-        let options = WebClientOptions {
-            version: match client.version {
-                VersionName::Http10 => Version::Http10,
-                VersionName::Http11 | VersionName::Http2 => Version::Http11,
-            },
-            streams,
-            keep_alive: client.keep_alive,
-            reset: matches!(client.close, Close::Reset),
-            fresh_sockets: client.fresh_sockets,
-            receive_buffer_bytes: client.receive_buffer_bytes,
-        };
+        let options = client.options(streams);
         problems.unless(
             !workload.is_split() || self.secure.is_some(),
             "target.secure_url",
