@@ -14,15 +14,18 @@ from dyno_process import Home
 from serverdyno import _native
 from serverdyno.analysis import open_load as rules
 from serverdyno.analysis.trust import Mark
-from serverdyno.errors import PlanError
+from serverdyno.errors import PlanError, UserError
 from serverdyno.plan import expand
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model
+from serverdyno.plan.load import parse_plan, until_precise
 from serverdyno.plan.model import OpenLoad, Suite
 from serverdyno.plan.quick import QuickOptions, quick_plan
 from serverdyno.report.build import build_from
+from serverdyno.report.comparison import compare
 from serverdyno.report.figures.open_load import unaccounted
 from serverdyno.report.source import Source
+from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, MixRecord
 from synthetic_experiment import Shape, experiment, histogram, record
@@ -221,6 +224,19 @@ def test_a_suite_with_open_load_has_its_rates_as_levels() -> None:
     ]
     again, none = check_model(Suite, made.model_dump(mode="json", exclude_defaults=True))
     assert again == made and not none
+
+
+def test_throughput_that_was_given_is_neither_compared_nor_made_precise() -> None:
+    with pytest.raises(UserError, match="offers its own rates"):
+        compare([build_from(open_source(nginx=5.0, apache=5.0))])
+    made, _ = suite()
+    assert made is not None
+    text = 'name = "p"\nsuite = "s"\nuntil_percent = 2\n[[servers]]\nserver = "reference"\n'
+    with pytest.raises(PlanError, match=r"until_percent: .*offers its own rates"):
+        parse_plan(text, "p.toml", settings_types(), suite=made)
+    plan = parse_plan(text.replace("until_percent = 2\n", ""), "p.toml", settings_types(), suite=made)
+    with pytest.raises(UserError, match=r"--until: .*offers its own rates"):
+        until_precise(plan, "2%", made)
 
 
 @pytest.mark.parametrize(

@@ -68,14 +68,15 @@ def test_an_interval_that_was_waited_for_holds_the_truth_about_as_often_as_it_sa
 def test_a_precision_that_is_none_is_refused(percent: str) -> None:
     plan = parse_plan(HEAD + ONE, "p.toml", settings_types())
     with pytest.raises(UserError, match="--until"):
-        until_precise(plan, percent)
-    assert until_precise(plan, "2.5 %").until_percent == 2.5
+        until_precise(plan, percent, suites.load(plan.suite))
+    assert until_precise(plan, "2.5 %", suites.load(plan.suite)).until_percent == 2.5
 
 
 def test_nothing_can_be_added_to_a_sequential_order() -> None:
     sequential = 'order = "sequential"\n'
     with pytest.raises(UserError, match="sequential"):
-        until_precise(parse_plan(HEAD + sequential + ONE, "p.toml", settings_types()), "2%")
+        plan = parse_plan(HEAD + sequential + ONE, "p.toml", settings_types())
+        until_precise(plan, "2%", suites.load(plan.suite))
     with pytest.raises(PlanError, match=r"until_percent: .*needs the order"):
         parse_plan(HEAD + sequential + "until_percent = 2\n" + ONE, "p.toml", settings_types())
 

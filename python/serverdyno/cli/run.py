@@ -61,7 +61,7 @@ def run(
     if fleet is not None:
         loaded = replace(loaded, plan=with_fleet(loaded.plan, fleet))
     if until is not None:
-        loaded = replace(loaded, plan=until_precise(loaded.plan, until))
+        loaded = replace(loaded, plan=until_precise(loaded.plan, until, loaded.suite))
     folder = into or default_folder(loaded.plan.name)
     with create_experiment(folder, loaded.text, loaded.plan, loaded.suite) as experiment:
         carry_out.carry_out_and_report(experiment, new=True, live=live)

@@ -11,7 +11,7 @@ from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.document import described, parse_toml, read_text
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.spoken import SettingsTypes
-from serverdyno.plan.validate import check_plan
+from serverdyno.plan.validate import check_plan, precision_problem
 
 _SCALE_OPTION = "--scale"
 
@@ -56,8 +56,10 @@ def with_fleet(plan: Plan, folder: Path) -> Plan:
     return plan.model_copy(update={"generator": generator})
 
 
-def until_precise(plan: Plan, percent: str) -> Plan:
+def until_precise(plan: Plan, percent: str, suite: Suite) -> Plan:
     """Return a plan that goes on until an option's `2%` is reached. Raises UserError where it is none, or can't be."""
+    if message := precision_problem(suite):
+        raise UserError(f"--until: {message}")
     try:
         wanted = float(percent.strip().removesuffix("%"))
     except ValueError:

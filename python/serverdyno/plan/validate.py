@@ -60,6 +60,8 @@ def check_plan(
     if suite is not None:
         planned_mixes = mixes(suite, frame.scale)
         problems += scale_problems(suite, frame.scale)
+        if frame.until_percent is not None and (message := precision_problem(suite)):
+            problems.append(Problem(("until_percent",), message))
     elif frame.suite == data.get("suite"):
         problems.append(Problem(("suite",), unknown_name("suite", frame.suite, suites.names())))
     available = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
@@ -74,6 +76,13 @@ def check_plan(
     # What is unsound was left out of the checks, so that nothing they say about its place can be trusted.
     doubtful = {found.path[:depth] for found in unsound for depth in range(len(found.path) + 1)}
     return plan, [*unsound, *(found for found in problems if found.path not in doubtful)]
+
+
+def precision_problem(suite: Suite) -> str | None:
+    """Why a suite's averages have no precision to reach; None: they have."""
+    if suite.open is None:
+        return None
+    return f"suite {suite.name} offers its own rates (open load), so averages of throughput say nothing of the server"
 
 
 def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:

@@ -55,6 +55,14 @@ def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERC
 
     `tolerated_percent`: the slowdown that must be ruled out before a program is told that nothing is slower.
     """
+    for each in reports:
+        head = each.source.head
+        if head.suite.open is not None:
+            raise UserError(
+                f"{head.plan.name}: suite {head.suite.name} offers its own rates (open load), so throughput says nothing "
+                "of the server",
+                hint="dyno report compares the response times of an experiment's configurations at each rate",
+            )
     if len(reports) == 1:
         return _within(reports[0], tolerated_percent)
     if len(reports) == 2:
