@@ -212,7 +212,7 @@ def test_load_speaks_http2_and_the_report_says_how_and_on_how_many_connections(
 ) -> None:
     (tmp_path / "home").mkdir()
     home, folder = Home(tmp_path / "home"), tmp_path / "experiment"
-    with reference(secure=secure, tmp_path=tmp_path) as (url, _, authority):
+    with reference(secure=secure, tmp_path=tmp_path, body_bytes=1000) as (url, _, authority):
         trust = ("--ca-file", authority) if secure else ()
         options = ("--http2", "--streams", "5", "--clients", "1,3", "--length", "1.3s", *trust)
         done = home.dyno("load", url, *options, "--into", str(folder))
