@@ -59,8 +59,8 @@ def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERC
         head = each.source.head
         if head.suite.open is not None:
             raise UserError(
-                f"{head.plan.name}: suite {head.suite.name} offers its own rates (open load), so throughput says nothing "
-                "of the server",
+                f"{head.plan.name}: suite {head.suite.name} offers its own rates (open load), so throughput says "
+                "nothing of the server",
                 hint="dyno report compares the response times of an experiment's configurations at each rate",
             )
     if len(reports) == 1:
