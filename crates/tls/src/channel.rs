@@ -360,7 +360,8 @@ impl<S: Side> Channel<S> {
 
     /// The alert that tells the peer of an error, behind what was to be sent before it.
     fn take_alert(&mut self) {
-        loop {
+        // Never once more than there is to say: rustls would go on reading records that are no longer in its hands.
+        while self.side.state().wants_write() {
             match self.side.process(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(mut encoding)) => encode(&mut self.outgoing, |room| {
                     encoding.encode(room).map_err(needed_of_encode)
