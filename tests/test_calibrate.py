@@ -20,5 +20,10 @@ def test_a_generator_that_was_the_limit_reached_its_ceiling() -> None:
     assert capacity_s(saturated, engine_threads=1) == saturated.operations / saturated.window_s
 
 
+def test_cpu_time_that_was_read_later_than_the_clock_makes_no_ceiling_below_what_was_reached() -> None:
+    late = replace(PROBE, cpu_s=2.01)
+    assert capacity_s(late, engine_threads=1) == late.operations / late.window_s
+
+
 def test_no_more_threads_count_than_there_are_clients() -> None:
     assert capacity_s(replace(PROBE, clients=2), engine_threads=4) == 40_000

@@ -134,8 +134,9 @@ def calibration_mixes(mixes: Sequence[Mix]) -> list[Mix]:
 def capacity_s(ceiling: Ceiling, engine_threads: int) -> float:
     """Operations a second for which the CPU time of the engine threads is enough with that load.
 
-    What one CPU second was enough for, times the threads. That is never less than what was reached, since a thread
-    can't use more CPU time than passes; it is more where the reference server, somebody else on the machine, or with
-    few clients the round trip held the generator up. So it is no ceiling of the round trip.
+    What one CPU second was enough for, times the threads. It is more than what was reached where the reference server,
+    somebody else on the machine, or with few clients the round trip held the generator up. So it is no ceiling of the
+    round trip. Never less: a thread can't use more CPU time than passes, though the two are not read at one moment.
     """
-    return ceiling.operations / ceiling.cpu_s * min(engine_threads, ceiling.clients)
+    reached_s = ceiling.operations / ceiling.window_s
+    return max(reached_s, ceiling.operations / ceiling.cpu_s * min(engine_threads, ceiling.clients))
