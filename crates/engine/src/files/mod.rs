@@ -20,11 +20,11 @@ pub(crate) use cache::FilesOptions;
 pub(crate) use journal::{begin as begin_journal, read_back};
 pub(crate) use look::look;
 pub(crate) use sessions::{Place, Sessions};
-pub(crate) use workload::FilesWorkload;
 
 use crate::engine_thread::EngineThread;
-use crate::kind::Work;
+use crate::kind::{Material, Sections, Work};
 use crate::mix::Mix;
+use crate::problems::Problems;
 use crate::removal::Removal;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 use crate::workspaces::Workspaces;
@@ -37,6 +37,7 @@ use rustix::io::Errno;
 use serde_json::Value;
 use std::rc::Rc;
 use std::sync::Arc;
+use workload::FilesWorkload;
 
 /// How many clients log on at the same time. A server's queue of new connections is short (Samba's has 50 places), and
 /// whoever finds it full is forgotten by the kernel, which shows as a reset a minute later.
@@ -101,9 +102,36 @@ impl<S: Sessions> FilesWork<S> {
     }
 }
 
+/// Work on files whatever the protocol: what a document must say of it, and the clients ready to start. `rules`: those of
+/// the client's cache that the protocol prescribes.
+pub(crate) fn prepare<S: Sessions + Clone>(
+    sessions: &S,
+    mix: &Mix,
+    sections: Sections<'_>,
+    material: &Material,
+    problems: &mut Problems,
+    rules: impl FnOnce(FilesOptions) -> FilesOptions,
+) -> Option<Arc<dyn Work>> {
+    problems.unless(
+        mix.threads == 1,
+        "threads",
+        "a client that uses files has one thread",
+    );
+    problems.unless(
+        mix.open.is_none(),
+        "arrival",
+        "operations on files come from clients that wait for their answers, not at a rate of their own",
+    );
+    let workload = FilesWorkload::read(sections.workload, material.load_file.as_ref(), problems);
+    let options = FilesOptions::read(sections.client, problems).map(rules);
+    let workspaces = material.workspaces.clone();
+    let work = FilesWork::new(mix, sessions.clone(), workload?, options?, workspaces);
+    Some(Arc::new(SharedFilesWork(Arc::new(work))))
+}
+
 /// The work as its own tasks hold it.
 #[derive(Debug)]
-pub(crate) struct SharedFilesWork<S>(pub Arc<FilesWork<S>>);
+struct SharedFilesWork<S>(Arc<FilesWork<S>>);
 
 impl<S: Sessions> Work for SharedFilesWork<S> {
     fn classes(&self) -> &[String] {

@@ -2,10 +2,7 @@
 //! `files/`, which knows no protocol.
 
 use crate::bonnie::{BonniePhase, BonnieSpec};
-use crate::files::{
-    begin_journal, bonnie, look, read_back, FilesOptions, FilesWork, FilesWorkload, Place, Sessions,
-    SharedFilesWork,
-};
+use crate::files::{begin_journal, bonnie, look, prepare, read_back, FilesOptions, Place, Sessions};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
@@ -195,21 +192,7 @@ impl Target for SmbSessions {
         material: &Material,
         problems: &mut Problems,
     ) -> Option<Arc<dyn Work>> {
-        problems.unless(
-            mix.threads == 1,
-            "threads",
-            "a client that uses files has one thread",
-        );
-        problems.unless(
-            mix.open.is_none(),
-            "arrival",
-            "operations on files come from clients that wait for their answers, not at a rate of their own",
-        );
-        let workload = FilesWorkload::read(sections.workload, material.load_file.as_ref(), problems);
-        let options = FilesOptions::read(sections.client, problems);
-        let workspaces = material.workspaces.clone();
-        let work = FilesWork::new(mix, self.clone(), workload?, options?, workspaces);
-        Some(Arc::new(SharedFilesWork(Arc::new(work))))
+        prepare(self, mix, sections, material, problems, std::convert::identity)
     }
 }
 
