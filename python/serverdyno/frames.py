@@ -97,7 +97,7 @@ def open_experiment(folder: str | Path) -> Records:
 def _mix(record: MixRecord) -> dict[str, Any]:
     return {
         "window_s": record.window_s,
-        "operations_s": record.operations / record.window_s,
+        "operations_s": record.operations_s,
         **_flat(record),
     }
 

@@ -56,7 +56,7 @@ class Effect:
     @property
     def proven(self) -> bool:
         """Whether the level makes a difference."""
-        return self.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        return self.verdict.proven
 
 
 def effects(

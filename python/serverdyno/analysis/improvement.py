@@ -70,6 +70,11 @@ class Verdict(StrEnum):
     NOT_COMPARABLE = "not comparable"
     NOT_SEPARATED = "the day is not separated from the change"
 
+    @property
+    def proven(self) -> bool:
+        """Whether one of the two is faster."""
+        return self in (Verdict.FASTER, Verdict.SLOWER)
+
 
 class Metric(StrEnum):
     """Which figure is compared, the primary one first."""

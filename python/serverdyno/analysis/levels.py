@@ -48,7 +48,7 @@ class AtLevel:
     @property
     def proven(self) -> bool:
         """Whether one side is faster."""
-        return self.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        return self.verdict.proven
 
 
 _Found = tuple[AtLevel, Contrast | None]

@@ -11,13 +11,12 @@ from rich.live import Live
 from rich.text import Text
 
 from serverdyno import clean, interrupts
-from serverdyno._native import Histogram
 from serverdyno.errors import DynoError
 from serverdyno.plan.axis import Loaded
 from serverdyno.plan.model import Mix, RunKey
-from serverdyno.runner.progress import Progress
+from serverdyno.runner.progress import PresentRate, Progress
 from serverdyno.store.records import MixRecord
-from serverdyno.units import NS_PER_MS, format_count, format_duration_s
+from serverdyno.units import format_count, format_duration_s
 
 if TYPE_CHECKING:
     from serverdyno._native import Snapshot
@@ -89,7 +88,7 @@ class LiveLine(PlainLines):
         self._live = live
         self._run: RunKey | None = None
         self._mix: Mix | None = None
-        self._before: Snapshot | None = None
+        self._rate = PresentRate()
         self._levels: list[MixRecord] = []
 
     def stage(self, text: str) -> None:
@@ -108,7 +107,7 @@ class LiveLine(PlainLines):
         """Remembers what is running; the chart begins anew with each run."""
         if self._levels and self._levels[0].run != run.number:
             self._levels = []
-        self._run, self._mix, self._left_s, self._before = run, mix, left_s - mix.length_s, None
+        self._run, self._mix, self._left_s, self._rate = run, mix, left_s - mix.length_s, PresentRate()
 
     def mix_tick(self, snapshot: Snapshot) -> None:
         """The present rate, over the time since the last look."""
@@ -122,10 +121,7 @@ class LiveLine(PlainLines):
                 )
             )
             return
-        before = self._before or {**snapshot, "elapsed_s": 0.0, "operations": 0}
-        seconds = snapshot["elapsed_s"] - before["elapsed_s"]
-        self._before = snapshot
-        rate = (snapshot["operations"] - before["operations"]) / seconds if seconds > 0 else 0.0
+        rate = self._rate.at(snapshot) or 0.0
         rest_s = max(0.0, self._mix.length_s - snapshot["elapsed_s"])
         self._show(
             Text(
@@ -138,7 +134,7 @@ class LiveLine(PlainLines):
 
 def bars(levels: Sequence[MixRecord]) -> list[str]:
     """Return a line for each load level: clients, a bar as long as its rate, operations/s, p99 and errors."""
-    highest = max((record.operations / record.window_s for record in levels), default=0.0)
+    highest = max((record.operations_s for record in levels), default=0.0)
     return [_bar(record, highest) for record in levels]
 
 
@@ -148,21 +144,20 @@ def _load(mix: Loaded) -> str:
 
 
 def _bar(record: MixRecord, highest: float) -> str:
-    rate = record.operations / record.window_s
+    rate = record.operations_s
     eighths = round(rate / highest * BAR_CELLS * 8) if highest else 0
     bar = FULL * (eighths // 8) + (PARTS[eighths % 8] if eighths % 8 else "")
-    times = Histogram.from_bytes(record.response_time_hdr)
-    p99 = f"{times.value_at(0.99) / NS_PER_MS:.3g} ms" if times.count else "unknown"
-    errors = sum(error.count for error in record.errors)
+    p99_ms = record.response_time_ms(0.99)
+    p99 = "unknown" if p99_ms is None else f"{p99_ms:.3g} ms"
     return (
-        f"{_load(record):>15} {bar:<{BAR_CELLS}} {format_count(rate):>10} /s  p99 {p99:<9}  {errors} errors"
+        f"{_load(record):>15} {bar:<{BAR_CELLS}} {format_count(rate):>10} /s  p99 {p99:<9}  "
+        f"{record.failures} errors"
     )
 
 
 def _finished(record: MixRecord) -> str:
-    errors = sum(error.count for error in record.errors)
-    rate = format_count(record.operations / record.window_s)
+    rate = format_count(record.operations_s)
     return (
         f"{record.configuration} r{record.repetition}  {_load(record):>12}  {rate:>10} operations/s  "
-        f"{errors} errors"
+        f"{record.failures} errors"
     )

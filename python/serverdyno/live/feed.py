@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from serverdyno._native import Histogram
 from serverdyno.errors import DynoError
 from serverdyno.plan.axis import Axis, axis_of
 from serverdyno.plan.model import Mix, RunKey
-from serverdyno.runner.progress import Progress
+from serverdyno.runner.progress import PresentRate, Progress
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import MixRecord
-from serverdyno.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from serverdyno._native import Snapshot
@@ -33,7 +31,7 @@ class Feed:
         self._terms, self._axis = head.suite.work.terms, axis_of(head.suite.axis)
         self._events: list[Event] = []
         self._now: Event = {}
-        self._rate: tuple[float, int] = (0.0, 0)
+        self._rate = PresentRate()
         self.about: Event = {
             "title": head.plan.title,
             "suite": head.suite.name,
@@ -63,7 +61,7 @@ class Feed:
 
     def mix_started(self, run: RunKey, mix: Mix, left_s: float) -> None:
         """A load level is true now."""
-        self._rate = (0.0, 0)
+        self._rate = PresentRate()
         self._set(
             {
                 "configuration": run.configuration,
@@ -78,16 +76,13 @@ class Feed:
         self._inner.mix_started(run, mix, left_s)
 
     def mix_tick(self, snapshot: Snapshot) -> None:
-        """The present rate, over the time since the last look."""
-        before_s, before = self._rate
-        seconds = snapshot["elapsed_s"] - before_s
-        self._rate = (snapshot["elapsed_s"], snapshot["operations"])
+        """What is true of the load level now."""
         now = {
             "elapsed_s": snapshot["elapsed_s"],
             "prepared": snapshot["clients_prepared"],
             "active": snapshot["clients_active"],
             "errors": snapshot["errors"],
-            "operations_s": (snapshot["operations"] - before) / seconds if seconds > 0 else None,
+            "operations_s": self._rate.at(snapshot),
         }
         with self._lock:
             self._now = {**self._now, **now}
@@ -122,8 +117,6 @@ def level(record: MixRecord, axis: Axis, throughput: float) -> Event:
 
     `level`: where it is on the axis of its suite; `throughput`: in the unit of its suite.
     """
-    times = Histogram.from_bytes(record.response_time_hdr)
-    generator_s = record.generator_cpu_user_s + record.generator_cpu_system_s
     server_s = record.server_cpu_s
     return {
         "kind": "level",
@@ -132,10 +125,10 @@ def level(record: MixRecord, axis: Axis, throughput: float) -> Event:
         "repetition": record.repetition,
         "level": axis.level(record),
         "throughput": throughput,
-        "operations_s": record.operations / record.window_s,
-        "p50_ms": times.value_at(0.5) / NS_PER_MS if times.count else None,
-        "p99_ms": times.value_at(0.99) / NS_PER_MS if times.count else None,
-        "errors": sum(error.count for error in record.errors),
+        "operations_s": record.operations_s,
+        "p50_ms": record.response_time_ms(0.5),
+        "p99_ms": record.response_time_ms(0.99),
+        "errors": record.failures,
         "server_cpus": None if server_s is None else server_s / record.window_s,
-        "generator_cpus": generator_s / record.window_s,
+        "generator_cpus": record.generator_cpu_s / record.window_s,
     }

@@ -32,3 +32,17 @@ class Progress(Protocol):
 
     def run_failed(self, run: RunKey, error: DynoError) -> None:
         """A run could not be carried out; the experiment goes on with the next."""
+
+
+class PresentRate:
+    """Operations a second of a load level, over the time since the last look."""
+
+    def __init__(self) -> None:
+        self._elapsed_s, self._operations = 0.0, 0
+
+    def at(self, snapshot: Snapshot) -> float | None:
+        """Return the rate now; None where no time has passed."""
+        seconds = snapshot["elapsed_s"] - self._elapsed_s
+        operations = snapshot["operations"] - self._operations
+        self._elapsed_s, self._operations = snapshot["elapsed_s"], snapshot["operations"]
+        return operations / seconds if seconds > 0 else None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from serverdyno._native import Histogram
+from serverdyno.units import NS_PER_MS
+
 
 @dataclass(frozen=True, slots=True)
 class OperationRow:
@@ -208,6 +211,26 @@ class MixRecord:
     waited: int | None = None
     waiting_s: float | None = None
     scheduling_error_hdr: bytes | None = None
+
+    @property
+    def operations_s(self) -> float:
+        """Successes a second of the window."""
+        return self.operations / self.window_s
+
+    @property
+    def failures(self) -> int:
+        """Operations that failed, from start to end."""
+        return sum(row.count for row in self.errors)
+
+    @property
+    def generator_cpu_s(self) -> float:
+        """CPU seconds of the generator's threads in the window."""
+        return self.generator_cpu_user_s + self.generator_cpu_system_s
+
+    def response_time_ms(self, share: float) -> float | None:
+        """The time within which that share of the successes was done; None where there was none."""
+        times = Histogram.from_bytes(self.response_time_hdr)
+        return times.value_at(share) / NS_PER_MS if times.count else None
 
     @property
     def window_closes_s(self) -> float:

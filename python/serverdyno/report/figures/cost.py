@@ -9,7 +9,6 @@ from serverdyno.analysis import curve, trust
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.generator import (
     cpus_busy,
-    generator_cpu_s,
     generator_cpu_share,
     run_delay_share,
     taken_cpus,
@@ -51,7 +50,7 @@ def cost(records: Sequence[MixRecord], fewest_cpus: int) -> Cost:
         others_cpus_busy=most(cpus_busy(record.others_cpu_s, record) for record in records),
         steal_cpus_busy=most(cpus_busy(record.steal_cpu_s, record) for record in records),
         server_rss_bytes=max(resident, default=None),
-        generator_cpu_us=_per_request_us(records, [generator_cpu_s(record) for record in records]),
+        generator_cpu_us=_per_request_us(records, [record.generator_cpu_s for record in records]),
         generator_cpu_share=max(generator_cpu_share(record) for record in records),
         generator_threads=records[0].generator_threads,
         run_delay_share=most(run_delay_share(record) for record in records),

@@ -15,11 +15,6 @@ def cpus_busy(cpu_s: float | None, record: MixRecord) -> float | None:
     return None if cpu_s is None else cpu_s / record.window_s
 
 
-def generator_cpu_s(record: MixRecord) -> float:
-    """CPU seconds of the generator's threads in the window."""
-    return record.generator_cpu_user_s + record.generator_cpu_system_s
-
-
 def waiting_share(record: MixRecord) -> float | None:
     """The share of a mix's round trips that was spent waiting in or for the generator; None: not measured.
 
@@ -80,4 +75,4 @@ def generator_cpu_share(record: MixRecord) -> float:
     """Of its busiest thread, where that was recorded: one thread at its limit delays the clients that it has."""
     if record.generator_busiest_cpu_s is not None:
         return record.generator_busiest_cpu_s / record.window_s
-    return generator_cpu_s(record) / (record.window_s * record.generator_threads)
+    return record.generator_cpu_s / (record.window_s * record.generator_threads)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from serverdyno import units, wording
 from serverdyno.report.figures import histograms, open_load
-from serverdyno.report.figures.generator import generator_cpu_s
 from serverdyno.store.records import MixRecord
 
 LITTLE_SHARE = 0.01
@@ -50,7 +49,7 @@ def _arrivals(record: MixRecord) -> Iterator[str]:
 
 
 def _cpu(record: MixRecord, server_cpus: int | None) -> Iterator[str]:
-    used = [("the generator's threads", generator_cpu_s(record), record.generator_threads)]
+    used = [("the generator's threads", record.generator_cpu_s, record.generator_threads)]
     if record.server_cpu_s is not None and server_cpus is not None:
         used.append(("the server", record.server_cpu_s, server_cpus))
     for name, cpu_s, cpus in used:

@@ -88,7 +88,7 @@ def unaccounted(record: MixRecord) -> int:
         return 0
     ends = (
         record.operations_total,
-        sum(row.count for row in record.errors),
+        record.failures,
         record.dropped or 0,
         record.overdue_at_end or 0,
     )

@@ -11,9 +11,8 @@ from serverdyno.analysis.improvement import Metric
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.expand import levels_by_configuration
 from serverdyno.protocols.work import Terms, Work
-from serverdyno.report.figures.generator import generator_cpu_s
 from serverdyno.report.figures.histograms import QUANTILE_NAMES, Times, quantiles, times
-from serverdyno.report.figures.results import MixFigures, Results, operations_per_s
+from serverdyno.report.figures.results import MixFigures, Results
 from serverdyno.report.source import Source
 from serverdyno.store.records import CallRow, ClientRow, MixRecord, RequestRow, SyncRow
 
@@ -248,14 +247,14 @@ def _mix(record: MixRecord) -> tuple[Value, ...]:
         record.window_s,
         record.clients_participating,
         record.operations,
-        operations_per_s(record),
+        record.operations_s,
         record.operations_total,
         record.bytes_read,
         record.bytes_written,
         record.bytes_in,
         record.bytes_out,
         *_times(times([record.response_time_hdr])),
-        generator_cpu_s(record),
+        record.generator_cpu_s,
         record.generator_threads,
         record.server_cpu_s,
         record.server_rss_bytes,

@@ -263,11 +263,6 @@ def compute(source: Source) -> Results:
     )
 
 
-def operations_per_s(record: MixRecord) -> float:
-    """Successful operations per second of the window."""
-    return record.operations / record.window_s
-
-
 def attempts_per_s(record: MixRecord) -> float:
     """Operations per second of the window, failed ones included."""
     return (record.operations + sum(row.in_window for row in record.errors)) / record.window_s
@@ -405,7 +400,7 @@ def _mix(records: list[MixRecord], given: _Given) -> MixFigures:
         window_s=first.window_s,
         throughput=_spread([terms.throughput(record) for record in records]),
         second=_spread([terms.second(record) for record in records]),
-        operations_s=_spread([operations_per_s(record) for record in records]),
+        operations_s=_spread([record.operations_s for record in records]),
         network_share=_network_share(records) if terms.below_cache else None,
         below_cache_mbit_s=_spread([_mbit_below_cache_per_s(record) for record in records])
         if terms.below_cache

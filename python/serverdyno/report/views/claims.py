@@ -53,8 +53,8 @@ def tables(records: Sequence[MixRecord]) -> Tables:
                     "repetition": [record.repetition for record in whole],
                     "mix": [record.mix for record in whole],
                     "clients": [record.clients for record in whole],
-                    "requests_s": [record.operations / record.window_s for record in whole],
-                    "operations_s": [record.operations / record.window_s for record in whole],
+                    "requests_s": [record.operations_s for record in whole],
+                    "operations_s": [record.operations_s for record in whole],
                     "mbit_s": [_moved_bits(record) / 1e6 / record.window_s for record in whole],
                 },
             )
