@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import typer
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from serverdyno.live.feed import Feed
 
 FAILED = 1
-REPORT = PurePath("report", "report.html")
 
 
 def carry_out_and_report(
@@ -52,7 +50,7 @@ def carry_out_and_report(
                 whole = _until_precise(experiment, progress)
             written = _report(experiment, console, page=page)
             if feed is not None:
-                feed.end(f"{experiment.folder / REPORT}" if written else None)
+                feed.end(f"{experiment.report_page}" if written else None)
     except DynoError:
         # Refused before anything was measured: nobody wants to go on with an empty experiment.
         if new and experiment.discard():

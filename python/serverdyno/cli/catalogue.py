@@ -80,7 +80,7 @@ def show(
             out,
             f"  {run.folder}  {done} of {len(head.mixes)} levels, {note.state if note else 'not begun'}{reason}",
         )
-    page = experiment / "report" / "report.html"
+    page = opened.report_page
     say(out, f"report: {page}" if page.is_file() else f"no report yet: dyno report {experiment}")
 
 

@@ -17,9 +17,8 @@ from serverdyno.errors import DynoError
 from serverdyno.live import pages
 from serverdyno.live.feed import level
 from serverdyno.plan.axis import axis_of
-from serverdyno.store.experiment import Experiment
+from serverdyno.store.experiment import PAGE, Experiment
 
-REPORT = "report.html"
 MOST_REPORT_BYTES = 256 << 20
 
 
@@ -35,7 +34,7 @@ def application(folders: Sequence[Path]) -> Starlette:
         if number < len(folders):
             try:
                 with Experiment.open(folders[number]) as opened:
-                    found = opened.report_folder().read(REPORT, MOST_REPORT_BYTES)
+                    found = opened.report_folder().read(PAGE, MOST_REPORT_BYTES)
                 return Response(found, media_type="text/html", headers=pages.OF_REPORT)
             except DynoError:
                 pass
@@ -73,7 +72,7 @@ def _read(opened: Experiment, folder: str) -> dict[str, Any]:
         "axis": axis.title,
         "levels": len(records),
         "levels_planned": len(head.order) * len(head.mixes),
-        "has_report": opened.report_folder().exists(REPORT),
+        "has_report": opened.report_folder().exists(PAGE),
         "curves": [
             {"configuration": name, "points": [_point(rows) for _, rows in sorted(levels.items())]}
             for name, levels in by_configuration.items()

@@ -14,8 +14,8 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno.servers import dynamic
-from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
+from serverdyno.servers.base import Settings
+from serverdyno.servers.local import ERROR_LOG, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
@@ -105,22 +105,15 @@ class Apache(WebServer[ApacheSettings]):
     """The Apache driver."""
 
     name: ClassVar[str] = "apache"
+    program_name: ClassVar[str] = "apache2"
     summary: ClassVar[str] = "Apache httpd 2.4 (prefork, worker or event)"
     debian_package: ClassVar[str | None] = "apache2"
     settings_type: ClassVar[type[Settings]] = ApacheSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("exit signal")
 
     @staticmethod
-    def installed() -> Installed | None:
-        """`Apache/2.4.62 (Debian)`."""
-        program = find_program("apache2")
-        if program is None:
-            return None
-        return Installed(Apache.version_of(program), program)
-
-    @staticmethod
     def version_of(program: Path) -> str:
-        """As it says itself."""
+        """`Apache/2.4.62 (Debian)`."""
         return version_line(program, "-v").removeprefix("Server version: ")
 
     def command(self) -> list[str]:

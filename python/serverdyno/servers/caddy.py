@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from serverdyno.servers import dynamic
-from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import find_program, version_line
+from serverdyno.servers.base import Settings
+from serverdyno.servers.local import version_line
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
@@ -41,19 +41,14 @@ class Caddy(WebServer[CaddySettings]):
     """The Caddy driver."""
 
     name: ClassVar[str] = "caddy"
+    program_name: ClassVar[str] = "caddy"
     summary: ClassVar[str] = "Caddy 2"
     debian_package: ClassVar[str | None] = "caddy"
     settings_type: ClassVar[type[Settings]] = CaddySettings
 
     @staticmethod
-    def installed() -> Installed | None:
-        """`Caddy 2.6.2`."""
-        program = find_program("caddy")
-        return None if program is None else Installed(Caddy.version_of(program), program)
-
-    @staticmethod
     def version_of(program: Path) -> str:
-        """As it says itself."""
+        """`Caddy 2.6.2`."""
         return f"Caddy {version_line(program, 'version').partition(' ')[0]}"
 
     def command(self) -> list[str]:

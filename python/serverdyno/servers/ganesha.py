@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from serverdyno import _native
 from serverdyno.errors import ServerError
 from serverdyno.protocols.nfs import NFS
-from serverdyno.servers.base import Access, Installed, Settings
+from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.disk_settings import DiskSettings
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.local import find_program, version_line
@@ -73,19 +73,17 @@ class Ganesha(VolumeServer[GaneshaSettings]):
     """The NFS-Ganesha driver."""
 
     name: ClassVar[str] = "ganesha"
+    program_name: ClassVar[str] = "ganesha.nfsd"
     summary: ClassVar[str] = "NFS-Ganesha: NFSv3 file server in user space"
     debian_package: ClassVar[str | None] = "nfs-ganesha-vfs"
     settings_type: ClassVar[type[Settings]] = GaneshaSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("Segmentation fault|Aborting")
 
     @staticmethod
-    def installed() -> Installed | None:
+    def version_of(program: Path) -> str:
         """`NFS-Ganesha 4.3`."""
-        program = find_program("ganesha.nfsd")
-        if program is None:
-            return None
         release = re.search(r"V?(\d+(\.\d+)+)", version_line(program, "-v"))
-        return Installed(f"NFS-Ganesha {release[1] if release else 'unknown'}", program)
+        return f"NFS-Ganesha {release[1] if release else 'unknown'}"
 
     @property
     def exports(self) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from serverdyno.servers import dynamic
-from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
+from serverdyno.servers.base import Settings
+from serverdyno.servers.local import ERROR_LOG, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
@@ -47,20 +47,15 @@ class H2o(WebServer[H2oSettings]):
     """The H2O driver."""
 
     name: ClassVar[str] = "h2o"
+    program_name: ClassVar[str] = "h2o"
     summary: ClassVar[str] = "H2O"
     debian_package: ClassVar[str | None] = "h2o"
     settings_type: ClassVar[type[Settings]] = H2oSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("received fatal signal")
 
     @staticmethod
-    def installed() -> Installed | None:
-        """`h2o version 2.2.5`."""
-        program = find_program("h2o")
-        return None if program is None else Installed(H2o.version_of(program), program)
-
-    @staticmethod
     def version_of(program: Path) -> str:
-        """As it says itself."""
+        """`h2o version 2.2.5`."""
         return version_line(program, "-v")
 
     @property

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import find_program, version_line, worker_user
+from serverdyno.servers.base import Settings
+from serverdyno.servers.local import version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.proxy import Proxy, ProxySettings
 from serverdyno.servers.tls import CERTIFICATE, KEY
@@ -30,19 +30,14 @@ class Haproxy(Proxy[HaproxySettings]):
     """The HAProxy driver."""
 
     name: ClassVar[str] = "haproxy"
+    program_name: ClassVar[str] = "haproxy"
     summary: ClassVar[str] = "HAProxy, in front of other servers (see team)"
     debian_package: ClassVar[str | None] = "haproxy"
     settings_type: ClassVar[type[Settings]] = HaproxySettings
 
     @staticmethod
-    def installed() -> Installed | None:
-        """`HAProxy version 2.6.12-1+deb12u4`."""
-        program = find_program("haproxy")
-        return None if program is None else Installed(Haproxy.version_of(program), program)
-
-    @staticmethod
     def version_of(program: Path) -> str:
-        """As it says itself."""
+        """`HAProxy version 2.6.12-1+deb12u4`."""
         return " ".join(version_line(program, "-v").split()[:3])
 
     def command(self) -> list[str]:

@@ -10,8 +10,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from serverdyno.servers import dynamic
-from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import find_program, version_line, worker_user
+from serverdyno.servers.base import Settings
+from serverdyno.servers.local import version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
@@ -71,22 +71,15 @@ class Lighttpd(WebServer[LighttpdSettings]):
     """The lighttpd driver."""
 
     name: ClassVar[str] = "lighttpd"
+    program_name: ClassVar[str] = "lighttpd"
     summary: ClassVar[str] = "lighttpd"
     debian_package: ClassVar[str | None] = "lighttpd"
     settings_type: ClassVar[type[Settings]] = LighttpdSettings
     log_delay_s: ClassVar[float] = 5.0  # mod_accesslog writes its buffer when it is full, and every 4 s
 
     @staticmethod
-    def installed() -> Installed | None:
-        """`lighttpd/1.4.69 (ssl)`."""
-        program = find_program("lighttpd")
-        if program is None:
-            return None
-        return Installed(Lighttpd.version_of(program), program)
-
-    @staticmethod
     def version_of(program: Path) -> str:
-        """As it says itself."""
+        """`lighttpd/1.4.69 (ssl)`."""
         return version_line(program, "-v").partition(" - ")[0]
 
     @property

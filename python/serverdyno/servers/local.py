@@ -99,6 +99,7 @@ class LocalServer(ABC, Generic[SettingsT]):
     """
 
     name: ClassVar[str]
+    program_name: ClassVar[str]  # of the executable; a driver of something else overrides `installed`
     summary: ClassVar[str]
     debian_package: ClassVar[str | None]
     settings_type: ClassVar[type[Settings]]
@@ -129,10 +130,11 @@ class LocalServer(ABC, Generic[SettingsT]):
         self._files: dict[str, str] = {}
         self._prepared = False
 
-    @staticmethod
-    @abstractmethod
-    def installed() -> Installed | None:
+    @classmethod
+    def installed(cls) -> Installed | None:
         """The program found here, or None."""
+        program = find_program(cls.program_name)
+        return None if program is None else Installed(cls.version_of(program), program)
 
     @staticmethod
     def version_of(program: Path) -> str:

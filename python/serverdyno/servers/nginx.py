@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno.servers import dynamic
-from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import ERROR_LOG, find_program, version_line, worker_user
+from serverdyno.servers.base import Settings
+from serverdyno.servers.local import ERROR_LOG, version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
@@ -94,22 +94,15 @@ class Nginx(WebServer[NginxSettings]):
     """The nginx driver."""
 
     name: ClassVar[str] = "nginx"
+    program_name: ClassVar[str] = "nginx"
     summary: ClassVar[str] = "nginx"
     debian_package: ClassVar[str | None] = "nginx-light"
     settings_type: ClassVar[type[Settings]] = NginxSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("exited on signal")
 
     @staticmethod
-    def installed() -> Installed | None:
-        """`nginx/1.22.1`."""
-        program = find_program("nginx")
-        if program is None:
-            return None
-        return Installed(Nginx.version_of(program), program)
-
-    @staticmethod
     def version_of(program: Path) -> str:
-        """As it says itself."""
+        """`nginx/1.22.1`."""
         return version_line(program, "-v").removeprefix("nginx version: ")
 
     @property

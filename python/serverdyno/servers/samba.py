@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from serverdyno.errors import ServerError
-from serverdyno.servers.base import Access, Installed, Settings
+from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.local import find_program
 from serverdyno.servers.proof import LOOPBACK, offer
 from serverdyno.servers.samba_defaults import departures
@@ -48,20 +48,15 @@ class Samba(VolumeServer[SambaSettings]):
     """The Samba driver."""
 
     name: ClassVar[str] = "samba"
+    program_name: ClassVar[str] = "smbd"
     summary: ClassVar[str] = "Samba smbd: SMB 2 and 3 file server"
     debian_package: ClassVar[str | None] = "samba"
     settings_type: ClassVar[type[Settings]] = SambaSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("INTERNAL ERROR:")
 
     @staticmethod
-    def installed() -> Installed | None:
-        """`Samba 4.17.12-Debian`."""
-        program = find_program("smbd")
-        return Installed(_version(program), program) if program else None
-
-    @staticmethod
     def version_of(program: Path) -> str:
-        """As it says itself."""
+        """`Samba 4.17.12-Debian`."""
         return _version(program)
 
     @property

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from serverdyno.servers.base import Installed, Settings
-from serverdyno.servers.local import find_program, version_line, worker_user
+from serverdyno.servers.base import Settings
+from serverdyno.servers.local import version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.proxy import BEHIND, Proxy, ProxySettings
 from serverdyno.servers.web import IDLE_CONNECTION_TIMEOUT_S, LISTEN_BACKLOG, PROOF_PATH
@@ -55,19 +55,14 @@ class Varnish(Proxy[VarnishSettings]):
     """The Varnish driver."""
 
     name: ClassVar[str] = "varnish"
+    program_name: ClassVar[str] = "varnishd"
     summary: ClassVar[str] = "Varnish, a cache in front of other servers (see team)"
     debian_package: ClassVar[str | None] = "varnish"
     settings_type: ClassVar[type[Settings]] = VarnishSettings
 
     @staticmethod
-    def installed() -> Installed | None:
-        """`varnish-7.1.1`."""
-        program = find_program("varnishd")
-        return None if program is None else Installed(Varnish.version_of(program), program)
-
-    @staticmethod
     def version_of(program: Path) -> str:
-        """As it says itself."""
+        """`varnish-7.1.1`."""
         return version_line(program, "-V").partition("(")[2].partition(" ")[0] or "unknown"
 
     def command(self) -> list[str]:

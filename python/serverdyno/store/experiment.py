@@ -39,6 +39,8 @@ from serverdyno.store.records import MixRecord
 
 PLAN, HEAD, POWER_CUTS = "plan.toml", "experiment.json", "powercuts.json"
 HOST, FLEET, REPORT = "disclosure/host.json", "disclosure/fleet.json", "report"
+PAGE = "report.html"
+"""The page of a report, in its folder."""
 MOST_MIX_BYTES = 64 * MIB
 MOST_DISCLOSED_BYTES = 16 * MIB
 """Of the configuration files of one server together."""
@@ -170,6 +172,11 @@ class Experiment:
     def report_folder(self) -> Folder:
         """Where its report is written."""
         return self._files.below(REPORT)
+
+    @property
+    def report_page(self) -> Path:
+        """Where the page of its report is, once one was written."""
+        return self.folder / REPORT / PAGE
 
     def write_mix(self, record: MixRecord) -> None:
         """Keeps one mix. One that was stopped early may be replaced; any other is kept as it is, for ever.

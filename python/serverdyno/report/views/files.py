@@ -10,9 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from serverdyno.report.model import Report
+from serverdyno.store.experiment import PAGE
 from serverdyno.store.folder import Folder
-
-PAGE = "report.html"
 
 
 class View(StrEnum):

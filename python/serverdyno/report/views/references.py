@@ -9,9 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from serverdyno.report.model import Report, Table
-
-PAGE = "report.html"
-"""The view that has everything."""
+from serverdyno.store.experiment import PAGE
 
 
 def completed(report: Report, shown: Sequence[Table]) -> Callable[[str], str]:
