@@ -26,10 +26,10 @@ from serverdyno.errors import DynoError
 from serverdyno.plan.model import Plan, ServerPlan, Suite
 from serverdyno.runner.create import create_experiment
 from serverdyno.runner.ask import ask_users_servers
-from serverdyno.servers import external_look
+from serverdyno.protocols import look
 from serverdyno.store.experiment import Experiment
 
-external_look.LOOK_S = {LOOK_S}
+look.LOOK_S = {LOOK_S}
 class Nobody:
     def stage(self, text):
         pass
@@ -99,9 +99,9 @@ def test_what_only_shows_under_load_is_not_told_as_the_fault_of_a_file_server(ho
 PATIENT_DYNO = """
 import sys
 from serverdyno import cli
-from serverdyno.servers import external_look
+from serverdyno.protocols import look
 
-external_look.LOOK_S = 1000.0
+look.LOOK_S = 1000.0
 sys.argv = ["dyno", *sys.argv[1:]]
 cli.main()
 """

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dyno_process import Home
-from serverdyno import _native
+from serverdyno import _native, units
 from serverdyno.analysis import open_load as rules
 from serverdyno.analysis.trust import Mark
 from serverdyno.errors import PlanError, UserError
@@ -23,11 +23,14 @@ from serverdyno.plan.model import OpenLoad, Suite
 from serverdyno.plan.quick import QuickOptions, quick_plan
 from serverdyno.report.build import build_from
 from serverdyno.report.comparison import compare
+from serverdyno.report.figures import histograms
+from serverdyno.report.figures.equal_rate import at_equal_rate
 from serverdyno.report.figures.open_load import unaccounted
+from serverdyno.report.sections import nodes
 from serverdyno.report.source import Source
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
-from serverdyno.store.records import ErrorRow, MixRecord
+from serverdyno.store.records import ErrorRow, MixRecord, NodeRow
 from synthetic_experiment import Shape, experiment, histogram, record
 
 RATES = (1000, 2000)
@@ -37,6 +40,29 @@ RATES = (1000, 2000)
 def home(tmp_path: Path) -> Home:
     (tmp_path / "home").mkdir()
     return Home(tmp_path / "home")
+
+
+NODE = NodeRow(
+    node="node a",
+    clients=1,
+    operations=1,
+    operations_total=1,
+    bytes_in=1,
+    bytes_out=1,
+    errors=0,
+    generator_threads=1,
+    generator_cpu_s=0.1,
+    generator_busiest_cpu_s=0.1,
+    ready_work_s=0.0,
+    outstanding_s=1.0,
+    run_delay_s=None,
+    others_cpu_s=None,
+    steal_cpu_s=None,
+    cpus=None,
+    clock_offset_s=0.0,
+    clock_error_s=0.001,
+    start_late_s=0.0,
+)
 
 
 def test_dyno_load_with_a_rate_asks_for_what_comes_and_says_what_it_kept_up_with(
@@ -159,6 +185,42 @@ def test_an_arrival_that_is_in_no_count_is_a_contradiction() -> None:
     assert (
         "1 of" in report.results.contradictions[0] and "in no other count" in report.results.contradictions[0]
     )
+
+
+def test_requests_without_an_answer_count_alike_in_both_tables() -> None:
+    """A hundredth of them beyond every answer is where the 99th percentile begins to be theirs."""
+
+    def without_answers(mix: MixRecord) -> MixRecord:
+        count = mix.operations // 50 if mix.configuration == "apache" else 0
+        row = ErrorRow("server", "response_timeout", count, count, "")
+        arrived = (mix.arrivals or 0) + count
+        return replace(
+            mix, errors=[row] if count else [], arrivals=arrived, arrivals_in_window=mix.operations + count
+        )
+
+    source = open_source(without_answers, apache=10.0, nginx=10.0)
+    results = build_from(source).results
+    [pair] = at_equal_rate(source, results)
+    for place, level in enumerate(pair.found):
+        for result, speed in zip(results.configurations, (level.base, level.other), strict=True):
+            times = result.finished[place].response
+            assert times is not None
+            assert 1 / speed == pytest.approx(times.percentiles_ms[times_place(0.99)], rel=0.02)
+
+
+def times_place(share: float) -> int:
+    return histograms.QUANTILES.index(share)
+
+
+def test_the_table_of_nodes_is_of_the_highest_rate_alone() -> None:
+    source = open_source(apache=10.0)
+    records = [replace(mix, nodes=[replace(NODE, operations=mix.rate_per_s or 0)]) for mix in source.records]
+    source = replace(source, records=records, disclosure={**source.disclosure, "fleet": {}})
+    section = nodes.section(source, build_from(source).results)
+    assert section is not None
+    [row] = section.tables[0].rows
+    window_s = records[0].window_s
+    assert row[3].text == units.format_count(RATES[-1] / window_s)
 
 
 def test_dropped_requests_are_slower_than_every_answer() -> None:

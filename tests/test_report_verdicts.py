@@ -114,6 +114,17 @@ def test_servers_that_did_different_things_with_a_flush_are_not_compared_in_spee
     )
 
 
+@pytest.mark.parametrize(("speed", "said"), [(101, "No proven winner: "), (130, "lax moved 3")])
+def test_the_unsafe_one_is_named_faster_only_where_its_verdict_would_say_so(speed: float, said: str) -> None:
+    """One per cent is below the noise floor, although the interval leaves out zero."""
+    shapes = {"strict": files.FileShape(100), "lax": files.FileShape(speed, syncs_a_flush=0.0)}
+    report = build_from(files.experiment(shapes))
+    [comparison] = report.comparisons
+    low = comparison.average.low_percent
+    assert low is not None and low > 0
+    assert report.answer.verdict.startswith(said)
+
+
 def test_servers_that_were_asked_for_other_operations_are_not_comparable() -> None:
     def small_ones(record: MixRecord) -> MixRecord:
         first, *rest = record.by_operation

@@ -1,7 +1,7 @@
 //! One client thread's connection: dialled when needed, kept where both sides want it, dialled again when it was lost.
 
 use crate::response::{Body, Head, Limits, Progress, ResponseReader};
-use crate::stream::{Arrival, Handshake, PlainTcp, Stream, Transport};
+use crate::stream::{Received, Handshake, PlainTcp, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor, Idle};
 use std::cell::RefCell;
@@ -190,17 +190,17 @@ impl<T: Transport> Connection<T> {
             let arrival =
                 stream.receive(&mut self.buffer.borrow_mut(), &mut |data| reader.feed(data, body))?;
             match arrival {
-                Arrival::End => {
+                Received::End => {
                     reader.end(body)?;
                     return reader.head().ok_or(Fault::ClosedEarly.into());
                 }
-                Arrival::Some(Progress::Done) => return reader.head().ok_or(Fault::ClosedEarly.into()),
-                Arrival::Some(Progress::More) => {
+                Received::Some(Progress::Done) => return reader.head().ok_or(Fault::ClosedEarly.into()),
+                Received::Some(Progress::More) => {
                     if self.executor.deadline_passed() {
                         return Err(Fault::ResponseTimeout.into());
                     }
                 }
-                Arrival::Nothing => stream.readable().await?,
+                Received::Nothing => stream.readable().await?,
             }
         }
     }

@@ -6,7 +6,7 @@
 use crate::consent::Target;
 use crate::request::{RequestStyle, Version};
 use crate::response::{Body, Limits, Progress, ResponseReader};
-use crate::stream::{Arrival, PlainTcp, Stream, Transport};
+use crate::stream::{Received, PlainTcp, Stream, Transport};
 use crate::tls::{EvenShare, TlsOverTcp};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_reactor::Executor;
@@ -79,15 +79,15 @@ async fn ask(
     loop {
         let arrival = stream.receive(&mut buffer, &mut |data| reader.feed(data, &mut beginning))?;
         let progress = match arrival {
-            Arrival::Nothing => {
+            Received::Nothing => {
                 stream.readable().await?;
                 Progress::More
             }
-            Arrival::End => {
+            Received::End => {
                 reader.end(&mut beginning)?;
                 Progress::Done
             }
-            Arrival::Some(progress) => progress,
+            Received::Some(progress) => progress,
         };
         if let Some(head) = reader
             .head()

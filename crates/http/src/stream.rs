@@ -19,7 +19,7 @@ const LATE: Fault = Fault::ResponseTimeout;
 
 /// What one look at a stream came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
+pub enum Received {
     /// Nothing is there yet.
     Nothing,
     /// Something is; the taker of the bytes was as far as this after the last of them.
@@ -71,7 +71,7 @@ pub trait Stream: Debug {
         &mut self,
         buffer: &mut [u8],
         take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
-    ) -> Result<Arrival, Failure>;
+    ) -> Result<Received, Failure>;
 
     /// Sends what there is room for, and takes it off `outgoing`; for futures that are written by hand. Ready once all
     /// of it is sent; what is added meanwhile goes with the next call.
@@ -164,11 +164,11 @@ impl Stream for Socket {
         &mut self,
         buffer: &mut [u8],
         take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
-    ) -> Result<Arrival, Failure> {
+    ) -> Result<Received, Failure> {
         Ok(match self.try_receive(buffer)? {
-            None => Arrival::Nothing,
-            Some(0) => Arrival::End,
-            Some(count) => Arrival::Some(take(&buffer[..count])?),
+            None => Received::Nothing,
+            Some(0) => Received::End,
+            Some(count) => Received::Some(take(&buffer[..count])?),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::h2;
 use crate::response::Progress;
-use crate::stream::{Arrival, Handshake, Opened, Stream, Transport};
+use crate::stream::{Received, Handshake, Opened, Stream, Transport};
 use dyno_measure::{Failure, Fault};
 use dyno_reactor::{Dialer, Idle, Socket};
 use dyno_tls::{Arrived, Channel, ClientSide, Connector, Flow};
@@ -107,7 +107,7 @@ impl Stream for Channel<ClientSide> {
         &mut self,
         buffer: &mut [u8],
         take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
-    ) -> Result<Arrival, Failure> {
+    ) -> Result<Received, Failure> {
         let arrived = Channel::receive(self, buffer, &mut |data| {
             // A record without data says nothing: the peer pads, or hides how much it says.
             if data.is_empty() {
@@ -119,10 +119,10 @@ impl Stream for Channel<ClientSide> {
             })
         })?;
         Ok(match arrived {
-            Arrived::Nothing => Arrival::Nothing,
-            Arrived::Some(Flow::More) => Arrival::Some(Progress::More),
-            Arrived::Some(Flow::Enough) => Arrival::Some(Progress::Done),
-            Arrived::End => Arrival::End,
+            Arrived::Nothing => Received::Nothing,
+            Arrived::Some(Flow::More) => Received::Some(Progress::More),
+            Arrived::Some(Flow::Enough) => Received::Some(Progress::Done),
+            Arrived::End => Received::End,
         })
     }
 

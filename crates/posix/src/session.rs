@@ -22,7 +22,7 @@ use dyno_files::{
     matches_pattern, Access, Break, Caching, Call, CallId, Disposition, Event, FileClient, Handle, Info,
     Open, Piggyback, Reply, SpaceInfo, Stability, Traffic,
 };
-use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_measure::{monotonic_ns, named_enum, Failure, Fault};
 use dyno_reactor::Executor;
 use nix::fcntl::{fcntl, FcntlArg};
 use nix::libc;
@@ -69,31 +69,27 @@ struct Ended {
     data: Range<usize>,
 }
 
-/// Numbers of system calls, by their names.
+/// Numbers of system calls, by their kinds.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts([u64; NAMES.len()]);
+struct Counts([u64; Kind::ALL.len()]);
 
-const NAMES: [&str; 13] = [
-    "open", "close", "read", "write", "fsync", "lock", "stat", "statfs", "getdents", "rename", "unlink",
-    "mkdir", "set",
-];
-
-/// A system call, as it is counted.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Open,
-    Close,
-    Read,
-    Write,
-    Sync,
-    Lock,
-    Stat,
-    StatFs,
-    List,
-    Rename,
-    Unlink,
-    MakeDirectory,
-    Set,
+named_enum! {
+    /// A system call, as it is counted.
+    enum Kind {
+        Open "open"
+        Close "close"
+        Read "read"
+        Write "write"
+        Sync "fsync"
+        Lock "lock"
+        Stat "stat"
+        StatFs "statfs"
+        List "getdents"
+        Rename "rename"
+        Unlink "unlink"
+        MakeDirectory "mkdir"
+        Set "set"
+    }
 }
 
 /// One client's files.
@@ -582,7 +578,7 @@ impl FileClient for Session {
     }
 
     fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
-        NAMES.into_iter().zip(self.counts.0).collect()
+        Kind::ALL.into_iter().map(Kind::name).zip(self.counts.0).collect()
     }
 
     fn max_read_bytes(&self) -> u32 {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::random::RandomStream;
+use crate::webbench::draw;
 use crate::{ClassId, Get, Outcome, Tree, Workload};
 
 /// Shares are counted in these.
@@ -80,9 +81,8 @@ impl Workload for WebbenchDynamic {
         let (class, path) = if self.random.below(PARTS) < dynamic {
             (page_class, page)
         } else {
-            let percents = tree.percents();
-            let stretch = percents[self.random.below(percents.len() as u32) as usize];
-            (stretch.class.0, stretch.first + self.random.below(stretch.count))
+            let document = draw(tree, &mut self.random);
+            (document.class.0, document.path)
         };
         let again = u8::from(secure);
         Get {

@@ -30,12 +30,17 @@ impl Workload for WebbenchStatic {
     type Op = Get;
 
     fn next(&mut self, _last: &Outcome) -> Get {
-        let percents = self.tree.percents();
-        let drawn = self.random.below(percents.len() as u32);
-        let stretch = percents[drawn as usize];
-        Get {
-            class: stretch.class,
-            path: stretch.first + self.random.below(stretch.count),
-        }
+        draw(&self.tree, &mut self.random)
+    }
+}
+
+/// The next document of the tree, by its shares.
+pub(crate) fn draw(tree: &Tree, random: &mut RandomStream) -> Get {
+    let percents = tree.percents();
+    let drawn = random.below(percents.len() as u32);
+    let stretch = percents[drawn as usize];
+    Get {
+        class: stretch.class,
+        path: stretch.first + random.below(stretch.count),
     }
 }

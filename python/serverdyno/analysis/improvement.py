@@ -27,6 +27,7 @@ This module judges one comparison of one figure by itself. What holds for all of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -122,6 +123,19 @@ class Improvement:
     repetitions_needed: int | None = None
     base_read_at: tuple[int, ...] = ()
     other_read_at: tuple[int, ...] = ()
+
+    @property
+    def proven_alone(self) -> bool:
+        """Whether it would claim something if it were the only comparison of its experiment."""
+        return self.p_value is not None and self.p_value < 1 - CONFIDENCE
+
+    @property
+    def below_floor(self) -> bool:
+        """Whether its interval leaves out 0 % and its difference is too small to be claimed."""
+        if self.percent is None or self.low_percent is None or self.high_percent is None:
+            return False
+        leaves_out_zero = self.low_percent > 0 or self.high_percent < 0
+        return leaves_out_zero and abs(math.log1p(self.percent / 100)) < math.log1p(self.floor_percent / 100)
 
 
 @dataclass(frozen=True, slots=True)

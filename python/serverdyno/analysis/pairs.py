@@ -45,7 +45,8 @@ class Comparison:
     """`other` against `base`: two configurations, or one configuration in two experiments.
 
     The verdict of each improvement is final. `limits`: the marks that limit any mix of either, with its name: what else
-    than the server set its figures. `obstacles`: why a figure is not comparable although it was measured.
+    than the server set its figures. `obstacles`: why a figure is not comparable although it was measured; `withheld`:
+    what its verdict would be without them.
     `differs_in_durability`: whether the two did different things with a flush; None: not known. `parts_of_a_pass`: the
     figures for which clients of either side made, in the mean, less than one pass of the workload in a window, so that
     the two were asked for different operations.
@@ -58,6 +59,7 @@ class Comparison:
     differs_in_durability: bool | None = False
     parts_of_a_pass: frozenset[Metric] = frozenset()
     obstacles: Mapping[Metric, tuple[Obstacle, ...]] = field(default_factory=dict)
+    withheld: Mapping[Metric, Verdict] = field(default_factory=dict)
 
     @property
     def average(self) -> Improvement:
@@ -140,7 +142,8 @@ def _comparable_alone(comparison: Comparison, pair: Pair) -> Comparison:
         replace(found, verdict=Verdict.NOT_COMPARABLE) if found.figure in reasons else found
         for found in comparison.improvements
     )
-    return replace(comparison, improvements=improvements, obstacles=reasons)
+    withheld = {found.figure: found.verdict for found in comparison.improvements if found.figure in reasons}
+    return replace(comparison, improvements=improvements, obstacles=reasons, withheld=withheld)
 
 
 def verdict_of(comparisons: Sequence[Comparison]) -> Verdict:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from serverdyno.protocols.access import Access
+from serverdyno.protocols.look import Look
 from serverdyno.protocols.model import HasSettings, SettingsT
 from serverdyno.protocols.work import Work
 
@@ -64,6 +65,11 @@ class Protocol(HasSettings[SettingsT]):
     def described(self, settings: SettingsT, timeout: str) -> str:
         """Say how a client speaks, for the methodology. `timeout`: of an operation, as text."""
         raise NotImplementedError
+
+    def look(self, url: str) -> Look | None:
+        """Return how a server of the user's is asked whether it is there; None: it can't be, so none may be named."""
+        del url
+        return None
 
     def base_directory(self, url: str) -> str:
         """Return the directory of each share in which a URL lets clients work; empty: the share's root.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from serverdyno import wording
+from serverdyno import _native, wording
+from serverdyno.protocols import look
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.protocols.http_request import RequestSettings
+from serverdyno.protocols.look import Look
 from serverdyno.protocols.model import SectionModel
 from serverdyno.protocols.tls import TlsSettings, over_tls
 
@@ -60,6 +63,35 @@ class HttpSettings(SectionModel):
     def parameters(self) -> dict[str, Any]:
         """Return what shapes the load; nothing of TLS and of requests where the suite says nothing of them."""
         return {key: value for key, value in self.model_dump().items() if value is not None}
+
+
+class WebLook:
+    """One plain GET of the URL."""
+
+    has_shares = False
+    port: int | None = 80
+    directory: Path | None = None
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._answer: _native.Answer | None = None
+
+    def ask(self, target: _native.Target) -> None:
+        """Asks once. Raises AnswerError."""
+        path = target.facts["path"]
+        answer = _native.http_get(target, path, timeout_s=look.LOOK_S, most_bytes=look.LOOK_BYTES)
+        if self._answer is None:
+            self._path, self._answer = path, answer
+
+    def version(self) -> str | None:
+        """The `Server` header is all that is known, and it is a claim."""
+        return self._answer and self._answer["server"]
+
+    def notes(self) -> list[str]:
+        """The status."""
+        if self._answer is None:
+            return []
+        return [f"GET {self._path} was answered with status {self._answer['status']} before the load."]
 
 
 class Http(Protocol[HttpSettings]):
@@ -123,6 +155,11 @@ class Http(Protocol[HttpSettings]):
             f"timeout {timeout}.{tls}"
             f"{'' if settings.request is None else f' {settings.request.described()}'}"
         )
+
+    def look(self, url: str) -> Look:
+        """Return one GET of the URL."""
+        del url
+        return WebLook()
 
 
 HTTP = Http()

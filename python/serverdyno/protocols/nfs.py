@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
+from serverdyno.protocols.look import Look
 from serverdyno.protocols.model import NoSettings
+
+
+class ExportLook:
+    """One mount of each export, and the room on it."""
+
+    has_shares = False
+    port: int | None = 2049
+    directory: Path | None = None
+
+    def ask(self, target: Any) -> None:
+        """Asks once; what it says of its exports is judged by `runner/ask.py`."""
+        target.look(0)
+
+    def version(self) -> str | None:
+        """The protocol: NFS has no version of the program."""
+        return "NFS 3"
+
+    def notes(self) -> list[str]:
+        """What can't be known."""
+        return ["What COMMIT does there is unknown."]
 
 
 class Nfs(Protocol[NoSettings]):
@@ -55,6 +77,11 @@ class Nfs(Protocol[NoSettings]):
         del user
         source = shlex.quote(f"{urlsplit(url).hostname}:{share}")
         return f"mount -t nfs -o vers=3,nolock {source} /mnt && rm -r /mnt/{directory} && umount /mnt"
+
+    def look(self, url: str) -> Look:
+        """Return one mount."""
+        del url
+        return ExportLook()
 
 
 NFS = Nfs()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import shlex
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -11,6 +13,7 @@ from pydantic import Field
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
+from serverdyno.protocols.look import Look
 from serverdyno.protocols.model import SectionModel
 
 
@@ -24,6 +27,28 @@ class PosixSettings(SectionModel):
     flush: Literal["fsync", "fdatasync", "none"] = Field(
         default="fsync", description="What a flush of a client becomes; none: no call at all."
     )
+
+
+class DirectoryLook:
+    """The directory, and the room on it."""
+
+    has_shares = False
+    port: int | None = None
+
+    def __init__(self, url: str) -> None:
+        self.directory: Path | None = Path(directory_of(url))
+
+    def ask(self, target: Any) -> None:
+        """Asks once; what it says is judged by `runner/ask.py`."""
+        target.look(0)
+
+    def version(self) -> str | None:
+        """The kernel's, which has the file system."""
+        return f"Linux {platform.release()}"
+
+    def notes(self) -> list[str]:
+        """What nobody else does."""
+        return ["No server is in between: system calls on a directory of this machine."]
 
 
 class Posix(Protocol[PosixSettings]):
@@ -66,6 +91,10 @@ class Posix(Protocol[PosixSettings]):
         """Return a command that removes the directory."""
         del user, share
         return f"rm -r {shlex.quote(directory_of(url) + '/' + directory)}"
+
+    def look(self, url: str) -> Look:
+        """Return the directory itself."""
+        return DirectoryLook(url)
 
 
 def directory_of(url: str) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from serverdyno import _native
+from serverdyno.protocols import look
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
+from serverdyno.protocols.look import Look
 from serverdyno.protocols.model import SectionModel
 
 Dialect = Literal["2.0.2", "2.1", "3.0", "3.0.2", "3.1.1"]
@@ -47,6 +51,38 @@ class SmbSettings(SectionModel):
         if problems := [problem for problem, found in wrong.items() if found]:
             raise ValueError("; ".join(problems))
         return self
+
+
+class FileLook:
+    """One NEGOTIATE, without a user: something speaks SMB2 there."""
+
+    has_shares = True
+    port: int | None = 445
+    directory: Path | None = None
+
+    def __init__(self) -> None:
+        self._offer: _native.Offer | None = None
+
+    def ask(self, target: Any) -> None:
+        """Asks once. Raises AnswerError."""
+        offer = _native.smb_probe(target.address, timeout_s=look.LOOK_S)
+        self._offer = self._offer or offer
+
+    def version(self) -> str | None:
+        """The dialect: SMB has no version of the program."""
+        return f"SMB {self._offer['dialect']}" if self._offer else None
+
+    def notes(self) -> list[str]:
+        """What was negotiated."""
+        known = ["What FLUSH does there is unknown."]
+        if (said := self._offer) is None:
+            return known
+        return [
+            f"At the first look it chose SMB {said['dialect']}, signing "
+            f"{'required' if said['signing_required'] else 'not required'}, reads of up to "
+            f"{said['max_read_bytes']} and writes of up to {said['max_write_bytes']} bytes.",
+            *known,
+        ]
 
 
 class Smb(Protocol[SmbSettings]):
@@ -88,6 +124,11 @@ class Smb(Protocol[SmbSettings]):
         unc = shlex.quote(f"//{parts.hostname}/{share}")
         removal = shlex.quote(f'deltree "{directory}"')
         return f"smbclient {unc}{port} {who} -c {removal}"
+
+    def look(self, url: str) -> Look:
+        """Return one NEGOTIATE."""
+        del url
+        return FileLook()
 
 
 SMB = Smb()

@@ -1,7 +1,7 @@
 """A server that the user runs, whatever it speaks: its URL's scheme says. Nothing is started, stopped or configured.
 
 Whether load may go there is not decided here: see the consent check of the data plane. What it is asked before and
-after its load: see `external_look.py`.
+after its load: see `protocols/look.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pydantic import Field, field_validator
 from serverdyno import _native, protocols
 from serverdyno.errors import ServerError, UserError
 from serverdyno.protocols.access import ANYBODY, SYSTEM, authorities
+from serverdyno.protocols.look import Look, again, first
 from serverdyno.protocols.model import Spelled
-from serverdyno.servers import external_look
 from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.users_process import UsersProcess
 
@@ -99,7 +99,7 @@ class External:
             raise UserError(f"server {self.name!r} needs a url", hint=EXAMPLE)
         self.settings = settings
         self._url = url
-        self._look = _look(url, settings)
+        self._title, self._look = _look(url, settings)
         self._target: Any = None
         self._process: UsersProcess | None = None
         if self._look.has_shares and not settings.shares:
@@ -140,7 +140,7 @@ class External:
 
     def ask(self, target: Any) -> None:
         """One question: something answers there. Raises ServerError."""
-        external_look.first(self._look, self._url, target)
+        first(self._look, self._title, self._url, target)
         self._target = target
         if target.loopback and self._look.port is not None:
             self._process = UsersProcess.listening_at(self._url, self._look.port)
@@ -148,7 +148,7 @@ class External:
     def check(self) -> None:
         """One more question: it is still there. Raises ServerError."""
         if self._target is not None:
-            external_look.again(self._look, self._url, self._target)
+            again(self._look, self._title, self._url, self._target)
 
     def describe(self) -> Description:
         """What it said at the first look."""
@@ -250,8 +250,8 @@ def is_loopback(url: str) -> bool:
     return bool(_native.names_loopback(urlsplit(url).hostname or ""))
 
 
-def _look(url: str, settings: ExternalSettings) -> external_look.Look:
-    """How a server with this URL is asked. Raises UserError."""
+def _look(url: str, settings: ExternalSettings) -> tuple[str, Look]:
+    """The title of the protocol of this URL, and how its server is asked. Raises UserError."""
     try:
         parts = urlsplit(url)
         protocol = protocols.of_scheme(parts.scheme)
@@ -259,10 +259,9 @@ def _look(url: str, settings: ExternalSettings) -> external_look.Look:
         plain = place and parts.port != 0 and not parts.fragment and parts.username is None
     except ValueError as error:
         raise UserError(f"{url}: {error}") from None
-    spoken = protocol.name if protocol else None
-    if not plain or spoken not in external_look.LOOKS or settings.protocol not in (None, spoken):
+    look = protocol.look(url) if protocol and plain else None
+    if protocol is None or look is None or settings.protocol not in (None, protocol.name):
         raise UserError(f"{url}: not a URL that can be loaded", hint=EXAMPLE)
-    look = external_look.LOOKS[spoken](url)
     if look.has_shares and parts.query:
         raise UserError(f"{url}: not a URL of a file server", hint=EXAMPLE)
-    return look
+    return protocol.title, look

@@ -34,7 +34,7 @@ impl Page {
             number: random.next_u64() ^ nonce,
             query: *b"n=0000000000000000",
             request: Vec::new(),
-            body: Vec::with_capacity(dyno_page::BYTES + 1),
+            body: Vec::new(), // of clients that ask for pages: `begin`
         }
     }
 
@@ -47,6 +47,7 @@ impl Page {
         self.request.clear();
         self.request.extend_from_slice(template);
         self.body.clear();
+        self.body.reserve(dyno_page::BYTES);
         // The first question mark is that of the request line: a method and a path have none.
         let mark = template.iter().position(|byte| *byte == b'?');
         if let Some(query) = mark.and_then(|mark| self.request.get_mut(mark + 1..mark + 1 + QUERY_BYTES)) {

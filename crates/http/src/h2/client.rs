@@ -9,7 +9,7 @@ use super::session::Session;
 use super::stream::Ended;
 use crate::connection::{Connecting, Exchange};
 use crate::response::{Body, Head, Limits, Progress};
-use crate::stream::{Arrival, Handshake, Stream, Transport};
+use crate::stream::{Received, Handshake, Stream, Transport};
 use dyno_measure::{Failure, Fault};
 use dyno_reactor::Executor;
 use std::cell::{Cell, RefCell};
@@ -185,15 +185,15 @@ impl<T: Transport + 'static, B: Body + Default + 'static> Lane<T, B> {
                 return Poll::Pending;
             }
             match self.receive(shared, stream) {
-                Ok(Arrival::Some(_)) => {}
-                Ok(Arrival::Nothing) => driving.unread = false,
-                Ok(Arrival::End) => return Poll::Ready(Err(Fault::ClosedEarly.into())),
+                Ok(Received::Some(_)) => {}
+                Ok(Received::Nothing) => driving.unread = false,
+                Ok(Received::End) => return Poll::Ready(Err(Fault::ClosedEarly.into())),
                 Err(failure) => return Poll::Ready(Err(failure)),
             }
         }
     }
 
-    fn receive(&self, shared: &Rc<Shared<B>>, stream: &mut T::Stream) -> Result<Arrival, Failure> {
+    fn receive(&self, shared: &Rc<Shared<B>>, stream: &mut T::Stream) -> Result<Received, Failure> {
         let mut session = shared.session.borrow_mut();
         let arrival = stream.receive(&mut self.buffer.borrow_mut(), &mut |data| {
             session.feed(data).map(|()| Progress::More)

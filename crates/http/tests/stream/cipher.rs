@@ -1,7 +1,7 @@
 //! A toy cipher over TCP with the habits of TLS that make trouble: a handshake that takes a round trip, records that
 //! arrive in parts, and records without data. Nothing about it is secret.
 
-use dyno_http::{Arrival, Opened, Progress, Stream, Transport};
+use dyno_http::{Received, Opened, Progress, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Idle, Socket};
 use std::cell::Cell;
@@ -105,16 +105,16 @@ impl Stream for CipherStream {
         &mut self,
         _buffer: &mut [u8],
         take: &mut impl FnMut(&[u8]) -> Result<Progress, Failure>,
-    ) -> Result<Arrival, Failure> {
+    ) -> Result<Received, Failure> {
         self.decode()?;
         if self.plain.is_empty() {
             return Ok(if self.ended {
-                Arrival::End
+                Received::End
             } else {
-                Arrival::Nothing
+                Received::Nothing
             });
         }
-        take(&std::mem::take(&mut self.plain)).map(Arrival::Some)
+        take(&std::mem::take(&mut self.plain)).map(Received::Some)
     }
 
     fn poll_send(&mut self, outgoing: &mut Vec<u8>, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {

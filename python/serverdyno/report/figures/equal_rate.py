@@ -16,7 +16,7 @@ from serverdyno.analysis.improvement import Runs
 from serverdyno.analysis.levels import AtLevel, at_levels
 from serverdyno.analysis.pairs import Side
 from serverdyno.report.figures import histograms
-from serverdyno.report.figures.open_load import kept_up
+from serverdyno.report.figures.open_load import kept_up, unanswered
 from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import sides
 from serverdyno.report.source import Source
@@ -37,7 +37,7 @@ class AtEqualRate:
 def at_equal_rate(source: Source, results: Results) -> tuple[AtEqualRate, ...]:
     """Each pair of configurations of an open experiment, the earlier of the plan as the base."""
     by_side = [
-        _speed(side, result, results)
+        _speed(side, result, results, source.head.suite.timeout_s * 1000)
         for side, result in zip(sides(results), results.configurations, strict=True)
     ]
     found_pairs = list(combinations(by_side, 2))
@@ -53,21 +53,22 @@ def at_equal_rate(source: Source, results: Results) -> tuple[AtEqualRate, ...]:
     )
 
 
-def _speed(side: Side, result: ConfigurationResult, results: Results) -> Side:
+def _speed(side: Side, result: ConfigurationResult, results: Results, timeout_ms: float) -> Side:
     """A side whose figure is 1 / p99."""
     records = [record for record in results.used if record.configuration == result.name]
     places = {mix.mix: place for place, mix in enumerate(result.mixes) if mix is not None}
     matrix = np.full(result.runs.throughput.shape, np.nan)
     behind = {record.mix for record in records if not kept_up(record)}
     for record in records:
-        p99_ms = _p99_ms(record)
+        p99_ms = _p99_ms(record, timeout_ms)
         if p99_ms and record.mix not in behind:
             matrix[result.runs.repetitions.index(record.repetition), places[record.mix]] = 1 / p99_ms
     return replace(side, runs=Runs(result.runs.repetitions, matrix))
 
 
-def _p99_ms(record: MixRecord) -> float | None:
-    found = histograms.times([record.response_time_hdr])
+def _p99_ms(record: MixRecord, timeout_ms: float) -> float | None:
+    """As in the table of response times: what had no answer took longer than every answer."""
+    found = histograms.times([record.response_time_hdr], *unanswered([record], timeout_ms))
     return None if found is None else found.percentiles_ms[QUANTILE]
 
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 
 from serverdyno import units, wording
 from serverdyno.analysis import trust
+from serverdyno.plan.axis import Axis
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Section, Table
 from serverdyno.report.source import Source
@@ -35,7 +36,7 @@ def section(source: Source, results: Results) -> Section | None:
     rows = [
         _row(result.name, node, found)
         for result in results.configurations
-        for node, found in _at_most_clients(source, result.name).items()
+        for node, found in _at_the_highest(source, results.axis, result.name).items()
     ]
     if not rows:
         return None
@@ -54,13 +55,13 @@ def section(source: Source, results: Results) -> Section | None:
     return Section("nodes", "The nodes", (text,), tables=(table,), appendix=True)
 
 
-def _at_most_clients(source: Source, configuration: str) -> dict[str, list[tuple[NodeRow, float]]]:
-    """The rows of each node with the length of their window, of the level with the most clients."""
+def _at_the_highest(source: Source, axis: Axis, configuration: str) -> dict[str, list[tuple[NodeRow, float]]]:
+    """The rows of each node with the length of their window, of the highest load level."""
     records = [record for record in source.records if record.configuration == configuration]
-    most = max((record.clients for record in records), default=0)
+    most = max((axis.level(record) for record in records), default=0)
     found: dict[str, list[tuple[NodeRow, float]]] = defaultdict(list)
     for record in records:
-        if record.clients == most:
+        if axis.level(record) == most:
             for row in record.nodes:
                 found[row.node].append((row, record.window_s))
     return dict(sorted(found.items()))

@@ -7,11 +7,11 @@ each comparison is in `verdicts`; what must be known before any figure, in `cave
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from serverdyno import wording
 from serverdyno.analysis.comparability import ObstacleKind
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
+from serverdyno.analysis.leads import Lead, lead, order
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import Limit, Mark, limits
@@ -37,18 +37,6 @@ LIMITED_BY = {
     Limit.ROUND_TRIP: "latency",
     Limit.UNSEEN: "latency or locks",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Lead:
-    """`winner` over `loser` in the overall average, as ratios. `least`: the true one may be larger."""
-
-    winner: str
-    loser: str
-    ratio: float
-    low: float
-    high: float
-    least: bool
 
 
 def verdict(source: Source, results: Results, comparisons: Sequence[Comparison], designs: Designs) -> str:
@@ -89,26 +77,20 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
 
 
 def _of_pairs(source: Source, results: Results, comparisons: Sequence[Comparison]) -> str:
-    leads = _leads(comparisons)
-    if not leads:
+    found = order(source.configuration_names, comparisons)
+    if not found.leads:
         return _nobody(results, comparisons)
-    names = source.configuration_names
-    losers = {lead.loser for lead in leads}
-    leaders = [name for name in names if name not in losers and any(lead.winner == name for lead in leads)]
-    unbeaten = [name for name in names if name not in losers]
-    if len(unbeaten) == 1:
-        return _one_winner(unbeaten[0], leads, results)
-    rest = [name for name in unbeaten if name not in leaders]
-    beaten = [name for name in names if name in losers]
-    apart = [lead for lead in leads if lead.winner in leaders and lead.loser in beaten]
+    if len(found.unbeaten) == 1:
+        return _one_winner(found.unbeaten[0], found.leads, results)
+    apart = [lead for lead in found.leads if lead.winner in found.leaders]
     closest = min(apart, key=lambda lead: lead.ratio)
-    everyone = len({(lead.winner, lead.loser) for lead in apart}) == len(leaders) * len(beaten)
-    each = "each " if len(leaders) > 1 else ""
-    whom = wording.listing(beaten) if everyone else f"{closest.loser}"
-    who = _few(leaders) if everyone else closest.winner
-    least = "at least " if closest.least or (everyone and len(apart) > 1) else ""
-    words = f"{who} {each if everyone else ''}{_did(results.terms)} {least}{_ratio(closest, results.terms)} {whom}."
-    unranked = [*leaders, *rest]
+    everyone = len(apart) == len(found.leaders) * len(found.beaten)
+    each = "each " if everyone and len(found.leaders) > 1 else ""
+    whom = wording.listing(found.beaten) if everyone else closest.loser
+    who = _few(found.leaders) if everyone else closest.winner
+    least = "at least " if closest.at_least or (everyone and len(apart) > 1) else ""
+    words = f"{who} {each}{_did(results.terms)} {least}{_ratio(closest, results.terms)} {whom}."
+    unranked = sorted(found.unbeaten, key=lambda name: name not in found.leaders)
     return f"{words} This test can't rank {_few(unranked)}{_why_unranked(unranked, comparisons)}."
 
 
@@ -123,12 +105,10 @@ def _one_winner(winner: str, leads: Sequence[Lead], results: Results) -> str:
     """The winner against the next, and against the last."""
     own = sorted((lead for lead in leads if lead.winner == winner), key=lambda lead: lead.ratio)
     nearest, farthest = own[0], own[-1]
-    least = "at least " if nearest.least else ""
+    least = "at least " if nearest.at_least else ""
     words = f"{winner} {_did(results.terms)} {least}{_ratio(nearest, results.terms)} {nearest.loser}"
     if farthest is not nearest:
-        words += (
-            f", and {'at least ' if farthest.least else ''}{_ratio(farthest, results.terms)} {farthest.loser}"
-        )
+        words += f", and {'at least ' if farthest.at_least else ''}{_ratio(farthest, results.terms)} {farthest.loser}"
     middle = [lead for lead in leads if lead.winner != winner]
     open_places = len(results.configurations) > 2 and not middle
     others = [result.name for result in results.configurations if result.name != winner]
@@ -150,28 +130,6 @@ def _ratio(lead: Lead, terms: Terms) -> str:
         return f"{percent[0]} more {noun} (95 % interval {percent[1]} to {percent[2]}) than"
     ratio, low, high = (wording.ratio(value) for value in (lead.ratio, lead.low, lead.high))
     return f"{ratio} times as {'many' if counted else 'much'} {noun} (95 % interval {low} to {high}) as"
-
-
-def _leads(comparisons: Sequence[Comparison]) -> list[Lead]:
-    """Who is proven faster than whom."""
-    found = []
-    for comparison in comparisons:
-        average = comparison.average
-        if average.percent is None or average.low_percent is None or average.high_percent is None:
-            continue
-        ratios = [
-            1 + percent / 100 for percent in (average.percent, average.low_percent, average.high_percent)
-        ]
-        if average.verdict is Verdict.FASTER:
-            sides = comparison.other, comparison.base
-        elif average.verdict is Verdict.SLOWER:
-            sides = comparison.base, comparison.other
-            ratios = [1 / ratios[0], 1 / ratios[2], 1 / ratios[1]]
-        else:
-            continue
-        ratio, low, high = ratios
-        found.append(Lead(*sides, ratio, low, high, least=comparison.at_least))
-    return found
 
 
 def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
@@ -211,18 +169,13 @@ def _gap(comparison: Comparison, average: Improvement, terms: Terms) -> str:
 
 def _unsafe(comparison: Comparison, average: Improvement, results: Results) -> str:
     """Two that keep different promises: the quicker one is named with its price."""
-    faster, slower = comparison.other, comparison.base
-    ratios = [
-        1 + (percent or 0.0) / 100 for percent in (average.percent, average.low_percent, average.high_percent)
-    ]
-    if ratios[0] < 1:
-        faster, slower = slower, faster
-        ratios = [1 / ratios[0], 1 / ratios[2], 1 / ratios[1]]
-    price = durability.price(results.promises, faster)
-    if average.low_percent is None or ratios[1] <= 1:
+    found = lead(comparison, comparison.withheld[Metric.OVERALL_AVERAGE])
+    if found is None:
+        faster = comparison.other if (average.percent or 0.0) >= 0 else comparison.base
+        price = durability.price(results.promises, faster)
         return f"No proven winner: {_gap(comparison, average, results.terms)}. {price}"
-    lead = Lead(faster, slower, ratios[0], ratios[1], ratios[2], least=False)
-    return f"{faster} {_did(results.terms)} {_ratio(lead, results.terms)} {slower}. {price}"
+    words = f"{found.winner} {_did(results.terms)} {_ratio(found, results.terms)} {found.loser}"
+    return f"{words}. {durability.price(results.promises, found.winner)}"
 
 
 def _why_unranked(names: Sequence[str], comparisons: Sequence[Comparison]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from serverdyno import wording
 from serverdyno.analysis.comparability import Obstacle, ObstacleKind
-from serverdyno.analysis.improvement import CONFIDENCE, Improvement, Metric, Verdict
+from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.analysis.trust import LIMITS
 from serverdyno.protocols.work import Terms
@@ -167,26 +167,14 @@ def reason(why: Obstacle) -> str:
 
 def _chance(found: Sequence[Improvement]) -> str:
     """Why no difference is shown where an interval alone would show one."""
-    among = [
-        improvement.among or 1
-        for improvement in found
-        if improvement.p_value is not None and improvement.p_value < 1 - CONFIDENCE
-    ]
-    below = [improvement.floor_percent for improvement in found if _is_below_the_floor(improvement)]
+    among = [improvement.among or 1 for improvement in found if improvement.proven_alone]
+    below = [improvement.floor_percent for improvement in found if improvement.below_floor]
     said = (
         f" By itself it would be proven; among {max(among):,} comparisons it may be chance." if among else ""
     )
     if below:
         said += f" A difference below the noise floor of {max(below):g}{wording.NO_BREAK}% is not claimed."
     return said
-
-
-def _is_below_the_floor(found: Improvement) -> bool:
-    """Whether an interval leaves out 0 % and the difference is too small to be claimed."""
-    if found.percent is None or found.low_percent is None or found.high_percent is None:
-        return False
-    leaves_out_zero = found.low_percent > 0 or found.high_percent < 0
-    return leaves_out_zero and abs(math.log1p(found.percent / 100)) < math.log1p(found.floor_percent / 100)
 
 
 def _range(improvement: Improvement) -> str:
