@@ -1,7 +1,7 @@
 //! One client thread's connection: dialled when needed, kept where both sides want it, dialled again when it was lost.
 
 use crate::response::{Body, Head, Limits, Progress, ResponseReader};
-use crate::stream::{Received, Handshake, PlainTcp, Stream, Transport};
+use crate::stream::{Handshake, PlainTcp, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor, Idle};
 use std::cell::RefCell;

@@ -6,7 +6,7 @@
 use crate::consent::Target;
 use crate::request::{RequestStyle, Version};
 use crate::response::{Body, Limits, Progress, ResponseReader};
-use crate::stream::{Received, PlainTcp, Stream, Transport};
+use crate::stream::{PlainTcp, Received, Stream, Transport};
 use crate::tls::{EvenShare, TlsOverTcp};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_reactor::Executor;

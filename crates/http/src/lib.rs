@@ -21,5 +21,5 @@ pub use consent::{Opening, Target, Trusting};
 pub use get::Answer;
 pub use request::{RequestStyle, Shape, Version, METHODS};
 pub use response::{Body, Head, Limits, Progress, ResponseReader};
-pub use stream::{Received, Handshake, Opened, PlainTcp, Stream, Transport};
+pub use stream::{Handshake, Opened, PlainTcp, Received, Stream, Transport};
 pub use tls::{EvenShare, TlsOverTcp};

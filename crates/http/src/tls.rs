@@ -2,7 +2,7 @@
 
 use crate::h2;
 use crate::response::Progress;
-use crate::stream::{Received, Handshake, Opened, Stream, Transport};
+use crate::stream::{Handshake, Opened, Received, Stream, Transport};
 use dyno_measure::{Failure, Fault};
 use dyno_reactor::{Dialer, Idle, Socket};
 use dyno_tls::{Arrived, Channel, ClientSide, Connector, Flow};

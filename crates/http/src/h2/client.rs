@@ -9,7 +9,7 @@ use super::session::Session;
 use super::stream::Ended;
 use crate::connection::{Connecting, Exchange};
 use crate::response::{Body, Head, Limits, Progress};
-use crate::stream::{Received, Handshake, Stream, Transport};
+use crate::stream::{Handshake, Received, Stream, Transport};
 use dyno_measure::{Failure, Fault};
 use dyno_reactor::Executor;
 use std::cell::{Cell, RefCell};

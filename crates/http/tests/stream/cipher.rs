@@ -1,7 +1,7 @@
 //! A toy cipher over TCP with the habits of TLS that make trouble: a handshake that takes a round trip, records that
 //! arrive in parts, and records without data. Nothing about it is secret.
 
-use dyno_http::{Received, Opened, Progress, Stream, Transport};
+use dyno_http::{Opened, Progress, Received, Stream, Transport};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Idle, Socket};
 use std::cell::Cell;
