@@ -23,10 +23,6 @@ BANNED = (
     r"\bby so much later\b",
 )
 """Regular expressions of phrases that no sentence for a reader may have."""
-SPOKEN = ("report", "cli", "runner", "analysis")
-"""Packages whose texts a reader meets."""
-
-
 def sentences(path: Path) -> Iterator[tuple[int, str]]:
     """The texts of a module that aren't docstrings, with their lines."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -43,7 +39,12 @@ def sentences(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def modules() -> list[Path]:
-    return sorted(path for package in SPOKEN for path in (PACKAGE / package).rglob("*.py"))
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def pages() -> list[Path]:
+    """What is written for readers and not by a program."""
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *PACKAGE.glob("published/*/meta.toml")])
 
 
 @pytest.mark.parametrize("phrase", BANNED)
@@ -53,6 +54,12 @@ def test_no_sentence_for_a_reader_has_a_banned_phrase(phrase: str) -> None:
         for path in modules()
         for line, text in sentences(path)
         if re.search(phrase, text)
+    ]
+    found += [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in pages()
+        if path.name != "CHANGELOG.md"
+        for match in re.finditer(phrase, path.read_text(encoding="utf-8"))
     ]
     assert found == []
 

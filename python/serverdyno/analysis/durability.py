@@ -1,4 +1,4 @@
-"""What became of a file server's flushes, by counts of flushes and of syncs, and by what the files lie on.
+"""What happened to a file server's flushes, by counts of flushes and of syncs, and by what the files lie on.
 
 A flush is a promise that what was written is on the disk. Two servers of which one keeps it and the other doesn't are
 two different services, whatever their throughput. Not for: where the counts come from, and sentences on them.

@@ -2,7 +2,7 @@
 
 A mean over a window is a figure of a server only where the server keeps its speed. One that slows down when a buffer is
 full, or gets faster once a cache is warm, has two speeds, and the mean depends on the length of the window. Halves are
-told apart by the t test of their log ratio, with the noise of single seconds within the halves, of all repetitions of a
+compared by the t test of their log ratio, with the noise of single seconds within the halves, of all repetitions of a
 point together, and no less than Poisson's. Seconds that resemble their neighbours are no noise here: a server that
 wanders for seconds is not steady either.
 

@@ -19,7 +19,7 @@ IDLE_SHARE = 0.05
 BUSY_SHARE = 0.85
 """Of the server's CPUs, from which on they are what limits it: queues grow with 1 / (1 - U)."""
 LEAST_SHOWN = 0.01
-"""Of the server's speed: nothing larger than 99 times is told apart."""
+"""Of the server's speed: nothing larger than 99 times is distinguished."""
 RATE_BOUND_SHARE = 0.90
 TAKEN_SHARE = 0.02
 """Of the CPUs of the generator or of the server, and of the time of the generator's threads."""

@@ -1,7 +1,7 @@
 """How Dask distributed is used: as membership and transport between machines, with TLS on both sides and nothing else.
 
 No task of Dask's ever runs: a node answers requests of ours (`node.py`), so nothing is retried or moved behind us. What
-Dask would do beside that, profiling, pages, spilling, is switched off. Imported only where there is a fleet.
+Dask would do besides that, profiling, pages, spilling, is switched off. Imported only where there is a fleet.
 """
 
 from __future__ import annotations

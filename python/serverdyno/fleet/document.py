@@ -1,6 +1,6 @@
 """The document that tells the data plane what a mix is; `crates/engine/src/spec.rs` defines and checks it.
 
-Not for: the secrets and the load file, which travel beside it and stand in no record.
+Not for: the secrets and the load file, which travel next to it and stand in no record.
 """
 
 from __future__ import annotations

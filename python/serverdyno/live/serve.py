@@ -1,4 +1,4 @@
-"""A local page's server: in a thread beside a run, or alone until it is interrupted."""
+"""A local page's server: in a thread next to a run, or alone until it is interrupted."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Files(Work[FilesSettings]):
         throughput_meaning="bytes that applications read and wrote, summed over the clients that were in the mix to "
         "its end: what a client moved before an error took it out is not in the sum. They are counted above the "
         "client's cache: what that answers itself is in the figure, and what passed between clients and server stands "
-        "beside it.",
+        "next to it.",
         reconnects_note="Clients log on before the mix, and are counted. Reconnects: sessions set up after one that "
         "was lost.",
         requests_note="Requests of the protocol, those of ramps and for workspaces included; what fails is an "
@@ -125,7 +125,7 @@ class Files(Work[FilesSettings]):
             yield ("files", "load_file"), "is what the workload loadfile replays, and for no other"
 
     def workload_section(self, workload: str, settings: FilesSettings) -> dict[str, Any]:
-        """Return the workload; the disk mix with its parameters. A load file travels beside the document."""
+        """Return the workload; the disk mix with its parameters. A load file travels next to the document."""
         if workload != "diskmix":
             return {"name": workload}
         parameters = {"workspace_bytes", "legacy_seed_reads", "true_offsets"}

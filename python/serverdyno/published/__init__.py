@@ -1,4 +1,4 @@
-"""Published reports as data, beside this file: one folder each, with its tables, its claims and where it is from.
+"""Published reports as data, next to this file: one folder each, with its tables, its claims and where it is from.
 
 They are copied from the texts of their laboratories; what we doubt in them is said in their `meta.toml`.
 """

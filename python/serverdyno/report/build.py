@@ -37,7 +37,7 @@ Value = TypeVar("Value")
 def build(experiment: Experiment, beside: PublishedReport | None = None) -> Report:
     """The report of a stored experiment, finished or not: of all that can be read of it, and of what can't.
 
-    `beside`: a published report whose curves are to stand beside these.
+    `beside`: a published report whose curves are to stand next to these.
     """
     return build_from(source_of(experiment), beside)
 

@@ -37,7 +37,7 @@ class Column:
 class Table:
     """A numbered table. `basis` names window, repetitions, spread and clients; `notes` explain marks.
 
-    `key_columns`: how many columns say what a row is; they are repeated where the others don't fit beside them.
+    `key_columns`: how many columns say what a row is; they are repeated where the others don't fit next to them.
     """
 
     key: str

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostFigures:
-    """What was seen beside the load itself.
+    """What was observed besides the load itself.
 
     `nodes`: what each place that made the load did; none where this process did alone. `syncs`: system calls of the
     server that make data durable, in the window; None: not known.

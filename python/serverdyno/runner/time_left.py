@@ -42,7 +42,7 @@ class TimeLeft:
         self._load_of_run_s += length_s
 
     def run_ends(self, unfinished_s: float = 0.0) -> None:
-        """Learn from a finished run what runs take beside their load. `unfinished_s`: load of a run that failed."""
+        """Learn from a finished run what runs take besides their load. `unfinished_s`: load of a run that failed."""
         self.load_s -= unfinished_s
         self.runs -= 1
         if not unfinished_s:

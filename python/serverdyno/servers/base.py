@@ -1,4 +1,4 @@
-"""The contract of a server under test. A driver is one file beside this one and one line in `registry.py`."""
+"""The contract of a server under test. A driver is one file next to this one and one line in `registry.py`."""
 
 from __future__ import annotations
 

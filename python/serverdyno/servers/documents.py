@@ -20,7 +20,7 @@ DIGEST_CHARACTERS = 16
 def document_root() -> Path:
     """The WebBench document tree, whole and readable by every user; it stays for the next experiment.
 
-    It is written beside its place and renamed when complete. Checking reads all 60 MB, which also brings them
+    It is written next to its place and renamed when complete. Checking reads all 60 MB, which also brings them
     into the page cache. Raises ServerError.
     """
     cache = Path(tempfile.gettempdir()) / f"serverdyno-{os.geteuid()}"

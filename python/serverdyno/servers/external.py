@@ -112,7 +112,7 @@ class External:
         if secure_url is not None and not (
             url.startswith("http:") and secure_url.startswith("https:") and _look(secure_url, settings)
         ):
-            raise UserError(f"{url}: secure_url is an https:// URL beside one of http://")
+            raise UserError(f"{url}: secure_url must be an https:// URL, and url one of http://")
         if settings.trust != SYSTEM and not (secure_url or url).startswith("https:"):
             raise UserError(f"{url}: trust is for servers whose URL begins with https://")
 

@@ -1,6 +1,6 @@
 """NFS-Ganesha with its VFS back end, from its own complete configuration: nothing of /etc/ganesha is read.
 
-It runs in a network namespace with a /run of its own, beside an rpcbind that nobody else sees: Ganesha 4.3 refuses
+It runs in a network namespace with a /run of its own, next to an rpcbind that nobody else sees: Ganesha 4.3 refuses
 NFSv3 where it can't register with one. What lies below is in `volume_server.py`, as for Samba. Only NFSv3 is served.
 """
 

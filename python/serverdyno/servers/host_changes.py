@@ -47,7 +47,7 @@ class Mount(TypedDict):
 
 class HostChanges(TypedDict):
     """What a server gets. `own_run`: an empty /run that nobody else sees. `sync_delay_s` 0: none. `write_back`: names
-    and values below /proc/sys/vm. `remove`: directories beside its private one that go with it.
+    and values below /proc/sys/vm. `remove`: directories besides its private one that go with it.
     """
 
     own_network: bool

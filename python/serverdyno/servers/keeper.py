@@ -130,7 +130,7 @@ class Keeper:
         """Changes the host_changes as wanted. False where they can't be had, which is told."""
         if self.spec["host_changes"] is None:
             return True
-        # The package's modules beside this one; behind the standard library, which nothing here may hide.
+        # The package's modules next to this one; behind the standard library, which nothing here may hide.
         sys.path.append(os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 (pathlib is slow to import)
         from serverdyno.servers import host_changes  # noqa: PLC0415 (few servers need it)
 

@@ -182,7 +182,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         return [self.port]
 
     def furnish(self) -> None:
-        """Puts into the private directory what is needed beside the configuration. Raises ServerError."""
+        """Puts into the private directory what is needed besides the configuration. Raises ServerError."""
 
     def host_changes(self) -> HostChanges | None:
         """What its keeper is to change around it for as long as it runs."""

@@ -184,7 +184,7 @@ class WebServer(LocalServer[WebSettingsT]):
         return self._require_process().failure(self.directory / ERROR_LOG)
 
     def beside_the_page(self, command: list[str]) -> list[str]:
-        """Return the server's command, with the page's program beside it where it is asked by FastCGI."""
+        """Return the server's command, with the page's program next to it where it is asked by FastCGI."""
         if self.dynamic != "fastcgi":
             return command
         user = worker_user()

@@ -1,4 +1,4 @@
-"""What is kept of a server beside its configuration files, `description.json`: the shape that it must have."""
+"""What is kept of a server besides its configuration files, `description.json`: the shape that it must have."""
 
 from __future__ import annotations
 

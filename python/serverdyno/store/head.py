@@ -1,6 +1,6 @@
 """The head of an experiment, `experiment.json`: what is run, in which order, by which version of the tool.
 
-Written once, before the first run. It is all that `resume` needs; `plan.toml` beside it is the user's text.
+Written once, before the first run. It is all that `resume` needs; `plan.toml` next to it is the user's text.
 """
 
 from __future__ import annotations

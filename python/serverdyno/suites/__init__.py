@@ -1,4 +1,4 @@
-"""The suites that are shipped, as data: one TOML file each, beside this one.
+"""The suites that are shipped, as data: one TOML file each, next to this one.
 
 A suite of `WITH_LOADS` is also there under the loads of other suites: `webbench-4.1-dynamic-cgi-120` has its
 requests and the clients and threads of `webbench-4.1-static-120`.

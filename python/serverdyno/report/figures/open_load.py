@@ -1,4 +1,4 @@
-"""What records of open load say: what came, what became of it, and how exactly it was sent.
+"""What records of open load say: what came, how it ended, and how exactly it was sent.
 
 The rules are in `analysis.open_load`.
 """

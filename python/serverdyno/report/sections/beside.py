@@ -1,4 +1,4 @@
-"""A published curve beside one's own: in a panel of its own, with its year and hardware, and never as comparable.
+"""A published curve next to one's own: in a panel of its own, with its year and hardware, and never as comparable.
 
 What was measured twenty years ago, on other hardware, with a program that is not ours, can show how a curve runs; it
 can't say which server is faster. So no line of one stands in the axes of the other, and nothing is computed from both.

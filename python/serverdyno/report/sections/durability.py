@@ -1,4 +1,4 @@
-"""The table of flushes: what became of them, run by run. The sentences on it are in `words.durability`."""
+"""The table of flushes: what the server did with them, run by run. The sentences on it are in `words.durability`."""
 
 from __future__ import annotations
 

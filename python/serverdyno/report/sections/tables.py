@@ -120,7 +120,7 @@ def errors_cell(mixes: Sequence[MixFigures]) -> Cell:
 def throughput(
     source: Source, terms: Terms, configurations: Sequence[ConfigurationResult], basis: str
 ) -> Table:
-    """Throughput: one row a mix, one column a configuration, the peak in bold; of file servers beside each what passed
+    """Throughput: one row a mix, one column a configuration, the peak in bold; of file servers next to each what passed
     below the client's cache.
     """
     of_files = terms.below_cache
@@ -142,7 +142,7 @@ def throughput(
 def second_throughput(
     source: Source, terms: Terms, configurations: Sequence[ConfigurationResult], basis: str
 ) -> Table:
-    """The figure beside throughput: one row a mix, one column a configuration, the highest in bold."""
+    """The figure next to throughput: one row a mix, one column a configuration, the highest in bold."""
 
     def cells(result: ConfigurationResult, place: int) -> list[Cell]:
         mix, summary = result.mixes[place], result.second

@@ -30,7 +30,7 @@ SCHEMA_NAME = "report.schema.json"
 
 @dataclass(frozen=True, slots=True)
 class ExperimentFacts:
-    """What was run. `unit`: of throughput; `second_unit`: of the figure beside it. `scale` 1: suite in full length."""
+    """What was run. `unit`: of throughput; `second_unit`: of the figure next to it. `scale` 1: suite in full length."""
 
     name: str
     suite: str
@@ -125,7 +125,7 @@ class ConfigurationFigures:
     """One configuration. `levels`: the level of each factor of its server. `falls` null: can't be judged, which is not
     the same as none.
 
-    `flush_outcome`: what became of a flush, in words; `flushes` answered and `syncs` of the server's processes in the
+    `flush_outcome`: what a flush did, in words; `flushes` answered and `syncs` of the server's processes in the
     windows of all its runs. Null of web servers, and where it is not known.
     """
 

@@ -1,6 +1,6 @@
 """Writes a report into its experiment's folder: the page, figures, raw tables, and the views that are asked for.
 
-A view of an earlier report that isn't asked for again is removed: beside a new page it would show old figures.
+A view of an earlier report that isn't asked for again is removed: next to a new page it would show old figures.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from serverdyno.store.folder import Folder
 
 
 class View(StrEnum):
-    """What may be written beside the page, by the name of its file."""
+    """What may be written next to the page, by the name of its file."""
 
     PDF = "report.pdf"
     MARKDOWN = "report.md"

@@ -73,7 +73,7 @@ def _texts(source: Source, results: Results) -> tuple[str, ...]:
 
 
 def _set_aside(source: Source) -> list[str]:
-    """Damaged files, and what became of what was in them: by the kind of the file."""
+    """Damaged files, and what happened to their contents: by the kind of the file."""
     if not source.set_aside:
         return []
     names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}

@@ -155,7 +155,7 @@ def price(found: Sequence[Promise], name: str) -> str:
 
 
 def beside_peaks(found: Sequence[Promise]) -> dict[str, str]:
-    """The same in words, to stand beside each figure, where it is not the same for all; else nothing."""
+    """The same in words, to stand next to each figure, where it is not the same for all; else nothing."""
     if len(set(outcomes(found).values())) < 2:
         return {}
     return {name: of_name.outcome for name, of_name in flush_summaries(found).items()}
@@ -169,7 +169,7 @@ def _by_name(found: Sequence[Promise]) -> dict[str, list[Promise]]:
 
 
 def findings(found: Sequence[Promise], tables: dict[str, str]) -> list[Finding]:
-    """What became of the flushes of each configuration, its runs together; none of web servers."""
+    """What happened to the flushes of each configuration, its runs together; none of web servers."""
     by_name = _by_name(found)
     did = outcomes(found)
     parts = [

@@ -190,7 +190,7 @@ def _starved_words(mix: MixFigures, terms: Terms) -> str:
 
 
 def _nothing_counted(result: ConfigurationResult, terms: Terms) -> str:
-    """Why all throughput is zero. Of file servers it may be so beside successes: those of clients that left."""
+    """Why all throughput is zero. Of file servers it may be so despite successes: those of clients that left."""
     if not any(mix.operations_s.mean for mix in result.finished):
         return f"{result.name} completed no {terms.operation} in any window."
     deserted = [f"{mix.clients:,}" for mix in result.finished if mix.all_clients_left]
