@@ -128,6 +128,13 @@ def test_hostile_text_from_records_stays_text(report: Report) -> None:
     outline(page)
 
 
+def test_a_setting_that_was_left_out_is_shown_with_the_value_in_effect(report: Report) -> None:
+    described = {"settings": {"workers": None, "gzip": None}, "effective": {"workers": 2}}
+    kept = replace(report.source, disclosure={"servers": {"nginx": {"version": "1", **described}}})
+    facts = {fact.label: fact.text for found in build_from(kept).disclosure for fact in found.facts}
+    assert (facts["settings, workers"], facts["settings, gzip"]) == ("2 (default)", "not set")
+
+
 def test_the_downloads_are_the_raw_tables(page: str, report: Report) -> None:
     links = [address for address in outline(page).addresses if address.startswith("data:text/csv")]
     decoded = [base64.b64decode(link.partition("base64,")[2]).decode() for link in links]

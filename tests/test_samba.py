@@ -306,6 +306,10 @@ def test_what_a_flush_is_worth_is_disclosed_and_the_password_is_not() -> None:
             password = server.access().password
             assert password and password not in repr(described) + repr(server.access())
             assert described.command == family(server)[1].cmdline()
+            assert described.package is not None and described.package.startswith("samba ")
+            assert described.effective["level2_oplocks"] is True
+            ratio = int(Path("/proc/sys/vm/dirty_expire_centisecs").read_text())
+            assert described.effective["vm_dirty_expire_centisecs"] == ratio
     assert any("answered after fsync" in note for note in notes[True])
     assert any("without fsync" in note for note in notes[False])
     assert not any("without fsync" in note for note in notes[True])

@@ -182,6 +182,12 @@ def test_a_server_discloses_its_version_command_settings_and_every_configuration
         assert any(character.isdigit() for character in description.version)
         assert settings.items() <= description.settings.items()
         assert set(description.settings) == set(DRIVERS[name].settings_type.model_fields)
+        if name != "reference":
+            assert description.package is not None and description.package.split()[0].startswith(name)
+        unset = {key for key, value in description.settings.items() if value is None}
+        assert description.effective.keys() <= unset and "processors" in description.effective.keys() | settings
+        if "workers" in unset:
+            assert description.effective["workers"] == server.processors  # type: ignore[attr-defined]
         first = processes_of(server)[1]
         if name != "nginx":  # nginx writes its own title over its arguments
             assert first.cmdline() == description.command

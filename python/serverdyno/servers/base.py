@@ -73,7 +73,11 @@ class Installed:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is disclosed of a server: version, command, settings and every configuration file as used."""
+    """What is disclosed of a server: version, command, settings and every configuration file as used.
+
+    `package`: name and revision of the distribution's package that the program is from; None: from none that is known.
+    `effective`: what holds where a setting is left out, of those of which it is known.
+    """
 
     server: str
     version: str
@@ -81,6 +85,8 @@ class Description:
     settings: dict[str, object]
     files: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    package: str | None = None
+    effective: dict[str, object] = field(default_factory=dict)
 
 
 class ServerDriver(Protocol):

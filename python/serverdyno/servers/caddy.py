@@ -61,7 +61,7 @@ class Caddy(WebServer[CaddySettings]):
     def environment(self) -> dict[str, str]:
         """What it keeps goes into the private directory, and as many threads run as there are CPUs."""
         kept = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), str(self.directory))
-        return {**kept, "GOMAXPROCS": str(self.cpu_count)}
+        return {**kept, "GOMAXPROCS": str(self.processors)}
 
     def process_count(self) -> int:
         """One process with threads, and the page's program."""

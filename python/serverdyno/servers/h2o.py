@@ -61,7 +61,7 @@ class H2o(WebServer[H2oSettings]):
     @property
     def workers(self) -> int:
         """Threads that serve."""
-        return self.settings.workers or self.cpu_count
+        return self.settings.workers or self.processors
 
     def command(self) -> list[str]:
         """In the foreground."""

@@ -85,7 +85,7 @@ class Lighttpd(WebServer[LighttpdSettings]):
     @property
     def workers(self) -> int:
         """Processes that serve."""
-        return self.settings.workers or self.cpu_count
+        return self.settings.workers or self.processors
 
     def command(self) -> list[str]:
         """In the foreground."""

@@ -24,6 +24,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from serverdyno import _native
 from serverdyno.errors import ServerError, UserError
+from serverdyno.probes.package import package_of
 from serverdyno.probes.topology import Topology
 from serverdyno.servers import abandoned
 from serverdyno.servers.base import Access, Description, Installed, LocalSettings, Settings
@@ -189,7 +190,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         return None
 
     @property
-    def cpu_count(self) -> int:
+    def processors(self) -> int:
         """How many CPUs the server may use."""
         return len(self.cpus) or len(os.sched_getaffinity(0))
 
@@ -334,7 +335,14 @@ class LocalServer(ABC, Generic[SettingsT]):
             settings=self.settings.model_dump(),
             files=dict(self._files),
             notes=[*self.notes(), *self.common_notes()],
+            package=package_of(found.program) if found and found.program else None,
+            effective=self.effective_settings(),
         )
+
+    def effective_settings(self) -> dict[str, object]:
+        """Return what holds where a setting is left out: the driver's property of the same name, where it has one."""
+        left_out = [name for name, value in self.settings if value is None and name != "program"]
+        return {name: getattr(self, name) for name in left_out if hasattr(self, name)}
 
     def common_notes(self) -> list[str]:
         """What holds for every server alike."""

@@ -108,7 +108,7 @@ class Nginx(WebServer[NginxSettings]):
     @property
     def workers(self) -> int:
         """Worker processes."""
-        return self.settings.workers or self.cpu_count
+        return self.settings.workers or self.processors
 
     def command(self) -> list[str]:
         """`-e` from nginx 1.19.5 on: without it, the system's error log would be opened first."""

@@ -40,7 +40,7 @@ class Proxy(WebServer[ProxySettingsT]):
     @property
     def workers(self) -> int:
         """Threads that serve."""
-        return self.settings.workers or self.cpu_count
+        return self.settings.workers or self.processors
 
     def check_paths(self) -> None:
         """Also that there is somebody behind it. Raises ServerError."""

@@ -98,7 +98,7 @@ class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = ReferenceSmbSettings
 
-    _capacity_mib = 0
+    capacity_mib = 0
 
     @staticmethod
     def installed() -> Installed | None:
@@ -151,12 +151,16 @@ class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
 
     def furnish(self) -> None:
         """How much memory it may have."""
-        self._capacity_mib = self.settings.free_bytes() // MIB
+        self.capacity_mib = self.settings.free_bytes() // MIB
+
+    @property
+    def smb2_leases(self) -> bool:
+        """Whether leases are given."""
+        return self.settings.oplocks if self.settings.smb2_leases is None else self.settings.smb2_leases
 
     def command(self) -> list[str]:
         """The same command that a user may run."""
         settings = self.settings
-        leases = settings.oplocks if settings.smb2_leases is None else settings.smb2_leases
         options = {
             "--port": self.port,
             "--threads": settings.threads,
@@ -166,12 +170,12 @@ class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
             "--max-dialect": settings.max_dialect,
             "--signing": settings.signing,
             "--encryption": settings.encryption,
-            "--capacity-mib": self._capacity_mib or settings.capacity_mib or 1024,
+            "--capacity-mib": self.capacity_mib or 1024,
             "--counts": self.directory / COUNTS,
         }
         switches = [
             "--oplocks" if settings.oplocks else "--no-oplocks",
-            "--leases" if leases else "--no-leases",
+            "--leases" if self.smb2_leases else "--no-leases",
         ]
         arguments = [str(part) for option in options.items() for part in option]
         return [str(self.program), "-m", "serverdyno", "reference", "smb", *arguments, *switches]
@@ -192,7 +196,7 @@ class ReferenceSmb(LocalServer[ReferenceSmbSettings]):
         """What FLUSH does, and where the files are."""
         return [
             "SMB2 FLUSH is answered at once: files are in memory alone, and gone with the server.",
-            f"Files may have {self._capacity_mib} MiB together; beyond that the disk is full.",
+            f"Files may have {self.capacity_mib} MiB together; beyond that the disk is full.",
             "Requests served: SMB2 requests by its own counters, each part of a compound once.",
             "Network: a namespace of its own."
             if self.own_network

@@ -186,9 +186,19 @@ class Samba(VolumeServer[SambaSettings]):
             # It gives all connections that bear one client's number to one process: with a generator whose clients
             # share a number, that process would be measured.
             ("server multi channel support", "no"),
-            ("smb2 leases", _yes_no(settings.grants_leases)),
+            ("smb2 leases", _yes_no(self.smb2_leases)),
             ("socket options", settings.socket_options),
         ]
+
+    @property
+    def level2_oplocks(self) -> bool:
+        """level2 oplocks, as used."""
+        return self.settings.grants_level2
+
+    @property
+    def smb2_leases(self) -> bool:
+        """smb2 leases, as used."""
+        return self.settings.grants_leases
 
     def _files_of_shares(self) -> list[tuple[str, object]]:
         settings = self.settings
@@ -200,7 +210,7 @@ class Samba(VolumeServer[SambaSettings]):
             ("strict sync", _yes_no(settings.strict_sync)),
             ("sync always", _yes_no(settings.sync_always)),
             ("oplocks", _yes_no(settings.oplocks)),
-            ("level2 oplocks", _yes_no(settings.grants_level2)),
+            ("level2 oplocks", _yes_no(self.level2_oplocks)),
             ("kernel oplocks", _yes_no(settings.kernel_oplocks)),
             ("case sensitive", _yes_no(settings.case_sensitive)),
             ("aio read size", settings.aio_read_size),

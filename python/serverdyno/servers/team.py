@@ -243,6 +243,10 @@ class Team:
                 *self._proof,
                 *(f"{name}: {note}" for name, found in described.items() for note in found.notes),
             ],
+            package="; ".join(
+                f"{name}: {found.package}" for name, found in described.items() if found.package
+            )
+            or None,
         )
 
     @property

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from serverdyno.errors import ServerError
+from serverdyno.servers import write_back
 from serverdyno.servers.disk_settings import DiskSettings
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.local import LocalServer, check_path, worker_user
@@ -43,6 +44,18 @@ class VolumeServer(LocalServer[DiskSettingsT]):
         self.volumes = Volumes(
             place, settings.volumes, settings.file_system, settings.mount_options, settings.image_mib
         )
+
+    @property
+    def data_directory(self) -> str:
+        """Where the volumes are made."""
+        return f"{self.volumes.root.parent}"
+
+    def effective_settings(self) -> dict[str, object]:
+        """Return the machine's own write-back limits, too, where none are set."""
+        changed = self.settings.write_back()
+        kept = {name: write_back.in_force(name) for name in write_back.NAMES if name not in changed}
+        limits = {f"vm_{name}": value for name, value in kept.items() if value is not None}
+        return {**super().effective_settings(), **limits}
 
     @property
     def user(self) -> str:

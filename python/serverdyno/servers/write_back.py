@@ -102,6 +102,14 @@ def _restore(journal: IO[str]) -> None:
     journal.truncate()
 
 
+def in_force(name: str) -> int | None:
+    """Return a limit as it is now; None: it can't be read, or its other spelling is in force."""
+    try:
+        return _read(name) or None
+    except OSError:
+        return None
+
+
 def _read(name: str) -> int:
     return int((LIMITS / name).read_text())
 

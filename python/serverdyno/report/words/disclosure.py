@@ -57,12 +57,26 @@ def _subjects(title: str, value: Mapping[str, Any]) -> Iterator[Disclosure]:
             yield from _subjects(f"{title}: {_words(name)}" if title else _words(name).capitalize(), item)
         return
     facts, documents = [], []
-    for path, item in _leaves("", value):
+    for path, item in _leaves("", _with_effective(value)):
         if _is_document(item):
             documents.append(DisclosedText(path, f"{item}"))
         else:
             facts.append(Fact(path, _said(path, item)))
     yield Disclosure(title or "Experiment", tuple(facts), tuple(documents))
+
+
+def _with_effective(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a server was set to, with the value in effect wherever a setting was left out and that is known."""
+    settings, effective = value.get("settings"), value.get("effective")
+    if not isinstance(settings, Mapping) or not isinstance(effective, Mapping):
+        return value
+    defaults = {
+        name: f"{_fact(effective[name])} (default)"
+        for name, item in settings.items()
+        if item is None and effective.get(name) is not None
+    }
+    rest = {name: item for name, item in value.items() if name != "effective"}
+    return {**rest, "settings": {**settings, **defaults}}
 
 
 def _is_texts(value: Mapping[str, Any]) -> bool:

@@ -64,7 +64,7 @@ def _documents(source: Source, software: dict[str, Any]) -> str:
     if not source.head.suite.work.uses_documents:
         return "Each client writes its own files; the workload and the seed decide their content."
     digest = software.get("documents_digest")
-    return f"DisclosedText tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` writes it."
+    return f"Document tree with digest {digest or NOT_RECORDED}; `dyno tree DIRECTORY` writes it."
 
 
 def _order(source: Source) -> str:

@@ -1,0 +1,34 @@
+"""Which package of the distribution a program is from: a version alone doesn't say what the distribution changed in it.
+
+Debian's packages alone, by dpkg-query(1).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+QUERY_S = 30
+
+
+def package_of(program: Path) -> str | None:
+    """Return `nginx 1.22.1-9+deb12u11`; None where no package that can be asked for has the program."""
+    path = program.resolve()
+    # Packages of before the merge of /usr name their programs without it.
+    for place in (path, Path("/", *path.parts[2:]) if path.is_relative_to("/usr") else path):
+        owner = _asked("--search", f"{place}")
+        if owner and not owner.startswith("diversion by"):
+            names = owner.partition(": ")[0].split(", ")
+            return _asked("--show", "--showformat=${Package} ${Version}\\n", names[0])
+    return None
+
+
+def _asked(*arguments: str) -> str | None:
+    """The first line of the answer; None without one."""
+    try:
+        done = subprocess.run(
+            ["dpkg-query", *arguments], capture_output=True, text=True, timeout=QUERY_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.splitlines()[0] if done.returncode == 0 and done.stdout else None
