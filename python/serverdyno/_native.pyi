@@ -118,6 +118,7 @@ class Snapshot(TypedDict):
     bytes_moved: int  # application bytes, read and written
     errors: int
     clients_active: int
+    p99_ms: float | None  # of the response times so far, at most an eighth too high; None of few
 
 Side = Literal["server", "network", "client", "check"]
 

@@ -5,6 +5,7 @@
 
 use crate::open_tally::OpenTally;
 use crate::protocol::Performed;
+use crate::recent::ResponseTimes;
 use crate::schedule::ArrivalCounts;
 use crate::tally::{
     CallTally, ClientTally, ErrorTally, HandshakeTally, MixTally, OperationTally, RequestTally, SecondTally,
@@ -63,6 +64,8 @@ pub(crate) struct Live {
     pub bytes_moved: AtomicU64,
     pub errors: AtomicU64,
     pub clients_left: AtomicU64,
+    /// Of successes, ramps included.
+    pub response_times: ResponseTimes,
 }
 
 /// Counts for one engine thread while the mix runs.
@@ -180,6 +183,7 @@ impl Tally {
             .operations
             .store(self.mix.operations_total, Ordering::Relaxed);
         self.live.bytes_in.store(self.bytes_in_total, Ordering::Relaxed);
+        self.live.response_times.record(response_ns);
         self.bytes_moved_total += performed.bytes_read + performed.bytes_written;
         self.live
             .bytes_moved

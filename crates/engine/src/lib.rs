@@ -22,6 +22,7 @@ mod open_tally;
 mod prepared;
 mod problems;
 mod protocol;
+mod recent;
 mod removal;
 mod sampling;
 mod schedule;

@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from serverdyno import clean, interrupts
+from serverdyno import clean, interrupts, wording
 from serverdyno.errors import DynoError
 from serverdyno.plan.axis import Loaded
 from serverdyno.plan.model import Mix, RunKey
@@ -126,10 +126,15 @@ class LiveLine(PlainLines):
         self._show(
             Text(
                 f"{self._run.configuration} r{self._run.repetition}  {_load(self._mix)}  "
-                f"{format_count(rate)} operations/s  {snapshot['errors']} errors  "
+                f"{format_count(rate)} operations/s  {_p99(snapshot)}{snapshot['errors']} errors  "
                 f"{format_duration_s(rest_s)} of this mix, {format_duration_s(rest_s + self._left_s)} of all left"
             )
         )
+
+
+def _p99(snapshot: Snapshot) -> str:
+    """Nothing where too few were answered."""
+    return "" if snapshot["p99_ms"] is None else f"p99 {wording.significant(snapshot['p99_ms'])} ms  "
 
 
 def bars(levels: Sequence[MixRecord]) -> list[str]:

@@ -137,6 +137,10 @@ class Fleet:
         return parts
 
 
+OF_THE_LAST = ("elapsed_s", "p99_ms")
+"""Of a snapshot: the figure of the node that is farthest or slowest stands for all."""
+
+
 class FleetLoad:
     """A mix under way on several nodes; used as a `_native.Load`."""
 
@@ -152,8 +156,9 @@ class FleetLoad:
     def snapshot(self) -> _native.Snapshot:
         """Return where it stands, as of the last look."""
         parts = [look["snapshot"] for look in self._looks]
-        snapshot = {name: sum(part[name] for part in parts) for name in parts[0]}
-        snapshot["elapsed_s"] = max(part["elapsed_s"] for part in parts)
+        snapshot = {name: sum(part[name] for part in parts) for name in parts[0] if name not in OF_THE_LAST}
+        for name in OF_THE_LAST:
+            snapshot[name] = max((part[name] for part in parts if part[name] is not None), default=None)
         return snapshot  # type: ignore[return-value]
 
     def wait(self, timeout_s: float) -> bool:

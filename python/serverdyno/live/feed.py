@@ -83,6 +83,7 @@ class Feed:
             "active": snapshot["clients_active"],
             "errors": snapshot["errors"],
             "operations_s": self._rate.at(snapshot),
+            "p99_ms": snapshot["p99_ms"],
         }
         with self._lock:
             self._now = {**self._now, **now}

@@ -54,6 +54,19 @@ pub fn prepared(mix: &MixSpec, token: Option<&str>) -> PreparedMix {
     PreparedMix::new(mix, &target, &Material::default()).expect("a mix that makes sense")
 }
 
+/// What was told while it ran is the percentile of the result, an eighth too high at most, where all of it counts.
+fn check_p99_so_far(told_ms: Option<f64>, tally: &MixTally) {
+    assert_eq!(told_ms.is_some(), tally.operations_total >= 1000);
+    let response_time = tally.response_time();
+    if let Some(told_ms) = told_ms.filter(|_| response_time.count() == tally.operations_total) {
+        let exact_ms = response_time.value_at(0.99) as f64 / 1e6;
+        assert!(
+            exact_ms * 0.998 <= told_ms && told_ms <= exact_ms * 1.127,
+            "{told_ms} for {exact_ms}"
+        );
+    }
+}
+
 pub fn run(mix: MixSpec) -> MixTally {
     run_with(mix, None)
 }
@@ -85,6 +98,7 @@ pub fn run_with(mix: MixSpec, token: Option<&str>) -> MixTally {
     );
     assert_eq!(tally.response_time().count(), in_window);
     assert!(in_window <= tally.operations_total);
+    check_p99_so_far(load.snapshot().p99_ms, &tally);
     tally
 }
 

@@ -86,6 +86,7 @@ function show(now) {
     tile("configuration", now.configuration),
     tile(`repetition ${now.repetition}`, level),
     tile("operations per second", now.elapsed_s ? number(now.operations_s) : `${now.prepared ?? 0} ready`),
+    tile("p99 ms so far", now.p99_ms ? number(now.p99_ms) : "–"),
     tile("errors in this load level", number(now.errors ?? 0), now.errors > 0),
     tile("left of this load level", duration(left)),
   );
