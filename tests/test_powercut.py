@@ -178,9 +178,11 @@ def test_a_report_has_the_verdict_next_to_the_throughput_and_a_loss_at_its_head(
 @needs_root
 def test_a_guest_gets_the_configuration_that_is_loaded_but_for_its_address() -> None:
     settings: dict[str, Any] = {"strict_sync": False, "file_system": "ext4", "mount_options": "nobarrier"}
-    with samba(guests.without_surroundings({**settings, "vm_dirty_ratio": 5, "fsync_delay_ms": 3})) as server:
+    way = guests.way_of("samba")
+    kept = guests.without_surroundings({**settings, "vm_dirty_ratio": 5, "fsync_delay_ms": 3})
+    with samba(kept | way.settings) as server:
         here = (server.directory / "smb.conf").read_text()
-        guest = guests.in_guest("samba")(server, settings)
+        guest = way.put(server, settings)
         there = (server.directory / "smb.conf").read_text()
     assert "strict sync = no" in there
     changed = [(a, b) for a, b in zip(here.splitlines(), there.splitlines(), strict=True) if a != b]
@@ -188,16 +190,25 @@ def test_a_guest_gets_the_configuration_that_is_loaded_but_for_its_address() -> 
     script = guests.init_script(guest)
     assert f'mount -t ext4 -o rw,nobarrier /dev/vda "{server.volumes.top}"' in script
     with pytest.raises(UserError, match="nginx"):
-        guests.in_guest("nginx")
+        guests.way_of("nginx")
 
 
 @pytest.mark.skipif(
     "DYNO_POWERCUT" not in os.environ, reason="minutes: set DYNO_POWERCUT to cut a guest's power"
 )
-@pytest.mark.parametrize("strict_sync", [True, False])
-def test_a_guest_keeps_what_was_flushed_with_strict_sync_and_loses_it_without(strict_sync: bool) -> None:
-    configuration = Configuration("samba", "samba", {"strict_sync": strict_sync}, (), None, None)
-    cuts = cut_power(configuration, SUITE, 2, 1, print)
+@pytest.mark.parametrize(
+    ("server", "settings", "keeps"),
+    [
+        ("samba", {"strict_sync": True}, True),
+        ("samba", {"strict_sync": False}, False),
+        ("ganesha", {}, True),
+        ("ganesha", {"file_system": "ext4", "mount_options": "nobarrier"}, False),
+    ],
+)
+def test_a_guest_keeps_what_was_flushed_unless_server_or_file_system_skips_it(
+    server: str, settings: dict[str, Any], keeps: bool
+) -> None:
+    cuts = cut_power(Configuration("it", server, settings, (), None, None), SUITE, 2, 1, print)
     assert cuts.flushed_files > 10
-    assert cuts.cuts_with_loss == (0 if strict_sync else 2)
+    assert cuts.cuts_with_loss == (0 if keeps else 2)
     assert not list(Path("/tmp").glob("serverdyno-guest-*"))

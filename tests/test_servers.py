@@ -185,7 +185,9 @@ def test_a_server_discloses_its_version_command_settings_and_every_configuration
         if name != "reference":
             assert description.package is not None and description.package.split()[0].startswith(name)
         unset = {key for key, value in description.settings.items() if value is None}
-        assert description.effective.keys() <= unset and "processors" in description.effective.keys() | settings
+        assert (
+            description.effective.keys() <= unset and "processors" in description.effective.keys() | settings
+        )
         if "workers" in unset:
             assert description.effective["workers"] == server.processors  # type: ignore[attr-defined]
         first = processes_of(server)[1]

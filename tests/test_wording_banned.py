@@ -23,6 +23,8 @@ BANNED = (
     r"\bby so much later\b",
 )
 """Regular expressions of phrases that no sentence for a reader may have."""
+
+
 def sentences(path: Path) -> Iterator[tuple[int, str]]:
     """The texts of a module that aren't docstrings, with their lines."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

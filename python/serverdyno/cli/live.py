@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -57,5 +56,7 @@ def open_experiments(
     url = serve.url(listener)
     say(Console(stderr=True), f"{url} shows {len(found)} of your experiments; Ctrl-C ends it")
     if any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")):
+        import webbrowser  # noqa: PLC0415
+
         webbrowser.open(url)
     serve.server(browse.application(sorted(found, reverse=True))).run([listener])

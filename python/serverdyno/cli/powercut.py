@@ -48,7 +48,7 @@ def powercut(
             )
         chosen = [known[name] for name in configuration or known]
         for each in chosen:
-            guests.in_guest(each.server)
+            guests.way_of(each.server)
         for each in chosen:
             say(console, f"{each.name}: {cuts} power cuts, each with a boot of the guest")
             kept = rounds.cut_power(each, opened.head.suite, cuts, seed, partial(say, console))

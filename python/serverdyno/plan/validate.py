@@ -108,17 +108,12 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
 
 
 def _place_problem(url: str, parts: SplitResult) -> str | None:
-    if not _has_host(parts.scheme):
+    if not protocols.has_host(parts.scheme):
         is_directory = parts.netloc in ("", "localhost") and parts.path.strip("/") and not parts.query
         return None if is_directory else f'"{url}" names no directory below /: {parts.scheme}:///PATH'
     if not _is_host(parts.hostname or "") or parts.port == 0:
         return f'"{url}" names no host (1 to 63 characters between dots, 253 in all), or port 0'
     return None
-
-
-def _has_host(scheme: str) -> bool:
-    protocol = protocols.of_scheme(scheme)
-    return protocol is None or protocol.has_host
 
 
 def _is_host(name: str) -> bool:
@@ -132,7 +127,7 @@ def _is_host(name: str) -> bool:
 def is_loopback(url: str) -> bool:
     """Whether a URL names loopback by address, as `localhost`, or a directory. Any other name counts as elsewhere."""
     parts = urlsplit(url)
-    return names_loopback(parts.netloc) or not _has_host(parts.scheme)
+    return names_loopback(parts.netloc) or not protocols.has_host(parts.scheme)
 
 
 def _frame(data: Mapping[str, Any], unsound: Collection[str | int]) -> Plan:

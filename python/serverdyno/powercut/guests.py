@@ -8,18 +8,23 @@ from __future__ import annotations
 import grp
 import pwd
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from serverdyno.errors import UserError
 from serverdyno.powercut.boot_files import Contents
 from serverdyno.powercut.machine import FAILED, READY
-from serverdyno.servers.local import LocalServer
+from serverdyno.servers.base import Access
+from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, READY_VOLUMES, Ganesha
+from serverdyno.servers.local import LocalServer, find_program
+from serverdyno.servers.proof import LOOPBACK, free_port
 from serverdyno.servers.samba import CONFIGURATION, Samba
 
 ADDRESS = "10.0.2.15"  # what qemu's own network gives to the first guest
 SAMBA_MODULES = Path("/usr/lib/x86_64-linux-gnu/samba")
+GANESHA_MODULES = Path("/usr/lib/x86_64-linux-gnu/ganesha")
+RPCBIND_USERS = ("_rpc", "rpc")
 LOADED_BY_SAMBA = ("auth", "pdb", "service")
 ROOT = "root:x:0:0::/:/bin/sh"
 
@@ -28,6 +33,7 @@ ROOT = "root:x:0:0::/:/bin/sh"
 class InGuest:
     """A server as a guest gets it. `data`: where the disk is mounted; `shares`: directories on it, of the `owner`.
 
+    `access`: how it is reached from here, by `ports`: those of 127.0.0.1 with those of the guest that they lead to.
     `changed`: in what its configuration differs from that on the host, for the record.
     """
 
@@ -38,6 +44,8 @@ class InGuest:
     owner: tuple[int, int]
     file_system: str
     mount_options: str
+    access: Access
+    ports: dict[int, int]
     changed: list[str]
 
     @property
@@ -49,17 +57,15 @@ class InGuest:
 def without_surroundings(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of the same server where the guest is its surroundings: its own disk, network, limits and time."""
     ours = ("network", "data_directory", "fsync_delay_ms", "file_system", "mount_options", "image_mib")
-    kept = {
+    return {
         name: value for name, value in settings.items() if name not in ours and not name.startswith("vm_")
     }
-    return {**kept, "network": "loopback"}
 
 
 def _samba(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
     """After `prepare`. smbd binds the guest's address in place of loopback."""
     assert isinstance(server, Samba)
     account = pwd.getpwnam(server.user)
-    group = grp.getgrgid(account.pw_gid)
     path = server.directory / CONFIGURATION
     text = path.read_text()
     here, there = "interfaces = 127.0.0.1/8", f"interfaces = {ADDRESS}/24"
@@ -69,10 +75,7 @@ def _samba(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
     contents = Contents(
         programs=[server.program, *modules],
         texts={
-            "etc/passwd": f"{ROOT}\nnobody:x:65534:65534::/:/bin/false\n"
-            f"{account.pw_name}:x:{account.pw_uid}:{account.pw_gid}::/:/bin/false\n",
-            "etc/group": f"root:x:0:\nnogroup:x:65534:\n{group.gr_name}:x:{group.gr_gid}:\n",
-            "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+            **_accounts(account.pw_name),
             "etc/hosts": f"127.0.0.1 localhost\n{ADDRESS} guest\n",
         },
         trees=[server.directory],
@@ -87,21 +90,82 @@ def _samba(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
         (account.pw_uid, account.pw_gid),
         settings.get("file_system", "none"),
         settings.get("mount_options", ""),
+        server.access(),
+        {server.port: server.port},
         [f"{there} (in place of {here.partition(' = ')[2]})"],
     )
 
 
-GUESTS: dict[str, Callable[[LocalServer[Any], dict[str, Any]], InGuest]] = {Samba.name: _samba}
+def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
+    """After `prepare`. Its ports in the guest are the usual ones; here they are any that are free."""
+    assert isinstance(server, Ganesha)
+    account = pwd.getpwnam(server.user)
+    rpcbind = find_program("rpcbind")
+    assert rpcbind is not None  # `prepare` has looked
+    rpc_files = {
+        name: Path("/", name) for name in ("etc/netconfig", "etc/protocols", "etc/services", "etc/rpc")
+    }
+    contents = Contents(
+        programs=[server.program, rpcbind, *sorted(GANESHA_MODULES.glob("*.so"))],
+        texts={
+            **_accounts(account.pw_name, *RPCBIND_USERS),
+            **{name: path.read_text() for name, path in rpc_files.items() if path.exists()},
+            "etc/hosts": f"127.0.0.1 localhost\n{ADDRESS} guest\n",
+            f"{server.directory / READY_VOLUMES}": "",
+        },
+        trees=[server.directory],
+        modules=("xfs",) if settings.get("file_system") == "xfs" else (),
+        directories=["run/rpcbind", "var/lib/nfs/ganesha", "var/run/ganesha"],
+    )
+    here = {free_port(): NFS_PORT, free_port(): MOUNT_PORT}
+    port, mount_port = here
+    return InGuest(
+        contents,
+        server.command(),
+        server.volumes.top,
+        list(server.volumes.names),
+        (account.pw_uid, account.pw_gid),
+        settings.get("file_system", "none"),
+        settings.get("mount_options", ""),
+        Access(f"nfs://{LOOPBACK}:{port}/?mountport={mount_port}", None, None, server.exports),
+        here,
+        [],
+    )
 
 
-def in_guest(name: str) -> Callable[[LocalServer[Any], dict[str, Any]], InGuest]:
+def _accounts(*names: str) -> dict[str, str]:
+    """The users of this machine by those names, those that there are, with their groups."""
+    known = {account.pw_name: account for account in pwd.getpwall()}
+    users = [known[name] for name in dict.fromkeys((*names, "nobody")) if name in known]
+    groups = {user.pw_gid: grp.getgrgid(user.pw_gid).gr_name for user in users}
+    return {
+        "etc/passwd": "\n".join(
+            [ROOT, *(f"{user.pw_name}:x:{user.pw_uid}:{user.pw_gid}::/:/bin/false" for user in users), ""]
+        ),
+        "etc/group": "\n".join(["root:x:0:", *(f"{name}:x:{gid}:" for gid, name in groups.items()), ""]),
+        "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nrpc: files\n",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a driver's server comes into a guest. `settings`: what it must be set to before; `put`: after `prepare`."""
+
+    put: Callable[[LocalServer[Any], dict[str, Any]], InGuest]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+WAYS: dict[str, Way] = {Samba.name: Way(_samba, {"network": "loopback"}), Ganesha.name: Way(_ganesha)}
+
+
+def way_of(name: str) -> Way:
     """How the driver `name` comes into a guest. Raises UserError."""
-    if name not in GUESTS:
+    if name not in WAYS:
         raise UserError(
             f"server {name!r} can't be put into a guest",
-            hint=f"Servers that can: {', '.join(sorted(GUESTS))}.",
+            hint=f"Servers that can: {', '.join(sorted(WAYS))}.",
         )
-    return GUESTS[name]
+    return WAYS[name]
 
 
 def init_script(guest: InGuest) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +81,8 @@ class Guest:
 
 
 @contextmanager
-def powered(files: BootFiles, port: int, at: Path) -> Iterator[Guest]:
-    """A guest whose server's port `port` is that of 127.0.0.1, too; `at`: a directory for its socket and console.
+def powered(files: BootFiles, ports: Mapping[int, int], at: Path) -> Iterator[Guest]:
+    """A guest. `ports`: of 127.0.0.1, with those of the guest that they lead to; `at`: for its socket and console.
 
     It has no power any more at the end. Raises ServerError.
     """
@@ -111,7 +111,7 @@ def powered(files: BootFiles, port: int, at: Path) -> Iterator[Guest]:
                 raise ServerError("nbdkit, the disk of the guest, did not come up")
             time.sleep(POLL_S)
         machine = subprocess.Popen(
-            [*DIES_WITH_US, *_command(files, port, socket, console)],
+            [*DIES_WITH_US, *_command(files, ports, socket, console)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=(at / "qemu.log").open("wb"),
@@ -128,7 +128,8 @@ def powered(files: BootFiles, port: int, at: Path) -> Iterator[Guest]:
         guest.cut_power()
 
 
-def _command(files: BootFiles, port: int, socket: Path, console: Path) -> list[str]:
+def _command(files: BootFiles, ports: Mapping[int, int], socket: Path, console: Path) -> list[str]:
+    forwarded = ",".join(f"hostfwd=tcp:127.0.0.1:{here}-:{there}" for here, there in ports.items())
     return [
         "qemu-system-x86_64",
         *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", f"{MEMORY_MIB}"),
@@ -136,6 +137,6 @@ def _command(files: BootFiles, port: int, socket: Path, console: Path) -> list[s
         *("-serial", f"file:{console}"),
         *("-kernel", str(files.kernel), "-initrd", str(files.initramfs), "-append", KERNEL_OPTIONS),
         *("-drive", f"file=nbd:unix:{socket},if=virtio,format=raw,cache=writeback"),
-        *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:{port}"),
+        *("-netdev", f"user,id=net,restrict=on,{forwarded}"),
         *("-device", "virtio-net-pci,netdev=net,romfile="),
     ]

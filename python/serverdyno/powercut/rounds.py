@@ -52,23 +52,23 @@ def cut_power(
     configuration: Configuration, suite: Suite, rounds: int, seed: int, tell: Callable[[str], None]
 ) -> PowerCuts:
     """Cuts the power of that configuration's server so many times. Raises DynoError."""
-    into_guest = guests.in_guest(configuration.server)
+    way = guests.way_of(configuration.server)
     if missing := boot_files.missing_programs():
         raise UserError(
             "a guest needs programs that are not installed", hint=f"apt-get install {' '.join(missing)}"
         )
     begun_s = time.monotonic()
-    settings = guests.without_surroundings(configuration.settings)
+    settings = guests.without_surroundings(configuration.settings) | way.settings
     server = create(configuration.server, settings, documents=Path("/dev/null"))
     if not isinstance(server, LocalServer):
         raise UserError(f"server {configuration.server!r} is not one that the tool starts")
     kernel = boot_files.kernel()
     try:
         server.prepare()
-        guest = into_guest(server, configuration.settings)
+        guest = way.put(server, configuration.settings)
         with tempfile.TemporaryDirectory(prefix="serverdyno-guest-") as place:
             files = _made(guest, kernel, Path(place))
-            cuts = _Rounds(configuration, suite, server, files, Path(place), seed, tell).all(rounds)
+            cuts = _Rounds(configuration, suite, guest, files, Path(place), seed, tell).all(rounds)
         description = server.describe()
     finally:
         server.stop()
@@ -95,7 +95,7 @@ def _made(guest: InGuest, kernel: boot_files.Kernel, place: Path) -> BootFiles:
 class _Rounds:
     configuration: Configuration
     suite: Suite
-    server: LocalServer[Any]
+    in_guest: InGuest
     files: BootFiles
     place: Path
     seed: int
@@ -106,7 +106,7 @@ class _Rounds:
         cuts: list[Cut] = []
         written: _Written | None = None
         for number in range(rounds + 1):
-            with machine.powered(self.files, self.server.port, self.place) as guest:
+            with machine.powered(self.files, self.in_guest.ports, self.place) as guest:
                 target = self._answering()
                 if written is not None:
                     cuts.append(self._compared(target, written))
@@ -118,7 +118,7 @@ class _Rounds:
     def _answering(self) -> _native.Target:
         """The server, once it lets its clients in. Raises ServerError."""
         protocol = protocol_of(self.configuration, self.suite)
-        target = open_target(protocol, self.server.access(), self.suite.settings(protocol))
+        target = open_target(protocol, self.in_guest.access, self.suite.settings(protocol))
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         while True:
             looks = target.look(secrets.randbits(NONCE_BITS))

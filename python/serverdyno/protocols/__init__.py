@@ -7,6 +7,7 @@ plane's, and laying out reports.
 
 from serverdyno.protocols.registry import (
     carrying,
+    has_host,
     known,
     of,
     of_scheme,
@@ -16,4 +17,14 @@ from serverdyno.protocols.registry import (
     workloads,
 )
 
-__all__ = ["carrying", "known", "of", "of_scheme", "sections", "sections_for", "work_of", "workloads"]
+__all__ = [
+    "carrying",
+    "has_host",
+    "known",
+    "of",
+    "of_scheme",
+    "sections",
+    "sections_for",
+    "work_of",
+    "workloads",
+]

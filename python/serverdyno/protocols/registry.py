@@ -33,6 +33,12 @@ def of_scheme(scheme: str) -> Protocol[Any] | None:
     return next((protocol for protocol in PROTOCOLS.values() if scheme in protocol.schemes), None)
 
 
+def has_host(scheme: str) -> bool:
+    """Whether URLs that begin with `scheme` name a host; of a scheme that is not ours, as nearly all do."""
+    protocol = of_scheme(scheme)
+    return protocol is None or protocol.has_host
+
+
 def carrying(work: Work[Any]) -> list[Protocol[Any]]:
     """Return the protocols that carry a kind of work; the first is the default of older experiments."""
     return [protocol for protocol in PROTOCOLS.values() if protocol.work is work]

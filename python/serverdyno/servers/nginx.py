@@ -27,10 +27,6 @@ from serverdyno.servers.web import (
 CONFIGURATION = "nginx.conf"
 # nginx makes these at start, and their compiled-in places belong to the system's own nginx.
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-
-
-BEHIND = dynamic.PATH.rpartition("/")[0] + "/"
-"""What it hands on as the front of a team."""
 LUA = [f"/usr/lib/nginx/modules/{name}.so" for name in ("ndk_http_module", "ngx_http_lua_module")]
 PAGE_UPSTREAM = """\
 upstream page {{
@@ -228,7 +224,7 @@ class Nginx(WebServer[NginxSettings]):
                 "proxy_http_version 1.1;",
                 'proxy_set_header Connection "";',
             ]
-            return [f"location {BEHIND} {{", *(f"    {line}" for line in passed), "}"]
+            return [f"location {dynamic.BEHIND} {{", *(f"    {line}" for line in passed), "}"]
         if self.dynamic == "in-process":
             return [f'location = {dynamic.PATH} {{ content_by_lua_file "{self.directory}/nginx.lua"; }}']
         if self.dynamic == "fastcgi":

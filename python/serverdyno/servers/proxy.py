@@ -11,11 +11,7 @@ from typing import ClassVar, TypeVar
 from pydantic import Field
 
 from serverdyno.errors import ServerError
-from serverdyno.servers.dynamic import PATH
 from serverdyno.servers.web import WebServer, WebSettings
-
-BEHIND = PATH.rpartition("/")[0] + "/"
-"""What a front that has documents hands on, and one that caches never keeps."""
 
 
 class ProxySettings(WebSettings):

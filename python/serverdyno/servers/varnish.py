@@ -8,9 +8,10 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from serverdyno.servers.base import Settings
+from serverdyno.servers.dynamic import BEHIND
 from serverdyno.servers.local import version_line, worker_user
 from serverdyno.servers.proof import LOOPBACK
-from serverdyno.servers.proxy import BEHIND, Proxy, ProxySettings
+from serverdyno.servers.proxy import Proxy, ProxySettings
 from serverdyno.servers.web import IDLE_CONNECTION_TIMEOUT_S, LISTEN_BACKLOG, PROOF_PATH
 
 CONFIGURATION = "default.vcl"

@@ -108,7 +108,6 @@ def _check_mix(mix: Mix) -> None:
 def _check_url(url: str) -> None:
     """Raises ValueError for what is none; `urlsplit` does for some."""
     parts = urlsplit(url)
-    protocol = protocols.of_scheme(parts.scheme)
-    has_place = parts.hostname if protocol is None or protocol.has_host else parts.path
-    if len(url) > MOST_URL or not has_place or parts.port == 0:
+    place = parts.hostname if protocols.has_host(parts.scheme) else parts.path
+    if len(url) > MOST_URL or not place or parts.port == 0:
         raise ValueError(f"not a URL of a server: {url[:MOST_NAME]!r}")

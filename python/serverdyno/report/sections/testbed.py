@@ -126,6 +126,4 @@ def _outside(configuration: Configuration) -> bool:
     if configuration.url is None:
         return False
     parts = urlsplit(configuration.url)
-    protocol = protocols.of_scheme(parts.scheme)
-    has_host = protocol is None or protocol.has_host
-    return has_host and not (parts.hostname or "").startswith(LOOPBACK)
+    return protocols.has_host(parts.scheme) and not (parts.hostname or "").startswith(LOOPBACK)

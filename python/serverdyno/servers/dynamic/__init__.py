@@ -19,6 +19,8 @@ HERE = Path(__file__).parent
 PROGRAM = HERE / "dyno-page"
 COPY, SOCKET = "dyno-page", "page.sock"
 PATH = _native.page_path()
+BEHIND = PATH.rpartition("/")[0] + "/"
+"""What a front that has documents hands on, and one that caches never keeps: the directory of the page."""
 ABSENT = {
     HTTPStatus.FORBIDDEN,
     HTTPStatus.NOT_FOUND,
