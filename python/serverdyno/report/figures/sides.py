@@ -9,7 +9,7 @@ from functools import partial
 from serverdyno.analysis.comparability import Conditions
 from serverdyno.analysis.durability import Outcome
 from serverdyno.analysis.pairs import Side
-from serverdyno.analysis.trust import Mark, limits
+from serverdyno.analysis.trust import Mark, generator_marks, limits
 from serverdyno.report.figures.durability import outcomes
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 
@@ -29,7 +29,7 @@ def side(result: ConfigurationResult, did: Outcome | None, name: str = "") -> Si
     return Side(
         name=called,
         runs=result.runs,
-        limits=limits(result.marks),
+        limits=limits_of_average(result),
         parts_of_a_pass=frozenset(
             place
             for place, mix in enumerate(result.mixes)
@@ -38,6 +38,18 @@ def side(result: ConfigurationResult, did: Outcome | None, name: str = "") -> Si
         did=did,
         conditions=partial(_conditions, called, result),
     )
+
+
+def limits_of_average(result: ConfigurationResult) -> tuple[Mark, ...]:
+    """Return what else than the server limits its overall average.
+
+    Of the generator, by what it may hide of the average: one slow load level hides little of it. Of open load, where
+    rates are given and levels are compared one by one, whatever limits any level.
+    """
+    hidden = _hidden_speed(result.finished)
+    if hidden is None or any(mix.open is not None for mix in result.finished):
+        return limits(result.marks)
+    return limits(generator_marks(hidden) | (result.marks & {Mark.RATE_BOUND}))
 
 
 def _conditions(name: str, result: ConfigurationResult, places: Collection[int]) -> Conditions:

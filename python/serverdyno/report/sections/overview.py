@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from serverdyno.analysis.trust import LIMITS, limits
+from serverdyno.analysis.trust import LIMITS
 from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.report.figures.sides import limits_of_average
 from serverdyno.report.model import Figure, Panel, Point, Series
 
 MOST_BARS = 12
@@ -26,7 +27,7 @@ def figures(results: Results, basis: str) -> tuple[Figure, ...]:
     unit = results.terms.unit
     panel = Panel("", unit, tuple(bars[:MOST_BARS]))
     hollow = any(bar.points[0].limited_by for bar in bars)
-    line = basis + (" Hollow: something other than the server held it back at some level." if hollow else "")
+    line = basis + (" Hollow: something other than the server held it back." if hollow else "")
     return (Figure("overview", 0, title, line, "bars", unit[0].upper() + unit[1:], (panel,)),)
 
 
@@ -34,7 +35,7 @@ def _point(result: ConfigurationResult) -> Point:
     assert result.throughput is not None  # the caller looked
     average = result.throughput.overall_average
     assert average is not None
-    words = tuple(LIMITS[mark] for mark in limits(result.marks))
+    words = tuple(LIMITS[mark] for mark in limits_of_average(result))
     if average.n < 2:
         return Point(0, average.mean, limited_by=words)
     return Point(0, average.mean, average.minimum, average.maximum, words)

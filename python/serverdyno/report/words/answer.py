@@ -140,7 +140,7 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
         return "No winner: no run of two configurations finished the same tests."
     comparison, largest = max(measured, key=lambda pair: abs(pair[1].percent or 0.0))
     why = {each.kind for each in comparison.obstacles.get(Metric.OVERALL_AVERAGE, ())}
-    if why == {ObstacleKind.DURABILITY}:
+    if ObstacleKind.DURABILITY in why:
         return _unsafe(comparison, largest, results)
     gap = _gap(comparison, largest, results.terms)
     if all(average.verdict is Verdict.TOO_FEW_REPETITIONS for _, average in measured):
@@ -169,7 +169,8 @@ def _gap(comparison: Comparison, average: Improvement, terms: Terms) -> str:
 
 def _unsafe(comparison: Comparison, average: Improvement, results: Results) -> str:
     """Two that keep different promises: the quicker one is named with its price."""
-    found = lead(comparison, comparison.withheld[Metric.OVERALL_AVERAGE])
+    alone = len(comparison.obstacles[Metric.OVERALL_AVERAGE]) == 1
+    found = lead(comparison, comparison.withheld[Metric.OVERALL_AVERAGE]) if alone else None
     if found is None:
         faster = comparison.other if (average.percent or 0.0) >= 0 else comparison.base
         price = durability.price(results.promises, faster)

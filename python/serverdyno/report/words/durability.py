@@ -146,11 +146,11 @@ def price(found: Sequence[Promise], name: str) -> str:
     if outcome.extent is SyncExtent.NONE:
         flushes = sum(promise.flushes for promise in promises)
         return (
-            f"It answered {flushes:,} flushes without a sync, so a power cut can lose data that clients "
+            f"{name} answered {flushes:,} flushes without a sync, so a power cut can lose data that clients "
             "believe safe."
         )
     if outcome.extent is SyncExtent.MEMORY:
-        return "Its files are in memory, so nothing survives a power cut."
+        return f"The files of {name} are in memory, so nothing survives a power cut."
     return "The two don't keep the same promise when a client flushes, so the gap is not speed alone."
 
 

@@ -8,9 +8,8 @@ from serverdyno.report.figures.cpu_ranking import CpuRanking
 
 
 def by_cpu(found: CpuRanking | None, terms: Terms) -> str:
-    """Return the ranking in words; nothing where there is none."""
-    if found is None:
+    """Return the ranking in words; nothing where there is none, or where its first two may be equal."""
+    if found is None or not found.proven:
         return ""
     costs = ", ".join(f"{name} {wording.significant(cost)} µs" for name, cost in found.costs)
-    sure = "" if found.proven else "; the first two are not proven different"
-    return f"By the server's CPU time a {terms.operation}, least first: {costs}{sure}."
+    return f"By the server's CPU time a {terms.operation}, least first: {costs}."

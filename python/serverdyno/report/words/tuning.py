@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from serverdyno import wording
 from serverdyno.analysis.ablation import Effect, Role
-from serverdyno.analysis.trust import limits
 from serverdyno.report.figures.results import Results
+from serverdyno.report.figures.sides import limits_of_average
 from serverdyno.report.figures.tuning import Design
 from serverdyno.report.model import Finding
 from serverdyno.report.words import verdicts
@@ -29,7 +29,7 @@ def findings(
         f"Of {wording.plural(len(single), 'single change')}, {largest.name} ({design.changes[largest.name]}) moved the "
         f"overall average most: {wording.change(found.percent)}, {found.verdict.value}."
     )
-    if limited := [result.name for result in results.configurations if limits(result.marks)]:
+    if limited := [result.name for result in results.configurations if limits_of_average(result)]:
         claim += f" Something else than the server limits {wording.listing(limited)}: see the marks."
     made_for = correction(effects)
     corrected = f"verdicts corrected for {made_for}; " if made_for else ""
