@@ -21,7 +21,7 @@ from serverdyno.plan.document import check_model
 from serverdyno.plan.load import parse_plan, until_precise
 from serverdyno.plan.model import OpenLoad, Suite
 from serverdyno.plan.quick import QuickOptions, quick_plan
-from serverdyno.report.build import build_from
+from serverdyno.report.build import build_from, source_of
 from serverdyno.report.comparison import compare
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.equal_rate import at_equal_rate
@@ -301,9 +301,58 @@ def test_throughput_that_was_given_is_neither_compared_nor_made_precise() -> Non
         until_precise(plan, "2%", made)
 
 
+SHARES = """
+name = "shares"
+source = "ours"
+workload = "url"
+clients = [4]
+length_s = 1.5
+ramp_up_s = 0.2
+leave_after_errors = 1000
+[open]
+percent_of_peak = [5, 10]
+"""
+
+
+def test_rates_that_are_shares_of_a_peak_are_the_same_for_every_configuration(
+    home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "shares.toml").write_text(SHARES)
+    servers = "".join(
+        f'[[servers]]\nserver = "reference"\nname = "{name}"\nsettings = {{ body_bytes = {size} }}\n'
+        for name, size in (("small", 100), ("large", 100_000))
+    )
+    (tmp_path / "p.toml").write_text(f'name = "p"\nsuite = "shares.toml"\nrepetitions = 1\n{servers}')
+    done = home.dyno("run", tmp_path / "p.toml", "--into", tmp_path / "e")
+    assert done.returncode == 0, done.stderr
+    assert "peaks, requests/s: small" in done.stderr
+    with Experiment.open(tmp_path / "e") as kept:
+        head, records = kept.head, kept.mixes()
+        report = build_from(source_of(kept))
+    assert head.peaks is not None and head.suite.open is not None
+    lowest = min(peak.requests_s for peak in head.peaks.peaks)
+    assert [peak.configuration for peak in head.peaks.peaks] == ["small", "large"]
+    assert head.suite.open.rate_per_s == expand.rates_of_peak([5, 10], lowest)
+    assert not head.suite.open.percent_of_peak
+    assert [mix.rate_per_s for mix in records] == [*head.suite.open.rate_per_s] * 2
+    [told] = [fact.text for fact in report.methodology if fact.label == "Rates"]
+    assert told.startswith("Rates are 5 and 10 % of the lowest peak")
+
+
+def test_shares_of_a_peak_have_three_digits_and_are_at_least_one_request() -> None:
+    assert expand.rates_of_peak([50, 70, 90], 12_345.6) == [6170, 8640, 11100]
+    assert expand.rates_of_peak([1], 3.0) == [1]
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
+        (
+            {"open": {"rate_per_s": [10], "percent_of_peak": [50]}},
+            "open: needs rate_per_s or percent_of_peak, and not both",
+        ),
+        ({"open": {}}, "open: needs rate_per_s or percent_of_peak"),
+        ({"open": {"percent_of_peak": [50, 40]}}, "open.percent_of_peak.1: 40 % after 50 %"),
         ({"workload": "diskmix"}, "open: the operations of diskmix come from clients that wait"),
         ({"clients": [8, 16]}, "clients: one number in a suite with [open]"),
         ({"think_time_s": 1}, "think_time_s: clients don't think"),

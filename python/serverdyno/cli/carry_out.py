@@ -23,6 +23,8 @@ from serverdyno.wording import plural
 
 if TYPE_CHECKING:
     from serverdyno.live.feed import Feed
+    from serverdyno.plan.model import RunKey
+    from serverdyno.runner.run import NextRate
 
 FAILED = 1
 
@@ -93,14 +95,11 @@ def _report(experiment: Experiment, console: Console, *, page: bool) -> bool:
 
 def _until_precise(experiment: Experiment, progress: Progress) -> bool:
     """Carries out what is planned, and more where the plan asks for precision. True if every run is whole."""
-    whole = carry_out(experiment, progress)
+    whole = carry_out(experiment, progress, _search(experiment))
     plan = experiment.head.plan
     if plan.until_percent is None:
         return whole
-    if lacking := extras.missing():
-        raise UserError(
-            f"until_percent: precision can't be computed without {', '.join(lacking)}", hint=extras.HINT
-        )
+    _need_extras("until_percent: precision can't be computed")
     from serverdyno.analysis import precision  # noqa: PLC0415
     from serverdyno.report.build import half_width_percent, source_of  # noqa: PLC0415
 
@@ -113,6 +112,26 @@ def _until_precise(experiment: Experiment, progress: Progress) -> bool:
         experiment.extend(precision.AT_ONCE)
         whole = carry_out(experiment, progress)
     return False
+
+
+def _search(experiment: Experiment) -> NextRate | None:
+    """How the rates of a search for capacity follow from its trials; None where the load levels are given."""
+    if experiment.head.suite.objective is None:
+        return None
+    _need_extras("open.objective: capacity can't be searched for")
+    from serverdyno.report.figures import capacity  # noqa: PLC0415
+
+    def next_rate(run: RunKey) -> int | None:
+        records = [record for record in experiment.mixes() if record.run == run.number]
+        return capacity.next_rate(experiment.head.suite, records)
+
+    return next_rate
+
+
+def _need_extras(what: str) -> None:
+    """Raises UserError where the modules of the reports are not here."""
+    if lacking := extras.missing():
+        raise UserError(f"{what} without {', '.join(lacking)}", hint=extras.HINT)
 
 
 def _report_later(experiment: Experiment) -> str:

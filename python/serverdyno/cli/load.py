@@ -22,6 +22,8 @@ def load(
     clients: options.Clients = None,
     length: options.Length = None,
     rate: options.Rate = None,
+    objective: options.Objective = None,
+    trials: options.Trials = None,
     arrivals: options.Arrivals = "poisson",
     repetitions: Annotated[int, typer.Option(help="How often the whole curve is measured.")] = 1,
     http: Annotated[str, typer.Option(help="HTTP version: 1.0, 1.1 or 2.")] = "1.1",
@@ -29,13 +31,9 @@ def load(
     streams: options.Streams = None,
     keep_alive: Annotated[bool, typer.Option(help="Use connections again.")] = True,
     max_rate: options.MaxRate = None,
-    threads: Annotated[
-        int, typer.Option("--threads", "-t", help="Threads that make the load, one CPU each.")
-    ] = 1,
+    threads: options.Threads = 1,
     cpus: options.Cpus = None,
-    report: Annotated[
-        bool, typer.Option("--report", help="Also write the page with charts; dyno report does so later.")
-    ] = False,
+    report: options.Report = False,
     method: options.Method = None,
     header: options.Header = None,
     data: options.Data = None,
@@ -65,9 +63,11 @@ def load(
     plan, suite, text = quick_plan(
         QuickOptions(
             url=url,
-            clients=options.clients_or_default(clients, rate),
-            length=options.length_or_default(length, rate),
+            clients=options.clients_or_default(clients, rate or objective),
+            length=options.length_or_default(length, rate, objective),
             rate=rate,
+            objective=objective,
+            most_trials=trials,
             arrivals=arrivals,
             repetitions=repetitions,
             http_version="2" if http2 else http,

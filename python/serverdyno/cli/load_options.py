@@ -21,6 +21,8 @@ CLIENTS, LENGTH = "1,4,16,64", "1.5s"
 """The defaults: a first figure in about ten seconds."""
 CONNECTIONS, OPEN_LENGTH = "64", "10s"
 """The defaults with --rate."""
+TRIAL_LENGTH = "5s"
+"""The default with --objective."""
 
 Clients = Annotated[
     str | None,
@@ -28,7 +30,7 @@ Clients = Annotated[
         "--clients",
         "-c",
         help="Numbers of clients, one load level each; with --rate how many connections.",
-        show_default=f"{CLIENTS}; with --rate {CONNECTIONS}",
+        show_default=f"{CLIENTS}; with --rate or --objective {CONNECTIONS}",
     ),
 ]
 Length = Annotated[
@@ -37,19 +39,34 @@ Length = Annotated[
         "--length",
         "-d",
         help="Length of a load level: 10s, 2m.",
-        show_default=f"{LENGTH}; with --rate {OPEN_LENGTH}",
+        show_default=f"{LENGTH}; with --rate {OPEN_LENGTH}; with --objective {TRIAL_LENGTH}",
     ),
 ]
 Rate = Annotated[
     str | None,
     typer.Option(
-        help="Requests that come in a second whatever becomes of them, one load level each: 1000,2000."
+        help="Requests that come in a second whatever becomes of them, one load level each: 1000,2000. With "
+        "--objective the lowest and the highest that may be tried."
     ),
+]
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        help="Look for the highest rate that holds this: p99<50ms, or p99<50ms,failed<0.1%; stops by itself."
+    ),
+]
+Trials = Annotated[
+    int | None,
+    typer.Option(help="With --objective: trials at most, of --length each.", show_default="30"),
 ]
 MaxRate = Annotated[
     float | None, typer.Option(help="Requests a second of all clients, at most; needed outside loopback.")
 ]
 Arrivals = Annotated[str, typer.Option(help="When they come: poisson (by chance, as users) or uniform.")]
+Threads = Annotated[int, typer.Option("--threads", "-t", help="Threads that make the load, one CPU each.")]
+Report = Annotated[
+    bool, typer.Option("--report", help="Also write the page with charts; dyno report does so later.")
+]
 Method = Annotated[
     str | None, typer.Option("--method", "-m", help="GET, POST, PUT, PATCH, DELETE or OPTIONS.")
 ]
@@ -106,8 +123,10 @@ def clients_or_default(clients: str | None, rate: str | None) -> str:
     return clients or (CLIENTS if rate is None else CONNECTIONS)
 
 
-def length_or_default(length: str | None, rate: str | None) -> str:
-    """Return the length as given, or that of closed or open load."""
+def length_or_default(length: str | None, rate: str | None, objective: str | None) -> str:
+    """Return the length as given, or that of closed or open load, or of a trial."""
+    if objective is not None:
+        return length or TRIAL_LENGTH
     return length or (LENGTH if rate is None else OPEN_LENGTH)
 
 

@@ -83,11 +83,18 @@ def _open_problems(suite: Suite) -> list[Problem]:
         return [Problem(("axis",), "rate: only of a suite with [open]")] if suite.axis == "rate" else []
     problems = [
         Problem(
-            ("open", "rate_per_s", index), f"{after}/s after {before}/s: the load must grow from mix to mix"
+            ("open", key, index), f"{after}{unit} after {before}{unit}: the load must grow from mix to mix"
         )
-        for index, (before, after) in enumerate(pairwise(suite.open.rate_per_s), start=1)
+        for key, unit, rates in (
+            ("rate_per_s", "/s", suite.open.rate_per_s),
+            ("percent_of_peak", " %", suite.open.percent_of_peak),
+        )
+        for index, (before, after) in enumerate(pairwise(rates), start=1)
         if after <= before
     ]
+    if suite.open.objective is not None and len(suite.open.rate_per_s) != 2:
+        message = "two numbers with an objective: the lowest and the highest rate that may be tried"
+        problems.append(Problem(("open", "rate_per_s"), message))
     for holds, key, message in (
         (suite.axis == "rate", "axis", "clients: the load of a suite with [open] grows by its rate"),
         (

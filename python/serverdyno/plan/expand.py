@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from serverdyno.plan.axis import axis_of
@@ -66,7 +67,7 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
     return [
         Mix(
             index=index,
-            name=axis_of(suite.axis).mix_name(clients if rate is None else rate),
+            name=_name(suite, index, clients if rate is None else rate),
             clients=clients,
             threads=threads_at(suite, clients),
             length_s=_scaled(suite.length_s, scale),
@@ -81,10 +82,31 @@ def mixes(suite: Suite, scale: float = 1.0) -> list[Mix]:
     ]
 
 
+def trial(planned: Mix, rate_per_s: int) -> Mix:
+    """A trial of a search as it is run: a planned one, at the rate that those before it call for."""
+    return replace(planned, rate_per_s=rate_per_s)
+
+
+def rates_of_peak(percents: Sequence[int], peak_s: float) -> list[int]:
+    """Shares of a peak as whole requests/s, to three digits: more would pretend that the peak is known so well."""
+    return [max(1, int(float(f"{peak_s * percent / 100:.3g}"))) for percent in percents]
+
+
+def _name(suite: Suite, index: int, level: int) -> str:
+    if suite.open is not None and suite.open.percent_of_peak:
+        return f"{level}_percent"
+    return f"trial_{index}" if suite.objective is not None else axis_of(suite.axis).mix_name(level)
+
+
 def _levels(suite: Suite) -> list[tuple[int, int | None]]:
-    """Clients of each mix, and the rate of an open one."""
+    """Clients of each mix, and the rate of an open one; of a search the lowest, since those of its trials follow."""
     if suite.open is None:
         return [(clients, None) for clients in suite.clients]
+    if suite.open.percent_of_peak:
+        # Stand-ins, until peaks are measured.
+        return [(suite.clients[-1], percent) for percent in suite.open.percent_of_peak]
+    if suite.open.objective is not None:
+        return [(suite.clients[-1], suite.open.rate_per_s[0])] * suite.open.most_trials
     return [(suite.clients[-1], rate) for rate in suite.open.rate_per_s]
 
 

@@ -26,6 +26,7 @@ from pydantic_core import PydanticKnownError
 
 from serverdyno import protocols
 from serverdyno.plan.axis import AxisName
+from serverdyno.plan.objective import Objective, parse_objective
 from serverdyno.plan.sections import as_initial, completed, gathered
 from serverdyno.protocols.model import HasSettings, Model, SectionModel, SettingsT, Spelled
 from serverdyno.protocols.work import Work
@@ -75,7 +76,30 @@ class OpenLoad(Model):
     """
 
     rate_per_s: list[Annotated[int, Field(ge=1, le=MAX_RATE_PER_S)]] = Field(
-        min_length=1, description="The load levels: operations that come in a second, growing."
+        default=[],
+        description="The load levels: operations that come in a second, growing; with `objective` two numbers, the "
+        "lowest and the highest rate that may be tried.",
+    )
+    percent_of_peak: list[Annotated[int, Field(ge=1, le=200)]] = Field(
+        default=[],
+        description="In place of `rate_per_s`, growing: per cent of the lowest peak of all configurations, each "
+        "measured by a closed load of `length_s` before the runs.",
+    )
+    objective: str | None = Field(
+        default=None,
+        description="The highest rate that holds this is looked for: p99<50ms, or p99<50ms,failed<0.1%.",
+    )
+    precision_percent: float = Field(
+        default=10.0,
+        ge=1,
+        le=100,
+        description="The search ends once half of the 95 % interval of the capacity is no wider.",
+    )
+    most_trials: int = Field(
+        default=30,
+        ge=5,
+        le=500,
+        description="Trials of one search at most, of `length_s` each.",
     )
     law: Law = Field(
         default="poisson",
@@ -87,6 +111,19 @@ class OpenLoad(Model):
         le=100_000_000,
         description="So many operations may wait for a connection; what comes then is dropped, and counted.",
     )
+
+    @model_validator(mode="after")
+    def _has_rates(self) -> Self:
+        if bool(self.rate_per_s) == bool(self.percent_of_peak):
+            raise ValueError("needs rate_per_s or percent_of_peak, and not both")
+        return self
+
+    @field_validator("objective")
+    @classmethod
+    def _can_be_read(cls, text: str | None) -> str | None:
+        if text is not None:
+            parse_objective(text)
+        return text
 
 
 class Suite(Model):
@@ -190,6 +227,12 @@ class Suite(Model):
         return {name: having.settings_type for name, having in protocols.sections().items()}
 
     @property
+    def objective(self) -> Objective | None:
+        """What the highest rate is looked for that holds it; None where the load levels are given."""
+        text = None if self.open is None else self.open.objective
+        return None if text is None else parse_objective(text)
+
+    @property
     def work(self) -> Work[Any]:
         """The kind of work that its workload is."""
         return protocols.work_of(self.workload)
@@ -213,7 +256,9 @@ class Suite(Model):
             if key in type(self).model_fields and key not in NOT_OF_THE_LOAD
         }
         if self.open is not None:
-            own |= {f"open.{key}": value for key, value in self.open.model_dump().items()}
+            left_out = set() if self.open.objective else {"objective", "precision_percent", "most_trials"}
+            left_out.add("percent_of_peak" if self.open.rate_per_s else "rate_per_s")
+            own |= {f"open.{key}": value for key, value in self.open.model_dump(exclude=left_out).items()}
         return own | {
             f"{having.section}.{key}": value
             for having in protocols.sections_for(self.work)

@@ -23,6 +23,8 @@ NAME = "load"
 RAMP_SHARE = 0.1  # of the length, at either end
 WINDOW_SHARE = 1 - 2 * RAMP_SHARE
 STAND_IN_RATES = [1]
+SEARCHED_RATES = [100, 200_000]
+"""Where --objective looks without --rate, in requests/s."""
 STAND_IN_CLIENTS, STAND_IN_LENGTH_S = [1], MIN_WINDOW_S / WINDOW_SHARE
 _COUNT = re.compile(r"\s*\d{1,9}\s*", re.ASCII)
 _LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
@@ -30,6 +32,8 @@ _OPTIONS: dict[KeyPath, str] = {
     ("clients",): "--clients",
     ("open", "rate_per_s"): "--rate",
     ("open", "law"): "--arrivals",
+    ("open", "objective"): "--objective",
+    ("open", "most_trials"): "--trials",
     ("length_s",): "--length",
     (HTTP.section, "version"): "--http",
     (HTTP.section,): "--http, --streams or --keep-alive",
@@ -66,14 +70,25 @@ class QuickOptions:
     threads: int = 1
     cpus: str | None = None
     rate: str | None = None
+    objective: str | None = None
+    most_trials: int | None = None
     arrivals: str = "poisson"
     requests: HttpOptions = field(default_factory=HttpOptions)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests come at a rate of their own."""
+        return self.rate is not None or self.objective is not None
 
     def command(self) -> str:
         """The command line that has these options."""
         words = ["dyno", "load", self.url, "--clients", self.clients, "--length", self.length]
-        if self.rate is not None:
-            words += ["--rate", self.rate, "--arrivals", self.arrivals]
+        if self.is_open:
+            words += ["--rate", ",".join(map(str, _rates(self))), "--arrivals", self.arrivals]
+        if self.objective is not None:
+            words += ["--objective", self.objective]
+        if self.most_trials is not None:
+            words += ["--trials", str(self.most_trials)]
         words += ["--repetitions", str(self.repetitions), "--http", self.http_version]
         words += ["--keep-alive" if self.keep_alive else "--no-keep-alive"]
         if self.streams is not None:
@@ -112,9 +127,7 @@ def quick_plan(options: QuickOptions) -> tuple[Plan, Suite, str]:
 def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[str, Any]:
     return {
         "name": NAME,
-        "title": "One URL, more and more clients"
-        if options.rate is None
-        else "One URL, requests that come at a rate of their own",
+        "title": _title(options),
         "source": "the options of `dyno load`",
         "workload": "url",
         "clients": clients,
@@ -134,10 +147,30 @@ def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[s
     }
 
 
+def _title(options: QuickOptions) -> str:
+    if options.objective is not None:
+        return f"One URL, the highest rate that holds {options.objective}"
+    return (
+        "One URL, requests that come at a rate of their own"
+        if options.is_open
+        else "One URL, more and more clients"
+    )
+
+
 def _open(options: QuickOptions) -> dict[str, Any]:
-    if options.rate is None:
+    if not options.is_open:
         return {}
-    return {"open": {"rate_per_s": _counts(options.rate) or STAND_IN_RATES, "law": options.arrivals}}
+    rates = _rates(options) or (STAND_IN_RATES if options.objective is None else SEARCHED_RATES)
+    found = {"rate_per_s": rates, "law": options.arrivals, "objective": options.objective}
+    return {"open": found if options.most_trials is None else {**found, "most_trials": options.most_trials}}
+
+
+def _rates(options: QuickOptions) -> list[int]:
+    """Those that are given; of a search without any, as far as half of the bound, which delays what comes closer."""
+    if options.rate is not None or options.max_rate_per_s is None:
+        return SEARCHED_RATES if options.rate is None else _counts(options.rate)
+    highest = max(2, min(SEARCHED_RATES[1], int(options.max_rate_per_s / 2)))
+    return [min(SEARCHED_RATES[0], highest - 1), highest]
 
 
 def _plan(options: QuickOptions, clients: list[int], length_s: float) -> dict[str, Any]:
@@ -172,8 +205,10 @@ def _unreadable(options: QuickOptions, clients: list[int], length_s: float | Non
         yield f"--clients: {options.clients!r} is not a list of numbers like 1,4,8,16"
     elif any(after <= before for before, after in pairwise(clients)):
         yield f"--clients: {options.clients!r} does not grow from number to number, as a curve must"
-    if options.rate is not None:
+    if options.is_open:
         yield from _unreadable_rate(options, clients)
+    if options.most_trials is not None and options.objective is None:
+        yield "--trials: only with --objective"
     if options.cpus is not None and not _counts(options.cpus):
         yield f"--cpus: {options.cpus!r} is not a list of CPU numbers like 0,2"
     if length_s is None:
@@ -186,13 +221,15 @@ def _unreadable(options: QuickOptions, clients: list[int], length_s: float | Non
 
 
 def _unreadable_rate(options: QuickOptions, clients: list[int]) -> Iterator[str]:
-    rates = _counts(options.rate or "")
-    if not rates:
+    rates = _rates(options)
+    if options.objective is not None and len(rates) != 2:
+        yield f"--rate: {options.rate!r} is not the lowest and the highest rate to try, as in 100,20000"
+    elif not rates:
         yield f"--rate: {options.rate!r} is not a list of whole requests a second like 1000,2000"
     elif options.max_rate_per_s is not None and options.max_rate_per_s < max(rates):
         yield f"--max-rate: {options.max_rate_per_s:g} is below the highest rate, {max(rates)}"
     if len(clients) > 1:
-        yield "--clients: one number with --rate: the connections that serve what comes"
+        yield "--clients: one number with --rate or --objective: the connections that serve what comes"
 
 
 def _by_option(problems: Iterable[Problem]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from serverdyno import clean
 from serverdyno.analysis import pairs, precision
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.errors import DynoError
+from serverdyno.report.figures import capacity
 from serverdyno.report.figures.designs import designs
 from serverdyno.report.figures.equal_rate import at_equal_rate
 from serverdyno.report.figures.levels import levels
@@ -18,10 +19,12 @@ from serverdyno.report.figures.results import Results, compute
 from serverdyno.report.figures.sides import sides
 from serverdyno.report.model import Answer, Fact, Report, Section
 from serverdyno.report.sections import beside as published_beside
+from serverdyno.report.sections import capacity as capacity_sections
 from serverdyno.report.sections import contents, testbed
 from serverdyno.report.sections import open_load as open_sections
 from serverdyno.report.source import Source
 from serverdyno.report.words import answer, caveats, findings
+from serverdyno.report.words import capacity as capacity_words
 from serverdyno.report.words import open_load as open_words
 from serverdyno.report.words.disclosure import disclosure
 from serverdyno.report.words.methodology import methodology
@@ -79,6 +82,8 @@ def _unless_damaged(read: Callable[[], Value], instead: Value, damaged: list[str
 def build_from(source: Source, beside: PublishedReport | None = None) -> Report:
     """The report of records at hand. Text from records, notes and servers is cleaned here, for every view."""
     source = clean.everything(source)
+    if source.head.suite.objective is not None:
+        return _capacity(source)
     results = compute(source)
     return (_open if source.open else _closed)(source, results, beside)
 
@@ -146,6 +151,43 @@ def _open(source: Source, results: Results, beside: PublishedReport | None) -> R
         ),
         summary=replace(summary, text=findings.summary_of_open(source, results)),
         findings=(*open_words.findings(results, pairs, labels), *findings.of_any_load(results, labels)),
+        sections=tuple(others),
+        testbed=bed,
+        comparisons=(),
+    )
+
+
+def _capacity(source: Source) -> Report:
+    """Of a search for the highest rate that holds an objective: what it found, trial by trial, then rate by rate."""
+    found = capacity.capacities(source)
+    source = capacity.by_rate(source)
+    results = compute(source)
+    found = capacity.compared(source, results, found)
+    pairs = at_equal_rate(source, results)
+    under = contents.lines(source, results)
+    summary, *others, bed = contents.numbered(
+        [
+            capacity_sections.summary(found, results, under.mean, under.together),
+            capacity_sections.trials(found, under.each),
+            open_sections.section(results, under.together),
+            *contents.open_sections(source, results, pairs, under),
+            testbed.section(source),
+        ]
+    )
+    labels = _labels(summary, others)
+    return _report(
+        source,
+        results,
+        answer=Answer(
+            verdict=capacity_words.verdict(found),
+            sure=capacity_words.sure(found),
+            limit=capacity_words.limit(found, results),
+            gaps="",
+            figures=(),
+            caveats=caveats.caveats(source, results),
+        ),
+        summary=replace(summary, text=findings.summary_of_open(source, results)),
+        findings=(*capacity_words.findings(found, labels), *findings.of_any_load(results, labels)),
         sections=tuple(others),
         testbed=bed,
         comparisons=(),

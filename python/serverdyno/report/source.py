@@ -65,7 +65,9 @@ class Source:
 
     @property
     def planned_mixes(self) -> int:
-        """How many mixes the experiment has when it is whole."""
+        """How many mixes the experiment has when it is whole; of a search as many as it took."""
+        if self.head.suite.objective is not None:
+            return len(self.records)
         return len(self.head.order) * len(self.head.mixes)
 
     @property

@@ -8,32 +8,40 @@ from serverdyno.plan.model import Mix, RunKey
 from serverdyno.probes.durability import remove_abandoned
 from serverdyno.runner.ask import ask_users_servers, check_installed
 from serverdyno.runner.disclose import disclose_host
+from serverdyno.runner.peaks import settle_rates
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.remarks import remarks
 from serverdyno.runner.room import check_room
-from serverdyno.runner.run import Run
+from serverdyno.runner.run import NextRate, Run
 from serverdyno.runner.time_left import time_left
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
 
 
-def carry_out(experiment: Experiment, progress: Progress) -> bool:
+def carry_out(experiment: Experiment, progress: Progress, next_rate: NextRate | None = None) -> bool:
     """Runs every mix that has no record yet, in the experiment's order. True if every run is whole.
 
     A run that fails is noted and the others go on. Every finished mix is kept at once, so that an interrupted
-    experiment continues where it was. Raises DynoError for what keeps all of them from running.
+    experiment continues where it was. Raises DynoError for what keeps all of them from running. `next_rate`: of a
+    search for capacity.
     """
     note_lost_runs(experiment, progress)
     if missing(experiment):
-        for stage in STAGES:
-            stage(experiment, progress)
+        disclose(experiment, progress)
+        ask(experiment, progress)
+        settle_rates(experiment, progress)
+        run_all(experiment, progress, next_rate)
     notes = experiment.run_notes().values()
     return not missing(experiment) and all(note.state != "failed" for note in notes)
 
 
 def missing(experiment: Experiment) -> dict[RunKey, list[Mix]]:
-    """The mixes that have no record, by run, in order."""
+    """The mixes that have no record, by run, in order; of a search those that it may still take."""
     finished = experiment.finished()
+    if experiment.head.suite.objective is not None:
+        # A search ends by itself, and its note says so.
+        ended = {number for number, note in experiment.run_notes().items() if note.state in ("done", "lost")}
+        finished |= {(number, mix.index) for number in ended for mix in experiment.head.mixes}
     rest = {
         run: [mix for mix in experiment.head.mixes if (run.number, mix.index) not in finished]
         for run in experiment.head.order
@@ -77,14 +85,14 @@ def ask(experiment: Experiment, progress: Progress) -> None:
     ask_users_servers(experiment.head, [each for each in configurations if each.url is not None], progress)
 
 
-def run_all(experiment: Experiment, progress: Progress) -> None:
+def run_all(experiment: Experiment, progress: Progress, next_rate: NextRate | None = None) -> None:
     """Carries out every run that isn't whole."""
     remove_abandoned()
     rest = missing(experiment)
     head = experiment.head
     left = time_left(head.suite, list(rest.values()))
     for key, mixes in rest.items():
-        run = Run(experiment, key, mixes, progress, left)
+        run = Run(experiment, key, mixes, progress, left, next_rate)
         left.run_begins()
         try:
             run.carry_out()
@@ -101,6 +109,3 @@ def note_failure(experiment: Experiment, key: RunKey, error: DynoError) -> None:
     noted = experiment.readable_run_notes()[0].get(key.number)
     kept = noted.of_the_disk() if noted else {}
     experiment.write_run_note(key, RunNote(state="failed", reason=str(error), hint=error.hint, **kept))
-
-
-STAGES = (disclose, ask, run_all)

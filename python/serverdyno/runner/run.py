@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
+from serverdyno.plan.expand import trial
 from serverdyno.plan.model import Configuration, Mix, RunKey
 from serverdyno.probes.window import WindowMeter
 from serverdyno.runner.ask import looked
@@ -25,6 +26,9 @@ from serverdyno.store.note import RunNote
 
 if TYPE_CHECKING:
     from serverdyno._native import MixResult, Snapshot
+
+NextRate = Callable[[RunKey], int | None]
+"""The rate of the next trial of a run that searches for capacity, in requests/s; None: its search is over."""
 
 
 def used_since(
@@ -62,8 +66,8 @@ class Requests:
 
 @dataclass(slots=True)
 class Run:
-    """The run of one configuration, or the rest of it after a resume. `left`: of the whole experiment; `done`: how many
-    of `mixes` are kept.
+    """The run of one configuration, or the rest of it after a resume. `left`: of the whole experiment; `next_rate`: of
+    a search, whose trials are at most `mixes`; `done`: how many of `mixes` are kept.
     """
 
     experiment: Experiment
@@ -71,6 +75,7 @@ class Run:
     mixes: Sequence[Mix]
     progress: Progress
     left: TimeLeft
+    next_rate: NextRate | None = None
     done: int = 0
     requests: Requests = field(default_factory=Requests)
     agreed: NegotiatedSessions = field(default_factory=NegotiatedSessions)
@@ -92,9 +97,19 @@ class Run:
             self.requests.add(local.preflight(setup, self.mixes[0]))
             self.experiment.write_run_note(self.key, RunNote(state="begun", **durability.note_before()))
             members_before = server.cpu_by_member_s()
-            for mix in self.mixes:
+            for mix in self._due():
                 self._run_mix(mix, setup, server, durability)
             self._note(server, served_before, members_before, durability)
+
+    def _due(self) -> Iterator[Mix]:
+        """The mixes as they are run; of a search each trial follows from those before it."""
+        for mix in self.mixes:
+            if self.next_rate is None:
+                yield mix
+            elif (rate_per_s := self.next_rate(self.key)) is not None:
+                yield trial(mix, rate_per_s)
+            else:
+                return
 
     def _configuration(self) -> Configuration:
         head = self.experiment.head

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from serverdyno.errors import DynoError, UserError
+from serverdyno.plan import expand
 from serverdyno.plan.model import RunKey
 from serverdyno.plan.order import order as order_of
 from serverdyno.store import table
@@ -30,7 +31,7 @@ from serverdyno.store.damage import DamagedError, damaged
 from serverdyno.store.disclosed import DisclosedServer
 from serverdyno.store.file_format import CURRENT, FileFormat
 from serverdyno.store.folder import MIB, Folder
-from serverdyno.store.head import ExperimentHead
+from serverdyno.store.head import ExperimentHead, PeakRates
 from serverdyno.store.json_file import MOST_BYTES, as_bytes, read_json, read_model, read_object
 from serverdyno.store.lock import LOCK_NAME, WriterLock
 from serverdyno.store.note import RunNote
@@ -166,6 +167,17 @@ class Experiment:
         head = self.head.model_copy(
             update={"plan": plan.model_copy(update={"repetitions": more}), "order": order}
         )
+        self._write(HEAD, head.model_dump_json(indent=2).encode())
+        self.head = head
+
+    def settle_rates(self, rates_per_s: list[int], peaks: PeakRates) -> None:
+        """Keep the rates that follow from peaks; they are the suite's from now on."""
+        suite = self.head.suite
+        assert suite.open is not None  # only open load has rates
+        opened = suite.open.model_copy(update={"rate_per_s": rates_per_s, "percent_of_peak": []})
+        suite = suite.model_copy(update={"open": opened})
+        mixes = expand.mixes(suite, self.head.scale)
+        head = self.head.model_copy(update={"suite": suite, "mixes": mixes, "peaks": peaks})
         self._write(HEAD, head.model_dump_json(indent=2).encode())
         self.head = head
 

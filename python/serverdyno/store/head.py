@@ -37,8 +37,30 @@ MOST_RUNS, MOST_MIXES = 10_000, 100_000
 """Of an experiment: runs, and mixes of all of them together."""
 
 
+class PeakNote(Model):
+    """What one configuration answered in a closed load, in requests/s of its window.
+
+    `ready_work_s`, `outstanding_s`: what of the round trips was the generator's, as in a record; None: not known.
+    """
+
+    configuration: str
+    requests_s: float = Field(gt=0)
+    connections: int = Field(ge=1)
+    window_s: float = Field(gt=0)
+    ready_work_s: float | None = Field(default=None, ge=0)
+    outstanding_s: float | None = Field(default=None, ge=0)
+
+
+class PeakRates(Model):
+    """What the rates of open load were made from: per cent of the lowest of these peaks."""
+
+    percents: list[int] = Field(min_length=1)
+    peaks: list[PeakNote] = Field(min_length=1)
+
+
 class ExperimentHead(Model):
-    """An experiment as decided. `scale`, `seed` and `suite` are those in force, whatever the plan says.
+    """An experiment as decided. `scale`, `seed` and `suite` are those in force, whatever the plan says. `peaks`: what
+    rates of open load were made from, measured before the first run; None where the suite gives its rates.
 
     Experiments come from strangers, and so does everything in this one.
     """
@@ -53,6 +75,7 @@ class ExperimentHead(Model):
     configurations: list[Configuration] = Field(min_length=1, max_length=MOST_RUNS)
     mixes: list[Mix] = Field(min_length=1, max_length=MOST_MIXES)
     order: list[RunKey] = Field(min_length=1, max_length=MOST_RUNS)
+    peaks: PeakRates | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

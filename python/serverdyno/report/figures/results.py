@@ -293,7 +293,8 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
     cpus = next(found.cpus for found in source.head.configurations if found.name == name)
     suite = source.head.suite
     given = _Given(
-        len(repetitions),
+        # Each run of a search tries rates of its own.
+        len(repetitions) if suite.objective is None else 1,
         source.max_rate_per_s.get(name),
         len(cpus) or None,
         len(source.head.plan.generator.cpus) or None,

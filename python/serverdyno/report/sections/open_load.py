@@ -25,6 +25,11 @@ def summary(results: Results, mean: str, together: str) -> Section:
     )
 
 
+def section(results: Results, together: str) -> Section:
+    """The same table by itself, where something else is the summary."""
+    return Section("rates", "Offered rate and response time", tables=(table(results, together),))
+
+
 def table(results: Results, basis: str) -> Table:
     """One row a configuration and offered rate."""
     rows = tuple(

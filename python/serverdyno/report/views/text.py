@@ -20,13 +20,15 @@ from serverdyno.report.model import Answer, Cell, Column, Finding, Report, Table
 from serverdyno.report.views import bars, references
 
 SHOWN = ("peaks", "throughput", "improvements", "open", "equal")
+SHOWN_OF_A_SEARCH = ("capacity", "trials", "equal")
 GAP = 2
 """Blanks between two columns, one of them the box's."""
 
 
 def render(report: Report, console: Console) -> None:
     """Prints the answer, the main tables and the findings."""
-    shown = [table for table in report.tables if table.key.partition("-")[0] in SHOWN]
+    keys = SHOWN if report.source.head.suite.objective is None else SHOWN_OF_A_SEARCH
+    shown = [table for table in report.tables if table.key.partition("-")[0] in keys]
     complete = references.completed(report, shown)
     _render_answer(report.answer, console, complete)
     for table in shown:

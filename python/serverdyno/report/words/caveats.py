@@ -66,7 +66,7 @@ def _texts(source: Source, results: Results) -> tuple[str, ...]:
         *_starved(results),
         *_stalled(results),
         *_drifting(results),
-        *open_load.caveats(results),
+        *([] if source.head.suite.objective else open_load.caveats(results)),
         *_unlike_repetitions(results),
         *_parts_of_a_pass(results),
     )

@@ -12,7 +12,7 @@ from serverdyno.plan.spoken import protocols_of
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
-from serverdyno.report.words import http2, negotiated, open_load, tls, verdicts
+from serverdyno.report.words import capacity, http2, negotiated, open_load, tls, verdicts
 from serverdyno.report.words.basis import NAMES_STATEMENT, shortening
 
 FIGURES = (
@@ -69,6 +69,8 @@ def methodology(source: Source, results: Results, comparisons: Sequence[Comparis
         Fact("Protocol", _protocol(source)),
         *_work(source),
         Fact("Load", open_load.load(source) if source.open else CLOSED_LOAD),
+        *([Fact("Rates", peaks)] if (peaks := open_load.peaks(source)) else []),
+        *([Fact("Search", searched)] if (searched := capacity.search(source.head.suite)) else []),
         Fact("Errors", _error_policy(source)),
         Fact("Order", _order(source)),
         Fact("Verification", _verification(source)),

@@ -7,17 +7,23 @@ from collections.abc import Sequence
 from serverdyno import wording
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
-from serverdyno.analysis.trust import Mark
+from serverdyno.analysis.trust import HIDDEN_SPEED, Mark, hidden_speed, waiting_share
 from serverdyno.report.figures.equal_rate import QUANTILE, AtEqualRate, change_percent, undecided
 from serverdyno.report.figures.histograms import MEDIAN, QUANTILES
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
 from serverdyno.report.model import Finding
 from serverdyno.report.source import Source
+from serverdyno.store.head import PeakNote
 
 LOAD = (
     "Requests come at a rate of their own, {law}, whatever becomes of those before them. {connections} serve them. A "
     "request that finds no connection free waits for one, and response time counts from when it came (Tene, How NOT to "
     "measure latency). At most {queue} may wait; what comes then is dropped, and counts as slower than every answer."
+)
+PEAKS = (
+    "Rates are {percents} % of the lowest peak, {lowest} requests/s of {name}. Every configuration is offered the same "
+    "ones, since response times compare at equal rate alone. Peaks, by a closed load of {connections} connections "
+    "before the runs, in a window of {window}: {listed} requests/s."
 )
 MOST_NAMED = 4
 """Points in one sentence."""
@@ -33,6 +39,36 @@ def load(source: Source) -> str:
         law=LAWS[suite.open.law],
         connections=wording.plural(connections, "connection"),
         queue=f"{suite.open.queue:,}",
+    )
+
+
+def peaks(source: Source) -> str:
+    """The line of the methodology on where the rates come from; nothing where the suite gives them."""
+    found = source.head.peaks
+    if found is None:
+        return ""
+    lowest = min(found.peaks, key=lambda peak: peak.requests_s)
+    listed = wording.listing(
+        [f"{peak.configuration} {wording.rate(peak.requests_s)}{_hidden(peak)}" for peak in found.peaks]
+    )
+    percents = wording.listing([f"{percent}" for percent in found.percents])
+    return PEAKS.format(
+        percents=percents,
+        lowest=wording.rate(lowest.requests_s),
+        name=lowest.configuration,
+        connections=lowest.connections,
+        window=wording.seconds(lowest.window_s),
+        listed=listed,
+    )
+
+
+def _hidden(peak: PeakNote) -> str:
+    """That the generator may have held a peak back."""
+    hidden = hidden_speed(waiting_share(peak.ready_work_s, peak.outstanding_s), None)
+    return (
+        f" (at most {wording.share(hidden)} more without the generator's part)"
+        if hidden is not None and hidden > HIDDEN_SPEED
+        else ""
     )
 
 

@@ -1,0 +1,81 @@
+"""The peak of each configuration, by a short closed load before the runs: open rates of a suite are shares of it.
+
+Every configuration is offered the same rates, since response times compare at equal rate alone. They are shares of the
+lowest peak, so that each configuration can keep up with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from serverdyno.errors import ServerError
+from serverdyno.fleet import local
+from serverdyno.plan import expand
+from serverdyno.plan.model import Configuration, Mix
+from serverdyno.runner.ask import looked
+from serverdyno.runner.progress import Progress
+from serverdyno.runner.under_test import under_test
+from serverdyno.store.experiment import Experiment
+from serverdyno.store.head import PeakNote, PeakRates
+
+if TYPE_CHECKING:
+    from serverdyno._native import MixResult
+
+MOST_FAILED = 0.01
+"""Of the requests: a peak with more is none of the server's."""
+
+
+def settle_rates(experiment: Experiment, progress: Progress) -> None:
+    """Measure what the rates of a suite are shares of, and keep both; nothing where they are known.
+
+    Raises DynoError for a server whose peak can't be measured, and for peaks too low to take shares of.
+    """
+    head = experiment.head
+    opened = head.suite.open
+    if opened is None or not opened.percent_of_peak:
+        return
+    peaks = [_peak(experiment, found, progress) for found in head.configurations]
+    lowest = min(peaks, key=lambda peak: peak.requests_s)
+    rates = expand.rates_of_peak(opened.percent_of_peak, lowest.requests_s)
+    if len(set(rates)) < len(rates):
+        raise ServerError(
+            f"{lowest.configuration} answered {lowest.requests_s:.1f} requests/s at most, so shares of it are no rates "
+            "that differ",
+            hint="Give rates: rate_per_s in [open].",
+        )
+    experiment.settle_rates(rates, PeakRates(percents=opened.percent_of_peak, peaks=peaks))
+    told = ", ".join(f"{peak.configuration} {peak.requests_s:,.0f}" for peak in peaks)
+    progress.notice(f"peaks, requests/s: {told}; offered to each: {', '.join(f'{rate:,}' for rate in rates)}")
+
+
+def _peak(experiment: Experiment, configuration: Configuration, progress: Progress) -> PeakNote:
+    """Of one configuration, with as many clients as open load has connections."""
+    progress.stage(f"measuring the peak of {configuration.name}")
+    closed = replace(experiment.head.mixes[0], name="peak", rate_per_s=None)
+    with under_test(experiment.head, configuration, [closed]) as (server, setup):
+        looked(setup, [closed])
+        local.preflight(setup, closed)
+        seed = local.stream_seed(experiment.head.seed, 0, 0)
+        result = local.run_mix(closed, setup, seed, lambda _: None)
+        server.check()
+    failed = sum(error["in_window"] for error in result["errors"])
+    if failed > MOST_FAILED * (result["operations"] + failed) or not result["operations"]:
+        example = result["errors"][0]["example"] if result["errors"] else "nothing was answered"
+        raise ServerError(
+            f"{configuration.name}: no peak to take shares of: {failed:,} of {result['operations'] + failed:,} "
+            f"requests failed with {closed.clients} clients: {example}",
+            hint="Fewer clients, or rates of your own: rate_per_s in [open].",
+        )
+    return _note(configuration.name, closed, result)
+
+
+def _note(name: str, closed: Mix, result: MixResult) -> PeakNote:
+    return PeakNote(
+        configuration=name,
+        requests_s=result["operations"] / result["window_s"],
+        connections=closed.clients * closed.threads,
+        window_s=result["window_s"],
+        ready_work_s=result["generator"]["ready_work_s"],
+        outstanding_s=result["outstanding_s"],
+    )
