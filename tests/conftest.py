@@ -29,6 +29,7 @@ OF_FILE_SERVERS = (
     "test_negotiated",
     "test_nfs",
     "test_powercut",
+    "test_reference_nfs",
     "test_reference_smb",
     "test_room",
     "test_samba",

@@ -9,6 +9,7 @@ from typing import Any
 from benches.mixes import files_mix, smb_target
 
 from serverdyno import _native
+from serverdyno.analysis import stalls
 from serverdyno.servers.samba import PROOF_NAME, Samba
 
 PATIENCE_S = 90.0
@@ -73,6 +74,12 @@ def whole(result: _native.MixResult) -> bool:
         and result["operations"] > 0
         and 0 < read <= checked <= read + result["clients_planned"] * LARGEST_READ_BYTES
     )
+
+
+def silent_seconds(result: _native.MixResult) -> tuple[int, ...]:
+    """The seconds that a report calls a stall, of a mix without ramps."""
+    completed = {row["second"]: row["operations"] for row in result["by_second"]}
+    return stalls.stalled(completed, 0.0, result["window_s"])
 
 
 def passed(result: _native.MixResult) -> dict[str, int]:

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 from benches.mixes import files_mix
 
 from file_server import PATIENCE_S, skip_unless_installed
 from serverdyno import _native
-from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha
+from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha, GaneshaSettings
 from serverdyno.servers.registry import create
 
 
@@ -25,6 +26,38 @@ def ganesha(settings: Mapping[str, Any] | None = None) -> Iterator[Ganesha]:
     skip_unless_installed("ganesha.nfsd", "rpcbind")
     server = create("ganesha", settings or {}, documents=Path(os.devnull))
     assert isinstance(server, Ganesha)
+    try:
+        server.prepare()
+        server.start()
+        server.ready()
+        yield server
+    finally:
+        server.stop()
+
+
+class Resurrecting(Ganesha):
+    """One that is started again, after an outage, whenever it has ended."""
+
+    outage_s = 2.5
+
+    def _script(self) -> str:
+        text = super()._script()
+        begin = text.index("exec ")
+        again = text[begin:].removeprefix("exec ").rstrip()
+        return f"{text[:begin]}while :; do {again} || sleep {self.outage_s}; done\n"
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        for process in map(psutil.Process, self.pids()):
+            if process.name() == "ganesha.nfsd":
+                process.kill()
+
+
+@contextmanager
+def resurrecting(directory: Path) -> Iterator[Resurrecting]:
+    """One that is ready."""
+    skip_unless_installed("ganesha.nfsd", "rpcbind")
+    server = Resurrecting(GaneshaSettings(), directory, Path(os.devnull))
     try:
         server.prepare()
         server.start()

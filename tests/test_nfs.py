@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
+from benches.mixes import files_mix
 
-from disk_mix import clients_directory, passed, whole
-from file_server import needs_root
-from nfs_server import captured, dissected, ganesha, libnfs, mixed, target
+from disk_mix import clients_directory, passed, silent_seconds, whole
+from file_server import PATIENCE_S, needs_root
+from nfs_server import captured, dissected, ganesha, libnfs, mixed, resurrecting, target
 from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.plan.load import parse_plan
@@ -65,6 +67,25 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_mal
     assert len(dissected(capture, "nfs")) > 1000
     assert dissected(capture, "rpc.state_accept != 0 || rpc.replystat != 0") == []
     assert dissected(capture, "_ws.malformed && !(frame.len > 512)") == []
+
+
+def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_contents_are_right(
+    own_tmpdir: Path,
+) -> None:
+    with resurrecting(own_tmpdir / "serverdyno-killed") as server:
+        shape = {"clients": 2, "threads": 1, "length_s": 8.0, "timeout_s": 60.0}
+        load = files_mix(target(server), {"workload": "diskmix", "cache": "leases"}, None, **shape).start()
+        deadline = time.monotonic() + PATIENCE_S
+        while load.snapshot()["elapsed_s"] < 2.0:  # its verifier is the second of its start
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        server.kill()
+        assert load.wait(2 * PATIENCE_S), "the mix does not end"
+        result = load.result()
+    assert whole(result)
+    sent = {row["request"]: row["count"] for row in result["requests"]}
+    assert sent["(sent again after a lost connection)"] > 0
+    assert silent_seconds(result), "it stands in the timeline"
 
 
 def test_ganesha_refuses_an_export_that_is_not_there_with_words_on_what_to_try() -> None:

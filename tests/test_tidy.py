@@ -84,7 +84,7 @@ CRATE_ARROWS = {
         "workload",
         "page",
     },
-    "reference": {"measure", "reactor", "smb", "tls", "workload", "page"},
+    "reference": {"measure", "reactor", "files", "smb", "nfs", "tls", "workload", "page"},
     "native": {
         "measure",
         "reactor",

@@ -542,5 +542,42 @@ class ReferenceSmbServer:
 def reference_smb_faults() -> list[tuple[str, str]]:
     """Names and meanings of the faults that the reference SMB server can commit."""
 
+@final
+class ReferenceNfsServer:
+    """The reference NFS server, on threads of this process. Binds loopback only, unless `bind` says otherwise.
+
+    In its `requests`, those of MOUNT and the portmapper don't count.
+    """
+
+    @staticmethod
+    def start(
+        *,
+        port: int = 0,  # of NFS and MOUNT alike
+        bind: str = "127.0.0.1",
+        portmapper_port: int | None = None,  # None: there is no portmapper
+        threads: int = 1,
+        cpus: list[int] | None = None,
+        exports: list[str] | None = None,  # None: one, "/volume1"
+        flush: Literal["honour", "ignore"] = "honour",  # COMMIT, and writes that ask for stable storage
+        max_transfer_bytes: int = 2**20,
+        capacity_bytes: int = 2**30,  # of all files together; beyond it the disk is full
+        files: dict[str, bytes] | None = None,  # in the root of each export
+        fault: str | None = None,  # a name of `reference_nfs_faults()`
+    ) -> ReferenceNfsServer: ...
+    def stop(self) -> None: ...
+    def restart(self, *, outage_s: float = 0.0) -> int:
+        """Start anew: connections close, unstable writes are lost, the write verifier changes, files stay.
+
+        Returns how many files lost something, once the server is up again.
+        """
+    def requests(self) -> dict[str, int]:
+        """Requests so far by procedure."""
+    port: int
+    restarts: int
+    replies_given_again: int  # to calls that were sent once more
+
+def reference_nfs_faults() -> list[tuple[str, str]]:
+    """Names and meanings of the faults that the reference NFS server can commit."""
+
 def build_info() -> dict[str, str]:
     """`version`, `profile` ("release" or "debug"), `target`."""

@@ -16,6 +16,7 @@ mod mix;
 mod page;
 mod question;
 mod reference;
+mod reference_nfs;
 mod reference_smb;
 mod target;
 mod tls;
@@ -43,6 +44,8 @@ mod _native {
     use crate::question::{AnswerError, Interrupt};
     #[pymodule_export]
     use crate::reference::{reference_faults, ReferenceServer};
+    #[pymodule_export]
+    use crate::reference_nfs::{reference_nfs_faults, ReferenceNfsServer};
     #[pymodule_export]
     use crate::reference_smb::{reference_smb_faults, ReferenceSmbServer};
     #[pymodule_export]

@@ -60,7 +60,7 @@ static MOUNT_STATUSES: StatusTable = StatusTable {
 
 named_enum! {
     /// Why RPC did not carry a call out (RFC 5531, `accept_stat`).
-    enum Unaccepted: u32 {
+    pub enum Unaccepted: u32 {
         ProgUnavail = 1 "PROG_UNAVAIL"
         ProgMismatch = 2 "PROG_MISMATCH"
         ProcUnavail = 3 "PROC_UNAVAIL"
@@ -71,7 +71,7 @@ named_enum! {
 
 named_enum! {
     /// Why RPC did not believe who asked (RFC 5531, `auth_stat`).
-    enum Denied: u32 {
+    pub enum Denied: u32 {
         BadCred = 1 "AUTH_BADCRED"
         RejectedCred = 2 "AUTH_REJECTEDCRED"
         BadVerf = 3 "AUTH_BADVERF"

@@ -1,6 +1,6 @@
 //! Names for what a server can be told to do wrong: a list of them becomes a type that is parsed from its name.
 //!
-//! Not for: the lists (`http/fault.rs`, `smb/fault.rs`), and doing it.
+//! Not for: the lists (`fault.rs` of each protocol), and doing it.
 
 /// Makes `Kind`, `Fault`, `UnknownFault` and `faults()` of `Variant "name" "what it means"` for each fault. A number in a
 /// name is an example: another can be put in its place.

@@ -1,4 +1,4 @@
-"""`dyno reference http` and `dyno reference smb`."""
+"""`dyno reference http`, `dyno reference smb` and `dyno reference nfs`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
 MIB = 2**20
 SMB_EXAMPLE = "Example: dyno reference smb --port 1445, then: smbclient -p 1445 -N //127.0.0.1/volume1"
+NFS_EXAMPLE = (
+    "Example: dyno reference nfs --port 12049, then: "
+    "nfs-ls 'nfs://127.0.0.1/volume1?nfsport=12049&mountport=12049'. SIGHUP makes it start anew."
+)
 EXAMPLE = "Example: dyno reference http --port 8080"
 
 
@@ -28,6 +32,7 @@ def register(app: typer.Typer) -> None:
     references = typer.Typer(help="Servers that come with Serverdyno.", epilog=EXAMPLE, no_args_is_help=True)
     references.command("http", epilog=EXAMPLE)(http)
     references.command("smb", epilog=SMB_EXAMPLE)(smb)
+    references.command("nfs", epilog=NFS_EXAMPLE)(nfs)
     app.add_typer(references, name="reference")
 
 
@@ -167,8 +172,81 @@ def smb(
     server.stop()
 
 
+def nfs(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1, of NFS and MOUNT; 0: any free one.")
+    ] = 0,
+    portmapper_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Also be a portmapper there (111 is the usual port); left out: not."
+        ),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that serve.")] = 1,
+    volumes: Annotated[int, typer.Option(min=1, max=16, help="Exports /volume1, /volume2 ...")] = 1,
+    flush: Annotated[
+        str, typer.Option(help="COMMIT and stable writes: honour, or ignore as with the export option async.")
+    ] = "honour",
+    max_transfer_bytes: Annotated[
+        int, typer.Option(min=4096, max=2**20, help="Bytes of one READ or WRITE, at most.")
+    ] = 2**20,
+    outage_s: Annotated[
+        float, typer.Option(min=0, max=3600, help="How long it is away when SIGHUP makes it start anew.")
+    ] = 0.5,
+    capacity_mib: Annotated[
+        int, typer.Option(min=1, max=2**24, help="Memory for files; beyond it the disk is full.")
+    ] = 1024,
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Unix socket to be made: who connects is sent the requests so far by procedure (JSON)."
+        ),
+    ] = None,
+    fault: Annotated[str | None, typer.Option(help="Commit a fault; --list-faults names them.")] = None,
+    list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
+) -> None:
+    """Serve files in memory over NFSv3 on loopback: to calibrate the generator, not a product."""
+    from serverdyno import _native  # noqa: PLC0415
+    from serverdyno.errors import UserError  # noqa: PLC0415
+
+    if list_faults:
+        for name, meaning in _native.reference_nfs_faults():
+            typer.echo(f"{name:<20} {meaning}")
+        return
+    try:
+        server = _native.ReferenceNfsServer.start(
+            port=port,
+            portmapper_port=portmapper_port,
+            threads=threads,
+            exports=[f"/volume{number}" for number in range(1, volumes + 1)],
+            flush=flush,  # type: ignore[arg-type]  # checked there
+            max_transfer_bytes=max_transfer_bytes,
+            capacity_bytes=capacity_mib * MIB,
+            fault=fault,
+        )
+    except (ValueError, OSError) as error:
+        raise UserError(f"the reference server can't be started: {error}") from error
+    restart = threading.Event()
+    signal.signal(signal.SIGHUP, lambda *_: restart.set())
+    with counted(server, counts), contextlib.suppress(KeyboardInterrupt):
+        typer.echo(json.dumps({"port": server.port}))
+        while True:
+            restart.wait()
+            restart.clear()
+            lost = server.restart(outage_s=outage_s)
+            typer.echo(json.dumps({"restarts": server.restarts, "files_with_lost_writes": lost}))
+    server.stop()
+
+
+class Counting(Protocol):
+    """A server that counts its requests by name."""
+
+    def requests(self) -> dict[str, int]:
+        """So far."""
+
+
 @contextlib.contextmanager
-def counted(server: _native.ReferenceSmbServer, place: Path | None) -> Iterator[None]:
+def counted(server: Counting, place: Path | None) -> Iterator[None]:
     """Tells the server's counts to whoever connects to the socket `place`, which is removed at the end."""
     from serverdyno.errors import UserError  # noqa: PLC0415
 

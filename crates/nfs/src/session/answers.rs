@@ -195,7 +195,8 @@ impl Conversation {
     fn furnish(&mut self, call: &mut Running, place: usize, set: SetAttributes) {
         if let Some(file) = call.file {
             call.stage = Stage::Furnish;
-            self.ask(place, &Request::SetAttributes { file, set });
+            let guard = None;
+            self.ask(place, &Request::SetAttributes { file, set, guard });
         }
     }
 

@@ -26,7 +26,7 @@
 use super::conversation::{Conversation, Data, Ended, OpenFile};
 use super::names;
 use super::running::{NewName, Opening, Running, Stage, Work};
-use crate::wire::{create_verifier, Attributes3, FileHandle, Request, SetAttributes, SetTime};
+use crate::wire::{create_verifier, Attributes3, FileHandle, How, Request, SetAttributes, SetTime};
 use dyno_files::{Access, Call, CallId, Disposition, Handle, Open, Piggyback, Reply};
 use dyno_measure::{Failure, Fault};
 use std::rc::Rc;
@@ -184,9 +184,15 @@ impl Conversation {
                     stability,
                 },
             ),
-            Work::Flush { file } => self.ask(place, &Request::Commit { file }),
+            Work::Flush { file } => {
+                let (offset, bytes) = (0, 0); // all of it
+                self.ask(place, &Request::Commit { file, offset, bytes });
+            }
             Work::Query { file } => self.ask(place, &Request::GetAttributes { file }),
-            Work::Set { file, set } => self.ask(place, &Request::SetAttributes { file, set }),
+            Work::Set { file, set } => {
+                let guard = None;
+                self.ask(place, &Request::SetAttributes { file, set, guard });
+            }
             Work::Open(opening) => self.start_open(call, place, &opening),
             Work::QueryPath { path } => {
                 if path.is_empty() {
@@ -205,6 +211,7 @@ impl Conversation {
             Work::Rename { from, to, new_name } => self.start_rename(call, place, &from, &to, new_name),
             Work::Remove { path, directory } => {
                 let (above, name) = names::split(&path);
+                let name = name.as_bytes();
                 if let Some(at) = self.directory(call, place, above) {
                     self.ask(
                         place,
@@ -217,9 +224,9 @@ impl Conversation {
             }
             Work::MakeDirectory { path } => {
                 let (above, name) = names::split(&path);
+                let (name, set) = (name.as_bytes(), SetAttributes::mode(DIRECTORY_MODE));
                 if let Some(at) = self.directory(call, place, above) {
-                    let mode = DIRECTORY_MODE;
-                    self.ask(place, &Request::MakeDirectory { at, name, mode });
+                    self.ask(place, &Request::MakeDirectory { at, name, set });
                 }
             }
         }
@@ -247,6 +254,7 @@ impl Conversation {
     /// Queues LOOKUP of the name itself.
     fn look(&mut self, call: &mut Running, place: usize, path: &str) {
         let (above, name) = names::split(path);
+        let name = name.as_bytes();
         if let Some(at) = self.directory(call, place, above) {
             call.stage = Stage::Look;
             self.ask(place, &Request::Lookup { at, name });
@@ -256,28 +264,25 @@ impl Conversation {
     /// Queues CREATE, or MKDIR. What must not be there is made exclusively, so that sending it twice does no harm.
     pub(super) fn create(&mut self, call: &mut Running, place: usize, opening: &Opening) {
         let (above, name) = names::split(&opening.path);
+        let name = name.as_bytes();
         let Some(at) = self.directory(call, place, above) else {
             return;
         };
         if opening.directory {
             call.stage = Stage::Create { exclusive: false };
-            let mode = DIRECTORY_MODE;
-            return self.ask(place, &Request::MakeDirectory { at, name, mode });
+            let set = SetAttributes::mode(DIRECTORY_MODE);
+            return self.ask(place, &Request::MakeDirectory { at, name, set });
         }
         let exclusive = (opening.disposition == Disposition::Create && !self.no_exclusive)
             .then(|| create_verifier(self.client, call.id.0));
         call.stage = Stage::Create {
             exclusive: exclusive.is_some(),
         };
-        self.ask(
-            place,
-            &Request::Create {
-                at,
-                name,
-                mode: FILE_MODE,
-                exclusive,
-            },
-        );
+        let how = match exclusive {
+            Some(verifier) => How::Exclusive(verifier),
+            None => How::Guarded(SetAttributes::mode(FILE_MODE)),
+        };
+        self.ask(place, &Request::Create { at, name, how });
     }
 
     /// Queues GETATTR of what an open has found.
@@ -292,7 +297,8 @@ impl Conversation {
         if names::is_plain(pattern) {
             if let Some(at) = self.directory(call, place, directory) {
                 call.stage = Stage::Look;
-                self.ask(place, &Request::Lookup { at, name: pattern });
+                let name = pattern.as_bytes();
+                self.ask(place, &Request::Lookup { at, name });
             }
             return;
         }
@@ -334,9 +340,9 @@ impl Conversation {
             place,
             &Request::Rename {
                 from_at,
-                from,
+                from: from.as_bytes(),
                 to_at,
-                to,
+                to: to.as_bytes(),
             },
         );
     }
@@ -350,7 +356,7 @@ impl Conversation {
         let begin = if known == 0 { 0 } else { known + 1 };
         let end = path[begin..].find('/').map_or(path.len(), |part| begin + part);
         call.stage = Stage::Walk(path[..end].into());
-        let name = &path[begin..end];
+        let name = path[begin..end].as_bytes();
         self.ask(place, &Request::Lookup { at, name });
         None
     }

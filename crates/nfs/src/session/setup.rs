@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use crate::status::{self, Status};
 use crate::wire::{
     mount, parse_fs_info, parse_mount, parse_port, port_of, unmount, Body, FileHandle, Message, Procedure,
-    Program, Reader, Records, Request, MOUNT, NFS,
+    Program, Reader, Records, Request, AUTH_SYS, MOUNT, NFS,
 };
 use dyno_files::Traffic;
 use dyno_measure::{Failure, Fault};
@@ -17,7 +17,6 @@ use std::net::SocketAddr;
 /// Longer than any answer of a set-up.
 const MOST_BYTES: usize = 65_536;
 const PORTMAPPER_PORT: u16 = 111;
-const AUTH_SYS: u32 = 1;
 
 /// The answer to one question.
 struct Answer {

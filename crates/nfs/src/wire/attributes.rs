@@ -5,7 +5,12 @@ use dyno_files::{Attributes, Info};
 
 /// `NFS3_FHSIZE`.
 pub const MAX_HANDLE_BYTES: usize = 64;
-const DIRECTORY: u32 = 2;
+/// `ftype3` of a regular file.
+pub const REGULAR: u32 = 1;
+/// `ftype3` of a directory.
+pub const DIRECTORY: u32 = 2;
+/// `ftype3` of a symbolic link.
+pub const SYMBOLIC_LINK: u32 = 5;
 const WRITABLE: u32 = 0o222;
 
 /// The server's name for a file.
@@ -50,15 +55,23 @@ impl FileHandle {
         reader.bool()?.then(|| Self::parse(reader)).transpose()
     }
 
-    pub(super) fn write(&self, writer: &mut Writer<'_>) {
+    /// Appends it to a message.
+    pub fn write(&self, writer: &mut Writer<'_>) {
         writer.opaque(self.as_bytes());
+    }
+
+    pub(super) fn write_optional(file: Option<&Self>, writer: &mut Writer<'_>) {
+        writer.u32(u32::from(file.is_some()));
+        if let Some(file) = file {
+            file.write(writer);
+        }
     }
 }
 
-/// A moment as a server tells it.
-type Time = (u32, u32);
+/// A moment as it is told: seconds since 1970, and nanoseconds.
+pub type Time = (u32, u32);
 
-/// Attributes of a file (`fattr3`), as far as they are used.
+/// Attributes of a file (`fattr3`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes3 {
     /// `ftype3`.
@@ -67,12 +80,22 @@ pub struct Attributes3 {
     pub mode: u32,
     /// Names that lead to it.
     pub links: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
     /// Its end.
     pub bytes: u64,
     /// Room that it takes.
     pub used_bytes: u64,
+    /// Major and minor number, of a device.
+    pub device: (u32, u32),
+    /// The number of its file system.
+    pub file_system: u64,
     /// Its number.
     pub file_id: u64,
+    /// When its data were last read.
+    pub accessed: Time,
     /// When its data last changed.
     pub modified: Time,
     /// When anything of it last changed.
@@ -81,23 +104,51 @@ pub struct Attributes3 {
 
 impl Attributes3 {
     pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (kind, mode, links) = (reader.u32()?, reader.u32()?, reader.u32()?);
-        reader.u64()?; // user and group
-        let (bytes, used_bytes) = (reader.u64()?, reader.u64()?);
-        reader.u64()?; // device
-        reader.u64()?; // file system
-        let file_id = reader.u64()?;
-        time(reader)?; // of the last access
         Ok(Self {
-            kind,
-            mode,
-            links,
-            bytes,
-            used_bytes,
-            file_id,
-            modified: time(reader)?,
-            changed: time(reader)?,
+            kind: reader.u32()?,
+            mode: reader.u32()?,
+            links: reader.u32()?,
+            uid: reader.u32()?,
+            gid: reader.u32()?,
+            bytes: reader.u64()?,
+            used_bytes: reader.u64()?,
+            device: (reader.u32()?, reader.u32()?),
+            file_system: reader.u64()?,
+            file_id: reader.u64()?,
+            accessed: parse_time(reader)?,
+            modified: parse_time(reader)?,
+            changed: parse_time(reader)?,
         })
+    }
+
+    /// Appends them to a message.
+    pub fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.kind).u32(self.mode).u32(self.links);
+        writer.u32(self.uid).u32(self.gid);
+        writer.u64(self.bytes).u64(self.used_bytes);
+        writer.u32(self.device.0).u32(self.device.1);
+        writer.u64(self.file_system).u64(self.file_id);
+        for time in [self.accessed, self.modified, self.changed] {
+            write_time(writer, time);
+        }
+    }
+
+    /// Appends `post_op_attr`.
+    pub fn write_optional(attributes: Option<&Self>, writer: &mut Writer<'_>) {
+        writer.u32(u32::from(attributes.is_some()));
+        if let Some(attributes) = attributes {
+            attributes.write(writer);
+        }
+    }
+
+    /// Returns what a reply tells of them where they were those before the call.
+    #[must_use]
+    pub fn before(&self) -> WccBefore {
+        WccBefore {
+            bytes: self.bytes,
+            modified: self.modified,
+            changed: self.changed,
+        }
     }
 
     /// Reads `post_op_attr`.
@@ -147,13 +198,24 @@ impl Wcc {
         let before = match reader.bool()? {
             true => Some(WccBefore {
                 bytes: reader.u64()?,
-                modified: time(reader)?,
-                changed: time(reader)?,
+                modified: parse_time(reader)?,
+                changed: parse_time(reader)?,
             }),
             false => None,
         };
         let after = Attributes3::parse_optional(reader)?;
         Ok(Self { before, after })
+    }
+
+    /// Appends it to a message.
+    pub fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(u32::from(self.before.is_some()));
+        if let Some(before) = self.before {
+            writer.u64(before.bytes);
+            write_time(writer, before.modified);
+            write_time(writer, before.changed);
+        }
+        Attributes3::write_optional(self.after.as_ref(), writer);
     }
 
     /// Returns it as what came along with a reply.
@@ -168,8 +230,12 @@ impl Wcc {
     }
 }
 
-fn time(reader: &mut Reader<'_>) -> Result<Time, Malformed> {
+pub(super) fn parse_time(reader: &mut Reader<'_>) -> Result<Time, Malformed> {
     Ok((reader.u32()?, reader.u32()?))
+}
+
+pub(super) fn write_time(writer: &mut Writer<'_>, (seconds, nanoseconds): Time) {
+    writer.u32(seconds).u32(nanoseconds);
 }
 
 /// NFSv3 has no change attribute: size and times stand for it, as in Linux's client. Never 0, which would say that

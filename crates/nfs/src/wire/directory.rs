@@ -1,9 +1,6 @@
 //! Listings: the entries of READDIR and READDIRPLUS (RFC 1813, 3.3.16 and 3.3.17).
 
-use super::{Attributes3, FileHandle, Malformed, Reader};
-
-/// Longer than any name that a file system has.
-const MAX_NAME_BYTES: usize = 4096;
+use super::{Attributes3, FileHandle, Malformed, Reader, Writer, MAX_NAME_BYTES};
 
 /// One entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +13,24 @@ pub struct Entry<'a> {
     pub cookie: u64,
     /// Its attributes, of READDIRPLUS where the server tells them.
     pub attributes: Option<Attributes3>,
+    /// The file, of READDIRPLUS where the server tells it.
+    pub file: Option<FileHandle>,
+}
+
+impl Entry<'_> {
+    /// Appends it to a listing. `plus`: of READDIRPLUS.
+    pub fn write(&self, plus: bool, writer: &mut Writer<'_>) {
+        writer.u32(1).u64(self.file_id).opaque(self.name).u64(self.cookie);
+        if plus {
+            Attributes3::write_optional(self.attributes.as_ref(), writer);
+            FileHandle::write_optional(self.file.as_ref(), writer);
+        }
+    }
+}
+
+/// Appends the end of a part of a listing.
+pub fn end_entries(is_last_part: bool, writer: &mut Writer<'_>) {
+    writer.u32(0).u32(u32::from(is_last_part));
 }
 
 /// A part of a listing.
@@ -54,16 +69,17 @@ impl<'a> Entries<'a> {
         let file_id = self.reader.u64()?;
         let name = self.reader.opaque(MAX_NAME_BYTES)?;
         let cookie = self.reader.u64()?;
-        let mut attributes = None;
+        let (mut attributes, mut file) = (None, None);
         if self.plus {
             attributes = Attributes3::parse_optional(&mut self.reader)?;
-            FileHandle::parse_optional(&mut self.reader)?;
+            file = FileHandle::parse_optional(&mut self.reader)?;
         }
         Ok(Some(Entry {
             file_id,
             name,
             cookie,
             attributes,
+            file,
         }))
     }
 

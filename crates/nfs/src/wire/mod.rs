@@ -1,8 +1,10 @@
 //! The formats: pure functions of bytes. XDR (RFC 4506), RPC messages (RFC 5531), and the arguments and results of
 //! NFSv3, MOUNT and the portmapper (RFC 1813, RFC 1833).
 //!
-//! What comes from a server is hostile: every length is bounded, and what breaks the format is [`Malformed`].
+//! Each is there for both sides, so that a client and a server share one definition: what one writes the other parses.
+//! What comes from the other side is hostile: every length is bounded, and what breaks the format is [`Malformed`].
 
+mod arguments;
 mod attributes;
 mod directory;
 mod mount;
@@ -11,15 +13,25 @@ mod response;
 mod rpc;
 mod xdr;
 
-pub use attributes::{Attributes3, FileHandle, Wcc, WccBefore, MAX_HANDLE_BYTES};
-pub use directory::{Entries, Entry};
-pub use mount::{mount, parse_mount, parse_port, port_of, unmount, Mounted};
-pub use request::{create_verifier, Procedure, Request, SetAttributes, SetTime};
+pub use arguments::{How, Node, SetAttributes, SetTime};
+pub use attributes::{
+    Attributes3, FileHandle, Time, Wcc, WccBefore, DIRECTORY, MAX_HANDLE_BYTES, REGULAR, SYMBOLIC_LINK,
+};
+pub use directory::{end_entries, Entries, Entry};
+pub use mount::{
+    mount, parse_mount, parse_path, parse_port, parse_port_of, port_of, unmount, write_exports, Mounted,
+    DUMP, EXPORT, GETPORT, MNT, UMNT, UMNTALL,
+};
+pub use request::{create_verifier, Procedure, Request, MAX_NAME_BYTES};
 pub use response::{
     parse_commit, parse_create, parse_fs_info, parse_fs_stat, parse_get_attributes, parse_lookup, parse_read,
-    parse_wcc, parse_write, Committed, Created, Found, FsInfo, Read, Space, Written,
+    parse_wcc, parse_write, write_fs_stat, write_path_conf, write_read, Committed, Created, Found, FsInfo,
+    Read, Space, Written,
 };
-pub use rpc::{Body, Credential, Message, Program, Records, MOUNT, NFS, PORTMAPPER, RECORD_MARK_BYTES};
+pub use rpc::{
+    begin_reply, end_reply, reject, Body, Credential, Header, Message, Program, Records, Rejection, AUTH_SYS,
+    MOUNT, NFS, PORTMAPPER, RECORD_MARK_BYTES,
+};
 pub use xdr::{Reader, Writer};
 
 use dyno_measure::{Failure, Fault};

@@ -1,14 +1,25 @@
 //! The two questions before NFS itself: on which port a program is (RFC 1833, portmapper version 2), and the handle of an
 //! export's root (RFC 1813, Appendix I).
 
-use super::{FileHandle, Malformed, Message, Program, Reader, MOUNT, PORTMAPPER};
+use super::{FileHandle, Malformed, Message, Program, Reader, Writer, MOUNT, PORTMAPPER};
 use crate::wire::Credential;
 
-const GETPORT: u32 = 3;
-const MNT: u32 = 1;
-const UMNT: u32 = 3;
+/// The portmapper's question for a port.
+pub const GETPORT: u32 = 3;
+/// MOUNT's question for the root of an export.
+pub const MNT: u32 = 1;
+/// MOUNT's list of what is mounted by whom.
+pub const DUMP: u32 = 2;
+/// To MOUNT: an export is not used any more.
+pub const UMNT: u32 = 3;
+/// To MOUNT: none is.
+pub const UMNTALL: u32 = 4;
+/// MOUNT's list of exports.
+pub const EXPORT: u32 = 5;
 const TCP: u32 = 6;
 const MAX_FLAVORS: u32 = 64;
+/// `MNTPATHLEN`.
+const MAX_PATH_BYTES: usize = 1024;
 
 /// Writes the question for a program's port over TCP.
 pub fn port_of(message: &mut Message, xid: u32, program: Program) {
@@ -24,6 +35,24 @@ pub fn port_of(message: &mut Message, xid: u32, program: Program) {
 pub fn parse_port(results: &[u8]) -> Result<Option<u16>, Malformed> {
     let port = u16::try_from(Reader::new(results).u32()?).map_err(|_| Malformed)?;
     Ok((port > 0).then_some(port))
+}
+
+/// Reads the arguments of `port_of`: the program and its version; None for another transport than TCP.
+///
+/// # Errors
+/// Where they break the format.
+pub fn parse_port_of(arguments: &[u8]) -> Result<Option<Program>, Malformed> {
+    let mut reader = Reader::new(arguments);
+    let program = Program(reader.u32()?, reader.u32()?);
+    Ok((reader.u32()? == TCP).then_some(program))
+}
+
+/// Reads the arguments of `mount` and `unmount`: the path of an export.
+///
+/// # Errors
+/// Where they break the format.
+pub fn parse_path(arguments: &[u8]) -> Result<&[u8], Malformed> {
+    Reader::new(arguments).opaque(MAX_PATH_BYTES)
 }
 
 /// Writes the question for an export's root.
@@ -49,6 +78,25 @@ pub struct Mounted {
     pub root: FileHandle,
     /// The flavours of authentication that are taken there; none: the server does not say.
     pub flavors: Vec<u32>,
+}
+
+impl Mounted {
+    /// Appends the answer to `mount`, without the status before it.
+    pub fn write(&self, writer: &mut Writer<'_>) {
+        self.root.write(writer);
+        writer.u32(u32::try_from(self.flavors.len()).unwrap_or(0));
+        for flavor in &self.flavors {
+            writer.u32(*flavor);
+        }
+    }
+}
+
+/// Appends the list of exports, each of them for everybody.
+pub fn write_exports<'a>(paths: impl Iterator<Item = &'a str>, writer: &mut Writer<'_>) {
+    for path in paths {
+        writer.u32(1).opaque(path.as_bytes()).u32(0);
+    }
+    writer.u32(0);
 }
 
 /// Reads the answer to `mount`: the root, or the status (`mountstat3`) of a refusal.

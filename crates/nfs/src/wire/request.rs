@@ -1,8 +1,15 @@
-//! The arguments of NFSv3's procedures (RFC 1813, 3.3), as far as they are used.
+//! The arguments of NFSv3's procedures (RFC 1813, 3.3).
 
-use super::{Credential, FileHandle, Message, Writer, NFS};
+use super::arguments::{parse_if, How, Node, SetAttributes};
+use super::attributes::{parse_time, write_time};
+use super::{Credential, FileHandle, Malformed, Message, Reader, Time, Writer, NFS};
 use dyno_files::Stability;
 use dyno_measure::named_enum;
+
+/// Longer than any name that a file system has, and than any path (`PATH_MAX` of Linux).
+pub const MAX_NAME_BYTES: usize = 4096;
+/// Of one WRITE: more than any server takes.
+const MAX_DATA_BYTES: usize = 1 << 26;
 
 named_enum! {
     /// A procedure, at its number.
@@ -32,59 +39,26 @@ named_enum! {
     }
 }
 
-/// What becomes of a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SetTime {
-    /// It stays.
-    #[default]
-    Keep,
-    /// The server's own time now.
-    Server,
-}
-
-/// What `sattr3` sets; the rest stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SetAttributes {
-    /// Permissions.
-    pub mode: Option<u32>,
-    /// The end.
-    pub bytes: Option<u64>,
-    /// Of the last access.
-    pub accessed: SetTime,
-    /// Of the last write.
-    pub modified: SetTime,
-}
-
-impl SetAttributes {
-    fn write(&self, writer: &mut Writer<'_>) {
-        match self.mode {
-            Some(mode) => writer.u32(1).u32(mode),
-            None => writer.u32(0),
-        };
-        writer.u32(0).u32(0); // owner and group
-        match self.bytes {
-            Some(bytes) => writer.u32(1).u64(bytes),
-            None => writer.u32(0),
-        };
-        for time in [self.accessed, self.modified] {
-            writer.u32(match time {
-                SetTime::Keep => 0,
-                SetTime::Server => 1,
-            });
-        }
-    }
-}
-
 /// One request. Names are of one part, in the directory `at`.
 #[allow(missing_docs)] // Fields: what their names and the variant's line say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
+    /// NULL.
+    Null,
     /// GETATTR.
     GetAttributes { file: FileHandle },
-    /// SETATTR.
-    SetAttributes { file: FileHandle, set: SetAttributes },
+    /// SETATTR; only where the file last changed at the time `guard`.
+    SetAttributes {
+        file: FileHandle,
+        set: SetAttributes,
+        guard: Option<Time>,
+    },
     /// LOOKUP.
-    Lookup { at: FileHandle, name: &'a str },
+    Lookup { at: FileHandle, name: &'a [u8] },
+    /// ACCESS, for the rights of a mask.
+    Access { file: FileHandle, rights: u32 },
+    /// READLINK.
+    ReadLink { link: FileHandle },
     /// READ.
     Read {
         file: FileHandle,
@@ -98,30 +72,47 @@ pub enum Request<'a> {
         data: &'a [u8],
         stability: Stability,
     },
-    /// CREATE that fails where the name is there. `exclusive`: by a verifier of the client's, so that sending it twice
-    /// makes one file; its attributes are then set apart.
+    /// CREATE.
     Create {
         at: FileHandle,
-        name: &'a str,
-        mode: u32,
-        exclusive: Option<u64>,
+        name: &'a [u8],
+        how: How,
     },
     /// MKDIR.
     MakeDirectory {
         at: FileHandle,
-        name: &'a str,
-        mode: u32,
+        name: &'a [u8],
+        set: SetAttributes,
+    },
+    /// SYMLINK.
+    SymbolicLink {
+        at: FileHandle,
+        name: &'a [u8],
+        set: SetAttributes,
+        target: &'a [u8],
+    },
+    /// MKNOD.
+    MakeNode {
+        at: FileHandle,
+        name: &'a [u8],
+        node: Node,
     },
     /// REMOVE.
-    Remove { at: FileHandle, name: &'a str },
+    Remove { at: FileHandle, name: &'a [u8] },
     /// RMDIR.
-    RemoveDirectory { at: FileHandle, name: &'a str },
+    RemoveDirectory { at: FileHandle, name: &'a [u8] },
     /// RENAME.
     Rename {
         from_at: FileHandle,
-        from: &'a str,
+        from: &'a [u8],
         to_at: FileHandle,
-        to: &'a str,
+        to: &'a [u8],
+    },
+    /// LINK: another name of a file.
+    Link {
+        file: FileHandle,
+        at: FileHandle,
+        name: &'a [u8],
     },
     /// READDIRPLUS, or READDIR.
     List {
@@ -135,30 +126,71 @@ pub enum Request<'a> {
     FsStat { root: FileHandle },
     /// FSINFO.
     FsInfo { root: FileHandle },
-    /// COMMIT of the whole file.
-    Commit { file: FileHandle },
+    /// PATHCONF.
+    PathConf { file: FileHandle },
+    /// COMMIT; of the whole file where `bytes` is 0.
+    Commit {
+        file: FileHandle,
+        offset: u64,
+        bytes: u32,
+    },
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
     /// Returns the procedure that it calls.
     #[must_use]
     pub fn procedure(&self) -> Procedure {
         match self {
+            Self::Null => Procedure::Null,
             Self::GetAttributes { .. } => Procedure::GetAttributes,
             Self::SetAttributes { .. } => Procedure::SetAttributes,
             Self::Lookup { .. } => Procedure::Lookup,
+            Self::Access { .. } => Procedure::Access,
+            Self::ReadLink { .. } => Procedure::ReadLink,
             Self::Read { .. } => Procedure::Read,
             Self::Write { .. } => Procedure::Write,
             Self::Create { .. } => Procedure::Create,
             Self::MakeDirectory { .. } => Procedure::MakeDirectory,
+            Self::SymbolicLink { .. } => Procedure::SymbolicLink,
+            Self::MakeNode { .. } => Procedure::MakeNode,
             Self::Remove { .. } => Procedure::Remove,
             Self::RemoveDirectory { .. } => Procedure::RemoveDirectory,
             Self::Rename { .. } => Procedure::Rename,
+            Self::Link { .. } => Procedure::Link,
             Self::List { plus: true, .. } => Procedure::ReadDirectoryPlus,
             Self::List { plus: false, .. } => Procedure::ReadDirectory,
             Self::FsStat { .. } => Procedure::FsStat,
             Self::FsInfo { .. } => Procedure::FsInfo,
+            Self::PathConf { .. } => Procedure::PathConf,
             Self::Commit { .. } => Procedure::Commit,
+        }
+    }
+
+    /// Returns the file or directory that it names first; None of NULL.
+    #[must_use]
+    pub fn file(&self) -> Option<&FileHandle> {
+        match self {
+            Self::Null => None,
+            Self::GetAttributes { file }
+            | Self::SetAttributes { file, .. }
+            | Self::Access { file, .. }
+            | Self::ReadLink { link: file }
+            | Self::Read { file, .. }
+            | Self::Write { file, .. }
+            | Self::Link { file, .. }
+            | Self::List { directory: file, .. }
+            | Self::FsStat { root: file }
+            | Self::FsInfo { root: file }
+            | Self::PathConf { file }
+            | Self::Commit { file, .. }
+            | Self::Lookup { at: file, .. }
+            | Self::Create { at: file, .. }
+            | Self::MakeDirectory { at: file, .. }
+            | Self::SymbolicLink { at: file, .. }
+            | Self::MakeNode { at: file, .. }
+            | Self::Remove { at: file, .. }
+            | Self::RemoveDirectory { at: file, .. }
+            | Self::Rename { from_at: file, .. } => Some(file),
         }
     }
 
@@ -171,18 +203,28 @@ impl Request<'_> {
 
     fn write_arguments(&self, writer: &mut Writer<'_>) {
         match *self {
-            Self::GetAttributes { file } | Self::FsStat { root: file } | Self::FsInfo { root: file } => {
-                file.write(writer);
-            }
-            Self::SetAttributes { file, set } => {
+            Self::Null => {}
+            Self::GetAttributes { file }
+            | Self::ReadLink { link: file }
+            | Self::FsStat { root: file }
+            | Self::FsInfo { root: file }
+            | Self::PathConf { file } => file.write(writer),
+            Self::SetAttributes { file, set, guard } => {
                 file.write(writer);
                 set.write(writer);
-                writer.u32(0); // no guard
+                writer.u32(u32::from(guard.is_some()));
+                if let Some(time) = guard {
+                    write_time(writer, time);
+                }
             }
             Self::Lookup { at, name } | Self::Remove { at, name } | Self::RemoveDirectory { at, name } => {
                 write_name(writer, at, name);
             }
-            Self::Read { file, offset, bytes } => {
+            Self::Access { file, rights } => {
+                file.write(writer);
+                writer.u32(rights);
+            }
+            Self::Read { file, offset, bytes } | Self::Commit { file, offset, bytes } => {
                 file.write(writer);
                 writer.u64(offset).u32(bytes);
             }
@@ -196,27 +238,9 @@ impl Request<'_> {
                 let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
                 writer.u64(offset).u32(count).u32(stability as u32).opaque(data);
             }
-            Self::Create {
-                at,
-                name,
-                mode,
-                exclusive,
-            } => {
+            Self::Link { file, at, name } => {
+                file.write(writer);
                 write_name(writer, at, name);
-                write_how(writer, mode, exclusive);
-            }
-            Self::MakeDirectory { at, name, mode } => {
-                write_name(writer, at, name);
-                write_mode(writer, mode);
-            }
-            Self::Rename {
-                from_at,
-                from,
-                to_at,
-                to,
-            } => {
-                write_name(writer, from_at, from);
-                write_name(writer, to_at, to);
             }
             Self::List {
                 directory,
@@ -232,42 +256,324 @@ impl Request<'_> {
                 }
                 writer.u32(bytes);
             }
-            Self::Commit { file } => {
-                file.write(writer);
-                writer.u64(0).u32(0);
+            _ => self.write_new_name(writer),
+        }
+    }
+
+    /// The arguments of procedures that give a file a name.
+    fn write_new_name(&self, writer: &mut Writer<'_>) {
+        match *self {
+            Self::Create { at, name, how } => {
+                write_name(writer, at, name);
+                how.write(writer);
             }
+            Self::MakeDirectory { at, name, set } => {
+                write_name(writer, at, name);
+                set.write(writer);
+            }
+            Self::SymbolicLink {
+                at,
+                name,
+                set,
+                target,
+            } => {
+                write_name(writer, at, name);
+                set.write(writer);
+                writer.opaque(target);
+            }
+            Self::MakeNode { at, name, node } => {
+                write_name(writer, at, name);
+                node.write(writer);
+            }
+            Self::Rename {
+                from_at,
+                from,
+                to_at,
+                to,
+            } => {
+                write_name(writer, from_at, from);
+                write_name(writer, to_at, to);
+            }
+            _ => unreachable!("the others are written above"),
         }
+    }
+
+    /// Reads the arguments of a procedure.
+    ///
+    /// # Errors
+    /// Where they break the format.
+    pub fn parse(procedure: Procedure, arguments: &'a [u8]) -> Result<Self, Malformed> {
+        let reader = &mut Reader::new(arguments);
+        if procedure == Procedure::Null {
+            return Ok(Self::Null);
+        }
+        // Whatever else is asked for, a file comes first.
+        let file = FileHandle::parse(reader)?;
+        Ok(match procedure {
+            Procedure::GetAttributes => Self::GetAttributes { file },
+            Procedure::SetAttributes => Self::SetAttributes {
+                file,
+                set: SetAttributes::parse(reader)?,
+                guard: parse_if(reader, parse_time)?,
+            },
+            Procedure::Access => Self::Access {
+                file,
+                rights: reader.u32()?,
+            },
+            Procedure::ReadLink => Self::ReadLink { link: file },
+            Procedure::Read => Self::Read {
+                file,
+                offset: reader.u64()?,
+                bytes: reader.u32()?,
+            },
+            Procedure::Write => Self::parse_write(file, reader)?,
+            Procedure::Link => Self::Link {
+                file,
+                at: FileHandle::parse(reader)?,
+                name: parse_name(reader)?,
+            },
+            Procedure::ReadDirectory | Procedure::ReadDirectoryPlus => {
+                let plus = procedure == Procedure::ReadDirectoryPlus;
+                let (cookie, verifier) = (reader.u64()?, reader.u64()?);
+                if plus {
+                    reader.u32()?; // of names and cookies alone: a wish
+                }
+                Self::List {
+                    directory: file,
+                    cookie,
+                    verifier,
+                    bytes: reader.u32()?,
+                    plus,
+                }
+            }
+            Procedure::FsStat => Self::FsStat { root: file },
+            Procedure::FsInfo => Self::FsInfo { root: file },
+            Procedure::PathConf => Self::PathConf { file },
+            Procedure::Commit => Self::Commit {
+                file,
+                offset: reader.u64()?,
+                bytes: reader.u32()?,
+            },
+            _ => Self::parse_with_name(procedure, file, reader)?,
+        })
+    }
+
+    fn parse_write(file: FileHandle, reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let (offset, count) = (reader.u64()?, reader.u32()?);
+        let stability = parse_stability(reader)?;
+        let data = reader.opaque(MAX_DATA_BYTES)?;
+        if data.len() != count as usize {
+            return Err(Malformed);
+        }
+        Ok(Self::Write {
+            file,
+            offset,
+            data,
+            stability,
+        })
+    }
+
+    fn parse_with_name(
+        procedure: Procedure,
+        at: FileHandle,
+        reader: &mut Reader<'a>,
+    ) -> Result<Self, Malformed> {
+        let name = parse_name(reader)?;
+        Ok(match procedure {
+            Procedure::Lookup => Self::Lookup { at, name },
+            Procedure::Create => Self::Create {
+                at,
+                name,
+                how: How::parse(reader)?,
+            },
+            Procedure::MakeDirectory => Self::MakeDirectory {
+                at,
+                name,
+                set: SetAttributes::parse(reader)?,
+            },
+            Procedure::SymbolicLink => Self::SymbolicLink {
+                at,
+                name,
+                set: SetAttributes::parse(reader)?,
+                target: parse_name(reader)?,
+            },
+            Procedure::MakeNode => Self::MakeNode {
+                at,
+                name,
+                node: Node::parse(reader)?,
+            },
+            Procedure::Remove => Self::Remove { at, name },
+            Procedure::RemoveDirectory => Self::RemoveDirectory { at, name },
+            Procedure::Rename => Self::Rename {
+                from_at: at,
+                from: name,
+                to_at: FileHandle::parse(reader)?,
+                to: parse_name(reader)?,
+            },
+            _ => unreachable!("the others have no name behind the file"),
+        })
     }
 }
 
-fn write_name(writer: &mut Writer<'_>, at: FileHandle, name: &str) {
+/// Reads `stable_how`.
+pub(super) fn parse_stability(reader: &mut Reader<'_>) -> Result<Stability, Malformed> {
+    match reader.u32()? {
+        0 => Ok(Stability::Unstable),
+        1 => Ok(Stability::Data),
+        2 => Ok(Stability::File),
+        _ => Err(Malformed),
+    }
+}
+
+fn parse_name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    reader.opaque(MAX_NAME_BYTES)
+}
+
+fn write_name(writer: &mut Writer<'_>, at: FileHandle, name: &[u8]) {
     at.write(writer);
-    writer.opaque(name.as_bytes());
-}
-
-/// `createhow3`.
-fn write_how(writer: &mut Writer<'_>, mode: u32, exclusive: Option<u64>) {
-    match exclusive {
-        Some(verifier) => {
-            writer.u32(2).u64(verifier);
-        }
-        None => {
-            writer.u32(1);
-            write_mode(writer, mode);
-        }
-    }
-}
-
-fn write_mode(writer: &mut Writer<'_>, mode: u32) {
-    let set = SetAttributes {
-        mode: Some(mode),
-        ..SetAttributes::default()
-    };
-    set.write(writer);
+    writer.opaque(name);
 }
 
 /// Makes a verifier for an exclusive CREATE: another one for each call of each client.
 #[must_use]
 pub fn create_verifier(client: u64, call: u64) -> u64 {
     client.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::{SetTime, BLOCK_DEVICE, PIPE};
+    use super::*;
+
+    const SET: SetAttributes = SetAttributes {
+        mode: Some(0o640),
+        uid: None,
+        gid: Some(7),
+        bytes: Some(1 << 40),
+        accessed: SetTime::Client((3, 4)),
+        modified: SetTime::Server,
+    };
+
+    fn all_kinds() -> Vec<Request<'static>> {
+        let (file, at) = (handle(b"file"), handle(b"a directory"));
+        let name = b"name".as_slice();
+        let node = |kind, device| Request::MakeNode {
+            at,
+            name,
+            node: Node {
+                kind,
+                set: SET,
+                device,
+            },
+        };
+        let list = |plus| Request::List {
+            directory: at,
+            cookie: 5,
+            verifier: 6,
+            bytes: 4096,
+            plus,
+        };
+        let set = SetAttributes::default();
+        vec![
+            Request::Null,
+            Request::GetAttributes { file },
+            Request::SetAttributes {
+                file,
+                set: SET,
+                guard: Some((1, 2)),
+            },
+            Request::SetAttributes {
+                file,
+                set,
+                guard: None,
+            },
+            Request::Lookup { at, name },
+            Request::Access { file, rights: 0x3f },
+            Request::ReadLink { link: file },
+            Request::Read {
+                file,
+                offset: 1 << 33,
+                bytes: 9,
+            },
+            Request::Write {
+                file,
+                offset: 3,
+                data: b"12345",
+                stability: Stability::Data,
+            },
+            Request::Create {
+                at,
+                name,
+                how: How::Unchecked(SET),
+            },
+            Request::Create {
+                at,
+                name,
+                how: How::Guarded(set),
+            },
+            Request::Create {
+                at,
+                name,
+                how: How::Exclusive(8),
+            },
+            Request::MakeDirectory { at, name, set: SET },
+            Request::SymbolicLink {
+                at,
+                name,
+                set,
+                target: b"../elsewhere",
+            },
+            node(PIPE, (0, 0)),
+            node(BLOCK_DEVICE, (8, 1)),
+            Request::Remove { at, name },
+            Request::RemoveDirectory { at, name },
+            Request::Rename {
+                from_at: at,
+                from: name,
+                to_at: file,
+                to: b"another",
+            },
+            Request::Link { file, at, name },
+            list(true),
+            list(false),
+            Request::FsStat { root: at },
+            Request::FsInfo { root: at },
+            Request::PathConf { file },
+            Request::Commit {
+                file,
+                offset: 1,
+                bytes: 2,
+            },
+        ]
+    }
+
+    fn handle(bytes: &[u8]) -> FileHandle {
+        FileHandle::of(bytes).expect("short")
+    }
+
+    #[test]
+    fn each_request_is_read_as_it_was_written_and_never_from_less() {
+        let mut seen = Vec::new();
+        for request in all_kinds() {
+            let mut bytes = Vec::new();
+            request.write_arguments(&mut Writer(&mut bytes));
+            assert_eq!(Request::parse(request.procedure(), &bytes), Ok(request));
+            for end in 0..bytes.len() {
+                let cut = Request::parse(request.procedure(), &bytes[..end]);
+                assert_eq!(cut, Err(Malformed), "{request:?} cut at {end}");
+            }
+            seen.push(request.procedure());
+        }
+        seen.dedup();
+        assert_eq!(seen.len(), Procedure::ALL.len(), "every procedure");
+    }
+
+    #[test]
+    fn a_write_whose_count_is_not_that_of_its_data_is_malformed() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer(&mut bytes);
+        handle(b"f").write(&mut writer);
+        writer.u64(0).u32(4).u32(0).opaque(b"12345");
+        assert_eq!(Request::parse(Procedure::Write, &bytes), Err(Malformed));
+    }
 }

@@ -1,6 +1,7 @@
 //! The results of NFSv3's procedures (RFC 1813, 3.3), behind a status that says success.
 
-use super::{Attributes3, FileHandle, Malformed, Reader, Wcc};
+use super::request::parse_stability;
+use super::{Attributes3, FileHandle, Malformed, Reader, Wcc, Writer};
 use dyno_files::{SpaceInfo, Stability, Verifier};
 use std::ops::Range;
 
@@ -13,13 +14,31 @@ pub struct Found {
     pub attributes: Option<Attributes3>,
 }
 
-/// To CREATE and MKDIR: each part where the server says it.
+impl Found {
+    /// Appends it, and what the directory is.
+    pub fn write(&self, directory: Option<&Attributes3>, writer: &mut Writer<'_>) {
+        self.file.write(writer);
+        Attributes3::write_optional(self.attributes.as_ref(), writer);
+        Attributes3::write_optional(directory, writer);
+    }
+}
+
+/// To CREATE, MKDIR, SYMLINK and MKNOD: each part where the server says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created {
     /// The file.
     pub file: Option<FileHandle>,
     /// What it is.
     pub attributes: Option<Attributes3>,
+}
+
+impl Created {
+    /// Appends it, and what the directory was and is.
+    pub fn write(&self, directory: &Wcc, writer: &mut Writer<'_>) {
+        FileHandle::write_optional(self.file.as_ref(), writer);
+        Attributes3::write_optional(self.attributes.as_ref(), writer);
+        directory.write(writer);
+    }
 }
 
 /// To READ.
@@ -46,6 +65,17 @@ pub struct Written {
     pub verifier: Verifier,
 }
 
+impl Written {
+    /// Appends it.
+    pub fn write(&self, writer: &mut Writer<'_>) {
+        self.wcc.write(writer);
+        writer
+            .u32(self.bytes)
+            .u32(self.stability as u32)
+            .u64(self.verifier.0);
+    }
+}
+
 /// To COMMIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
@@ -53,6 +83,14 @@ pub struct Committed {
     pub wcc: Wcc,
     /// Of which run of the server.
     pub verifier: Verifier,
+}
+
+impl Committed {
+    /// Appends it.
+    pub fn write(&self, writer: &mut Writer<'_>) {
+        self.wcc.write(writer);
+        writer.u64(self.verifier.0);
+    }
 }
 
 /// To FSINFO: sizes in bytes.
@@ -66,8 +104,64 @@ pub struct FsInfo {
     pub preferred_listing_bytes: u32,
 }
 
+impl FsInfo {
+    /// Appends it, with the largest file that there can be: of a server that has links of both kinds, tells times to the
+    /// nanosecond and can set them.
+    pub fn write(&self, root: Option<&Attributes3>, max_file_bytes: u64, writer: &mut Writer<'_>) {
+        const MULTIPLE_BYTES: u32 = 4096;
+        const LINKS_SYMBOLIC_LINKS_SAME_EVERYWHERE_SETS_TIMES: u32 = 0x1 | 0x2 | 0x8 | 0x10;
+        Attributes3::write_optional(root, writer);
+        writer.u32(self.max_read_bytes).u32(self.preferred_read_bytes);
+        writer.u32(MULTIPLE_BYTES);
+        writer.u32(self.max_write_bytes).u32(self.preferred_write_bytes);
+        writer.u32(MULTIPLE_BYTES).u32(self.preferred_listing_bytes);
+        writer.u64(max_file_bytes).u32(0).u32(1);
+        writer.u32(LINKS_SYMBOLIC_LINKS_SAME_EVERYWHERE_SETS_TIMES);
+    }
+}
+
 /// To FSSTAT.
 pub type Space = SpaceInfo;
+
+/// Appends the results of FSSTAT, with the number of further files that there is room for.
+pub fn write_fs_stat(root: Option<&Attributes3>, space: Space, free_files: u64, writer: &mut Writer<'_>) {
+    Attributes3::write_optional(root, writer);
+    writer.u64(space.total_bytes);
+    writer.u64(space.free_bytes).u64(space.free_bytes);
+    writer.u64(free_files).u64(free_files).u64(free_files);
+    writer.u32(0); // may change at any time
+}
+
+/// Appends the results of PATHCONF: names are told apart by case, are never cut, and everybody may give files away.
+pub fn write_path_conf(
+    file: Option<&Attributes3>,
+    most_links: u32,
+    most_name_bytes: u32,
+    writer: &mut Writer<'_>,
+) {
+    Attributes3::write_optional(file, writer);
+    writer.u32(most_links).u32(most_name_bytes);
+    writer.u32(1).u32(0).u32(0).u32(1);
+}
+
+/// Appends the results of READ: `read` appends the data, says whether the file ends behind them, and must not fail.
+pub fn write_read(
+    file: Option<&Attributes3>,
+    writer: &mut Writer<'_>,
+    read: impl FnOnce(&mut Vec<u8>) -> bool,
+) {
+    Attributes3::write_optional(file, writer);
+    let head = writer.0.len();
+    writer.u32(0).u32(0).u32(0);
+    let data = writer.0.len();
+    let is_end = read(writer.0);
+    let count = writer.0.len() - data;
+    writer.0.resize(data + count.next_multiple_of(4), 0);
+    let count = u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes();
+    writer.0[head..head + 4].copy_from_slice(&count);
+    writer.0[head + 7] = u8::from(is_end);
+    writer.0[head + 8..head + 12].copy_from_slice(&count);
+}
 
 /// Reads the results of GETATTR.
 ///
@@ -137,12 +231,7 @@ pub fn parse_write(results: &[u8], most: u32, least: Stability) -> Result<Writte
     let mut reader = Reader::new(results);
     let wcc = Wcc::parse(&mut reader)?;
     let bytes = reader.u32()?;
-    let stability = match reader.u32()? {
-        0 => Stability::Unstable,
-        1 => Stability::Data,
-        2 => Stability::File,
-        _ => return Err(Malformed),
-    };
+    let stability = parse_stability(&mut reader)?;
     let verifier = Verifier(reader.u64()?);
     if bytes > most || stability < least {
         return Err(Malformed);
@@ -200,4 +289,104 @@ pub fn parse_fs_info(results: &[u8]) -> Result<FsInfo, Malformed> {
         preferred_write_bytes,
         preferred_listing_bytes: reader.u32()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: Attributes3 = Attributes3 {
+        kind: 1,
+        mode: 0o644,
+        links: 2,
+        uid: 3,
+        gid: 4,
+        bytes: 5,
+        used_bytes: 6,
+        device: (7, 8),
+        file_system: 9,
+        file_id: 10,
+        accessed: (11, 12),
+        modified: (13, 14),
+        changed: (15, 16),
+    };
+
+    fn written(write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write(&mut Writer(&mut bytes));
+        bytes
+    }
+
+    #[test]
+    fn results_are_read_as_they_were_written() {
+        let file = FileHandle::of(b"file").expect("short");
+        let wcc = Wcc {
+            before: Some(FILE.before()),
+            after: Some(FILE),
+        };
+        let attributes = Some(FILE);
+        let found = Found { file, attributes };
+        assert_eq!(
+            parse_lookup(&written(|writer| found.write(None, writer))),
+            Ok(found)
+        );
+        for file in [Some(file), None] {
+            let made = Created { file, attributes };
+            assert_eq!(
+                parse_create(&written(|writer| made.write(&wcc, writer))),
+                Ok(made)
+            );
+        }
+        let taken = Written {
+            wcc,
+            bytes: 77,
+            stability: Stability::Data,
+            verifier: Verifier(99),
+        };
+        let bytes = written(|writer| taken.write(writer));
+        assert_eq!(parse_write(&bytes, 77, Stability::Unstable), Ok(taken));
+        let verifier = Verifier(98);
+        let committed = Committed { wcc, verifier };
+        assert_eq!(
+            parse_commit(&written(|writer| committed.write(writer))),
+            Ok(committed)
+        );
+        let info = FsInfo {
+            max_read_bytes: 1,
+            preferred_read_bytes: 2,
+            max_write_bytes: 3,
+            preferred_write_bytes: 4,
+            preferred_listing_bytes: 5,
+        };
+        assert_eq!(
+            parse_fs_info(&written(|writer| info.write(Some(&FILE), 1 << 40, writer))),
+            Ok(info)
+        );
+        let space = Space {
+            total_bytes: 100,
+            free_bytes: 60,
+        };
+        let bytes = written(|writer| write_fs_stat(None, space, 1000, writer));
+        assert_eq!(parse_fs_stat(&bytes), Ok(space));
+        assert_eq!(
+            parse_get_attributes(&written(|writer| FILE.write(writer))),
+            Ok(FILE)
+        );
+    }
+
+    #[test]
+    fn data_of_any_length_are_read_as_they_were_written() {
+        for length in 0..9_usize {
+            let bytes = written(|writer| {
+                write_read(Some(&FILE), writer, |out| {
+                    out.extend_from_slice(&b"12345678"[..length]);
+                    length % 2 == 0
+                });
+            });
+            assert_eq!(bytes.len() % 4, 0);
+            let read = parse_read(&bytes, 8).expect("well formed");
+            assert_eq!(read.is_end, length % 2 == 0);
+            assert_eq!(bytes[read.data], b"12345678"[..length]);
+        }
+    }
 }

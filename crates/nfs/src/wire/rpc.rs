@@ -1,6 +1,7 @@
 //! RPC messages over TCP (RFC 5531): calls with AUTH_SYS, replies, and the records that they travel in.
 
 use super::{Malformed, Reader, Writer};
+use crate::status::{Denied, Unaccepted};
 use std::ops::Range;
 
 /// The length in front of each fragment of a record, whose highest bit says that it is the last.
@@ -10,8 +11,10 @@ const CALL: u32 = 0;
 const REPLY: u32 = 1;
 const RPC_VERSION: u32 = 2;
 const AUTH_NONE: u32 = 0;
-const AUTH_SYS: u32 = 1;
+/// The flavour by which a client says as whom it asks.
+pub const AUTH_SYS: u32 = 1;
 const MAX_AUTH_BYTES: usize = 400;
+const MAX_MACHINE_BYTES: usize = 255;
 /// `xid` of a message, behind the record mark.
 const XID: Range<usize> = RECORD_MARK_BYTES..RECORD_MARK_BYTES + 4;
 /// Enough for what servers send beside data; several replies are taken at once.
@@ -137,6 +140,116 @@ impl Body {
         };
         Ok((xid, body))
     }
+}
+
+/// The beginning of a call, as a server reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// What is asked for.
+    pub program: Program,
+    /// The number of the procedure.
+    pub procedure: u32,
+    /// User and group, of AUTH_SYS; None: AUTH_NONE.
+    pub caller: Option<(u32, u32)>,
+    /// Where the arguments begin in the record.
+    pub arguments: usize,
+}
+
+impl Header {
+    /// Reads a call: its number, and what it asks for, or why it can't be carried out by anybody.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub fn parse(record: &[u8]) -> Result<(u32, Result<Self, Rejection>), Malformed> {
+        let mut reader = Reader::new(record);
+        let xid = reader.u32()?;
+        if reader.u32()? != CALL {
+            return Err(Malformed);
+        }
+        if reader.u32()? != RPC_VERSION {
+            return Ok((xid, Err(Rejection::RpcVersion)));
+        }
+        let program = Program(reader.u32()?, reader.u32()?);
+        let procedure = reader.u32()?;
+        let (flavor, credential) = (reader.u32()?, reader.opaque(MAX_AUTH_BYTES)?);
+        reader.u32()?;
+        reader.opaque(MAX_AUTH_BYTES)?; // a verifier, of which these flavours have none
+        let caller = match flavor {
+            AUTH_NONE => Ok(None),
+            AUTH_SYS => parse_caller(credential)
+                .map(Some)
+                .map_err(|Malformed| Denied::BadCred),
+            _ => Err(Denied::TooWeak),
+        };
+        let header = caller.map(|caller| Self {
+            program,
+            procedure,
+            caller,
+            arguments: reader.position(),
+        });
+        Ok((xid, header.map_err(Rejection::Denied)))
+    }
+}
+
+/// Reads the user and the group of AUTH_SYS; further groups count for nothing here.
+fn parse_caller(credential: &[u8]) -> Result<(u32, u32), Malformed> {
+    let mut reader = Reader::new(credential);
+    reader.u32()?; // an arbitrary number
+    reader.opaque(MAX_MACHINE_BYTES)?;
+    Ok((reader.u32()?, reader.u32()?))
+}
+
+/// What a server answers in the place of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    /// It speaks another version of RPC.
+    RpcVersion,
+    /// It does not believe who asks.
+    Denied(Denied),
+    /// It has that program only in this version.
+    ProgramVersion(u32),
+    /// It does not carry the call out.
+    Unaccepted(Unaccepted),
+}
+
+/// Begins the reply to a call that is carried out; its results are appended to `out`. Returns where it begins.
+pub fn begin_reply(out: &mut Vec<u8>, xid: u32) -> usize {
+    let start = out.len();
+    Writer(out)
+        .u32(0)
+        .u32(xid)
+        .u32(REPLY)
+        .u32(0)
+        .u32(AUTH_NONE)
+        .u32(0)
+        .u32(0);
+    start
+}
+
+/// Ends the reply that begins at `start`: one record of one fragment.
+pub fn end_reply(out: &mut [u8], start: usize) {
+    let length = u32::try_from(out.len() - start - RECORD_MARK_BYTES).unwrap_or(u32::MAX);
+    out[start..start + RECORD_MARK_BYTES].copy_from_slice(&(LAST_FRAGMENT | length).to_be_bytes());
+}
+
+/// Appends a whole reply without results.
+pub fn reject(out: &mut Vec<u8>, xid: u32, rejection: Rejection) {
+    let start = out.len();
+    let mut writer = Writer(out);
+    writer.u32(0).u32(xid).u32(REPLY);
+    match rejection {
+        Rejection::RpcVersion => writer.u32(1).u32(0).u32(RPC_VERSION).u32(RPC_VERSION),
+        Rejection::Denied(reason) => writer.u32(1).u32(1).u32(reason as u32),
+        Rejection::ProgramVersion(version) => {
+            writer.u32(0).u32(AUTH_NONE).u32(0);
+            writer
+                .u32(Unaccepted::ProgMismatch as u32)
+                .u32(version)
+                .u32(version)
+        }
+        Rejection::Unaccepted(reason) => writer.u32(0).u32(AUTH_NONE).u32(0).u32(reason as u32),
+    };
+    end_reply(out, start);
 }
 
 /// The receive buffer of a connection: bytes as they come are cut into records. What has been taken stays readable until
@@ -333,6 +446,59 @@ mod tests {
             come(&mut records, stream);
             assert_eq!(records.next_record(), Err(Malformed));
             assert!(records.room().len() < 1 << 20);
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_written_is_read_and_answered_with_its_number() {
+        let credential = Credential {
+            machine: "here".to_owned(),
+            uid: 7,
+            gid: 8,
+        };
+        for (credential, caller) in [(Some(&credential), Some((7, 8))), (None, None)] {
+            let mut message = Message::default();
+            message.begin(9, NFS, 3, credential).u32(77);
+            message.end();
+            let record = &message.bytes()[RECORD_MARK_BYTES..];
+            let (xid, header) = Header::parse(record).expect("a call");
+            let header = header.expect("of a flavour that is known");
+            let found = (header.program, header.procedure, header.caller);
+            assert_eq!((xid, found), (9, (NFS, 3, caller)));
+            assert_eq!(Reader::new(&record[header.arguments..]).u32(), Ok(77));
+        }
+        let mut out = b"before".to_vec();
+        let start = begin_reply(&mut out, 9);
+        Writer(&mut out).u32(5);
+        end_reply(&mut out, start);
+        let record = &out[start + RECORD_MARK_BYTES..];
+        assert_eq!(Body::parse(record), Ok((9, Body::Accepted(record.len() - 4))));
+        for (rejection, body) in [
+            (Rejection::RpcVersion, Body::Denied(None)),
+            (Rejection::Denied(Denied::TooWeak), Body::Denied(Some(5))),
+            (Rejection::ProgramVersion(3), Body::Unaccepted(2)),
+            (
+                Rejection::Unaccepted(Unaccepted::GarbageArgs),
+                Body::Unaccepted(4),
+            ),
+        ] {
+            let mut out = Vec::new();
+            reject(&mut out, 9, rejection);
+            assert_eq!(Body::parse(&out[RECORD_MARK_BYTES..]), Ok((9, body)));
+        }
+    }
+
+    #[test]
+    fn a_caller_that_is_not_believed_is_told_so() {
+        let call = |numbers: &[u32]| -> Vec<u8> { numbers.iter().flat_map(|n| n.to_be_bytes()).collect() };
+        let parsed = |numbers: &[u32]| Header::parse(&call(numbers));
+        assert_eq!(parsed(&[9, 0, 3]), Ok((9, Err(Rejection::RpcVersion))));
+        let gss = parsed(&[9, 0, 2, 1, 2, 3, 6, 0, 0, 0]);
+        assert_eq!(gss, Ok((9, Err(Rejection::Denied(Denied::TooWeak)))));
+        let short = parsed(&[9, 0, 2, 1, 2, 3, 1, 4, 0, 0, 0]);
+        assert_eq!(short, Ok((9, Err(Rejection::Denied(Denied::BadCred)))));
+        for wrong in [&[9, 1][..], &[9, 0, 2, 1, 2], &[9, 0, 2, 1, 2, 3, 1, 401], &[]] {
+            assert_eq!(parsed(wrong), Err(Malformed), "{wrong:?}");
         }
     }
 

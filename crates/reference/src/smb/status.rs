@@ -1,5 +1,7 @@
 //! The NTSTATUS values (MS-ERREF 2.3.1) that this server answers with.
 
+use crate::pages::Full;
+
 /// An answer's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(pub(crate) u32);
@@ -51,6 +53,12 @@ statuses! {
     USER_SESSION_DELETED 0xC000_0203
 }
 
+impl From<Full> for Status {
+    fn from(_: Full) -> Self {
+        Self::DISK_FULL
+    }
+}
+
 /// Why a request has no answer that says that it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -63,5 +71,11 @@ pub(crate) enum Stop {
 impl From<Status> for Stop {
     fn from(status: Status) -> Self {
         Self::Fail(status)
+    }
+}
+
+impl From<Full> for Stop {
+    fn from(full: Full) -> Self {
+        Self::Fail(full.into())
     }
 }

@@ -8,16 +8,15 @@ mod listing;
 mod names;
 pub(crate) mod node;
 mod opening;
-mod pages;
 mod ranges;
 pub(crate) mod right;
 
+pub(crate) use crate::pages::Space;
 pub(crate) use holds::{caching, Granted, LeaseName};
 pub(crate) use listing::Entry;
 pub(crate) use names::Pattern;
 pub(crate) use node::{attribute, Facts, Times, CLUSTER_BYTES};
 pub(crate) use opening::{Asked, Opened, Want};
-pub(crate) use pages::Space;
 pub(crate) use ranges::Lock;
 
 use super::status::{Status, Stop};

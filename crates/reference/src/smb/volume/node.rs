@@ -1,8 +1,8 @@
 //! A file or a directory, and what is known of it.
 
 use super::names::Key;
-use super::pages::Pages;
 use super::{Lock, Waiter};
+use crate::pages::Pages;
 use std::collections::BTreeMap;
 
 /// FILE_ATTRIBUTE_* (MS-FSCC 2.6).

@@ -1,14 +1,18 @@
 //! What a file contains: pages of 64 KiB that are there once written, under one bound for all files.
 
-use crate::smb::status::Status;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE_BYTES: usize = 65_536;
 /// Memory is taken in multiples of this.
 const BLOCK_BYTES: usize = 4096;
 /// The largest file, as ext4 with blocks of 4 KiB has it.
-const MAX_FILE_BYTES: u64 = 1 << 44;
+pub(crate) const MAX_FILE_BYTES: u64 = 1 << 44;
+
+/// There is no room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
 
 /// The memory that all files of a server may have.
 #[derive(Debug)]
@@ -33,12 +37,12 @@ impl Space {
         self.capacity.saturating_sub(self.used.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn take(&self, bytes: u64) -> Result<(), Status> {
+    pub(crate) fn take(&self, bytes: u64) -> Result<(), Full> {
         let enough = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.capacity);
         let taken = self
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough);
-        taken.map(|_| ()).map_err(|_| Status::DISK_FULL)
+        taken.map(|_| ()).map_err(|_| Full)
     }
 
     pub(crate) fn give(&self, bytes: u64) {
@@ -79,10 +83,10 @@ impl Pages {
     }
 
     /// Where there is no space for all of it, the pages before the first that has none are written.
-    pub(crate) fn write(&mut self, offset: u64, data: &[u8], space: &Space) -> Result<(), Status> {
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8], space: &Space) -> Result<(), Full> {
         let end = offset.checked_add(data.len() as u64);
         if end.is_none_or(|end| end > MAX_FILE_BYTES) {
-            return Err(Status::DISK_FULL);
+            return Err(Full);
         }
         let (mut rest, mut at) = (data, offset);
         while !rest.is_empty() {
@@ -103,9 +107,9 @@ impl Pages {
         Ok(())
     }
 
-    pub(crate) fn set_end(&mut self, end: u64, space: &Space) -> Result<(), Status> {
+    pub(crate) fn set_end(&mut self, end: u64, space: &Space) -> Result<(), Full> {
         if end > MAX_FILE_BYTES {
-            return Err(Status::DISK_FULL);
+            return Err(Full);
         }
         if end < self.end {
             let (number, start) = place(end);
@@ -124,12 +128,40 @@ impl Pages {
         Ok(())
     }
 
+    /// Returns a copy of a page, which takes memory of its own; None where nothing is written there.
+    pub(crate) fn copy(&self, number: u64, space: &Space) -> Result<Option<Vec<u8>>, Full> {
+        let Some(page) = self.pages.get(&number) else {
+            return Ok(None);
+        };
+        space.take(page.len() as u64)?;
+        let mut copy = Vec::new();
+        copy.reserve_exact(page.len());
+        copy.extend_from_slice(page);
+        Ok(Some(copy))
+    }
+
+    /// Puts a page where another was, or none was, and gives the memory of the other one back. Ends the file at `end`.
+    pub(crate) fn put_back(&mut self, number: u64, page: Option<Vec<u8>>, end: u64, space: &Space) {
+        let other = match page {
+            Some(page) => self.pages.insert(number, page),
+            None => self.pages.remove(&number),
+        };
+        space.give(other.map_or(0, |other| other.capacity() as u64));
+        self.end = end;
+    }
+
     /// Gives everything back.
     pub(crate) fn discard(&mut self, space: &Space) {
         space.give(held(&self.pages));
         self.pages.clear();
         self.end = 0;
     }
+}
+
+/// Returns the numbers of the pages in which so many bytes from `offset` on lie.
+pub(crate) fn numbers(offset: u64, bytes: usize) -> Range<u64> {
+    let page_bytes = PAGE_BYTES as u64;
+    offset / page_bytes..offset.saturating_add(bytes as u64).div_ceil(page_bytes)
 }
 
 fn held(pages: &BTreeMap<u64, Vec<u8>>) -> u64 {
@@ -143,7 +175,7 @@ fn place(offset: u64) -> (u64, usize) {
 }
 
 /// Grows a page by doubling, so that appending in small pieces does not copy it each time.
-fn make_room(page: &mut Vec<u8>, wanted: usize, space: &Space) -> Result<(), Status> {
+fn make_room(page: &mut Vec<u8>, wanted: usize, space: &Space) -> Result<(), Full> {
     let before = page.capacity();
     if wanted <= before {
         return Ok(());
@@ -203,10 +235,10 @@ mod tests {
         let space = Space::new(128 << 10);
         let mut pages = Pages::default();
         pages.write(0, &[7; 100_000], &space).expect("it fits");
-        assert_eq!(pages.write(1 << 20, &[8; 65_536], &space), Err(Status::DISK_FULL));
+        assert_eq!(pages.write(1 << 20, &[8; 65_536], &space), Err(Full));
         assert_eq!(pages.end(), 100_000);
         assert_eq!(read(&pages, 99_999, 10), [7]);
-        assert_eq!(pages.write(u64::MAX, &[1], &space), Err(Status::DISK_FULL));
-        assert_eq!(pages.set_end(MAX_FILE_BYTES + 1, &space), Err(Status::DISK_FULL));
+        assert_eq!(pages.write(u64::MAX, &[1], &space), Err(Full));
+        assert_eq!(pages.set_end(MAX_FILE_BYTES + 1, &space), Err(Full));
     }
 }

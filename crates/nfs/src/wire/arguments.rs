@@ -1,0 +1,179 @@
+//! Parts of arguments: what is set of a file (`sattr3`), and how one is made (`createhow3`, `mknoddata3`; RFC 1813, 2.6
+//! and 3.3).
+
+use super::attributes::{parse_time, write_time};
+use super::{Malformed, Reader, Time, Writer};
+
+// `ftype3` of what MKNOD makes.
+pub(super) const BLOCK_DEVICE: u32 = 3;
+const CHARACTER_DEVICE: u32 = 4;
+const SOCKET: u32 = 6;
+pub(super) const PIPE: u32 = 7;
+
+/// What becomes of a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SetTime {
+    /// It stays.
+    #[default]
+    Keep,
+    /// The server's own time now.
+    Server,
+    /// The client's.
+    Client(Time),
+}
+
+/// What `sattr3` sets; the rest stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SetAttributes {
+    /// Permissions.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// The end.
+    pub bytes: Option<u64>,
+    /// Of the last access.
+    pub accessed: SetTime,
+    /// Of the last write.
+    pub modified: SetTime,
+}
+
+impl SetAttributes {
+    /// Sets permissions alone.
+    #[must_use]
+    pub fn mode(mode: u32) -> Self {
+        Self {
+            mode: Some(mode),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer<'_>) {
+        for number in [self.mode, self.uid, self.gid] {
+            match number {
+                Some(number) => writer.u32(1).u32(number),
+                None => writer.u32(0),
+            };
+        }
+        match self.bytes {
+            Some(bytes) => writer.u32(1).u64(bytes),
+            None => writer.u32(0),
+        };
+        for time in [self.accessed, self.modified] {
+            match time {
+                SetTime::Keep => writer.u32(0),
+                SetTime::Server => writer.u32(1),
+                SetTime::Client(_) => writer.u32(2),
+            };
+            if let SetTime::Client(time) = time {
+                write_time(writer, time);
+            }
+        }
+    }
+
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            mode: parse_if(reader, Reader::u32)?,
+            uid: parse_if(reader, Reader::u32)?,
+            gid: parse_if(reader, Reader::u32)?,
+            bytes: parse_if(reader, Reader::u64)?,
+            accessed: parse_set_time(reader)?,
+            modified: parse_set_time(reader)?,
+        })
+    }
+}
+
+pub(super) fn parse_if<'a, T>(
+    reader: &mut Reader<'a>,
+    parse: impl FnOnce(&mut Reader<'a>) -> Result<T, Malformed>,
+) -> Result<Option<T>, Malformed> {
+    reader.bool()?.then(|| parse(reader)).transpose()
+}
+
+fn parse_set_time(reader: &mut Reader<'_>) -> Result<SetTime, Malformed> {
+    match reader.u32()? {
+        0 => Ok(SetTime::Keep),
+        1 => Ok(SetTime::Server),
+        2 => Ok(SetTime::Client(parse_time(reader)?)),
+        _ => Err(Malformed),
+    }
+}
+
+/// How CREATE makes a file (`createhow3`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// It may be there; what is set is set then, too.
+    Unchecked(SetAttributes),
+    /// It must not be there.
+    Guarded(SetAttributes),
+    /// It must not be there, unless it was made with this verifier of the client's: sending it twice makes one file.
+    /// Attributes are set apart.
+    Exclusive(u64),
+}
+
+impl How {
+    pub(super) fn write(&self, writer: &mut Writer<'_>) {
+        match self {
+            Self::Unchecked(set) => set.write(writer.u32(0)),
+            Self::Guarded(set) => set.write(writer.u32(1)),
+            Self::Exclusive(verifier) => {
+                writer.u32(2).u64(*verifier);
+            }
+        }
+    }
+
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match reader.u32()? {
+            0 => SetAttributes::parse(reader).map(Self::Unchecked),
+            1 => SetAttributes::parse(reader).map(Self::Guarded),
+            2 => reader.u64().map(Self::Exclusive),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// What MKNOD makes (`mknoddata3`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Node {
+    /// `ftype3`.
+    pub kind: u32,
+    /// What is set.
+    pub set: SetAttributes,
+    /// Major and minor number, of a device.
+    pub device: (u32, u32),
+}
+
+impl Node {
+    fn is_device(kind: u32) -> bool {
+        matches!(kind, BLOCK_DEVICE | CHARACTER_DEVICE)
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(self.kind);
+        self.set.write(writer);
+        if Self::is_device(self.kind) {
+            writer.u32(self.device.0).u32(self.device.1);
+        }
+    }
+
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let kind = reader.u32()?;
+        // Of any other kind nothing follows, and the server says that it makes none.
+        let set = match kind {
+            BLOCK_DEVICE | CHARACTER_DEVICE | SOCKET | PIPE => SetAttributes::parse(reader)?,
+            _ => SetAttributes::default(),
+        };
+        let device = match Self::is_device(kind) {
+            true => (reader.u32()?, reader.u32()?),
+            false => (0, 0),
+        };
+        Ok(Self { kind, set, device })
+    }
+
+    /// Whether it is of a kind that MKNOD makes.
+    #[must_use]
+    pub fn can_be_made(&self) -> bool {
+        Self::is_device(self.kind) || matches!(self.kind, SOCKET | PIPE)
+    }
+}

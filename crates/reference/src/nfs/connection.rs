@@ -1,0 +1,102 @@
+//! One connection's bytes: what comes is cut into records, what is answered is sent as far as the client takes it.
+//!
+//! A client that does not receive is not listened to either, so what is kept for it is bounded.
+
+use super::dialogue::{After, Dialogue};
+use super::fault::Kind;
+use super::host::Host;
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_nfs::wire::Records;
+use dyno_reactor::{Executor, Socket};
+use std::sync::Arc;
+
+/// A write of the most that is taken, and what is around it.
+const MOST_RECORD_BYTES: usize = (1 << 20) + 16_384;
+/// With so much waiting to be sent, it is sent before more is carried out.
+const MOST_WAITING_BYTES: usize = 256 << 10;
+/// Calls in a row after which the others have their turn.
+const RECEIVES_IN_A_TURN: u32 = 16;
+const NS_PER_MS: u64 = 1_000_000;
+/// What a wait without a deadline would end with.
+const NEVER: Fault = Fault::ResponseTimeout;
+
+/// Serves a connection to its end. A client that leaves, or breaks the protocol, is nothing to report: the generator
+/// counts failures on its own side.
+pub(super) async fn serve(socket: Socket, executor: Executor, host: Arc<Host>, thread: usize) {
+    let delay = host.options.fault.filter(|fault| fault.kind == Kind::Delay);
+    let connection = Connection {
+        socket,
+        executor,
+        dialogue: Dialogue::new(host, thread),
+        records: Records::new(MOST_RECORD_BYTES),
+        out: Vec::new(),
+        delay_ns: delay.map_or(0, |fault| u64::from(fault.value) * NS_PER_MS),
+    };
+    let _ = connection.run().await;
+}
+
+struct Connection {
+    socket: Socket,
+    executor: Executor,
+    dialogue: Dialogue,
+    records: Records,
+    out: Vec<u8>,
+    delay_ns: u64,
+}
+
+impl Connection {
+    async fn run(mut self) -> Result<(), Failure> {
+        let (mut more_is_there, mut receives) = (true, 0_u32);
+        loop {
+            if !more_is_there {
+                self.socket.readable(NEVER).await?;
+            }
+            let room = self.records.room();
+            let room_bytes = room.len();
+            more_is_there = match self.socket.try_receive(room)? {
+                None => false,
+                Some(0) => return Ok(()),
+                Some(count) => {
+                    self.records.filled(count);
+                    // A call that brought less than there was room for has emptied the socket. An end that was
+                    // reported before is not reported again.
+                    count == room_bytes || self.socket.end_reported()
+                }
+            };
+            if self.carry_out().await? == After::Close {
+                return Ok(());
+            }
+            receives += 1;
+            if receives % RECEIVES_IN_A_TURN == 0 {
+                self.executor.give_way().await;
+            }
+        }
+    }
+
+    /// Answers every record that is there.
+    async fn carry_out(&mut self) -> Result<After, Failure> {
+        while let Some(range) = self.records.next_record()? {
+            let after = self
+                .dialogue
+                .answer(&self.records.bytes()[range], &mut self.out)?;
+            if after == After::Close {
+                self.send().await?;
+                return Ok(after);
+            }
+            if self.out.len() >= MOST_WAITING_BYTES {
+                self.send().await?;
+            }
+        }
+        self.send().await?;
+        Ok(After::GoOn)
+    }
+
+    async fn send(&mut self) -> Result<(), Failure> {
+        if self.delay_ns > 0 && !self.out.is_empty() {
+            self.executor.sleep_until(monotonic_ns() + self.delay_ns).await;
+        }
+        self.socket.send_all(&self.out, NEVER).await?;
+        self.out.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! Whether a fault strikes a request, and how each is committed, where it is one of messages. Nothing here is without end.
+//!
+//! Not for: faults of files, which are where files are read and written (`procedures.rs`), and those of time
+//! (`connection.rs`, `server.rs`).
+
+use super::fault::{Fault, Kind};
+use crate::common::incompressible;
+use dyno_nfs::wire::{end_reply, Procedure, RECORD_MARK_BYTES};
+
+const GARBAGE_BYTES: usize = 1024;
+/// Of a reply up to its results: mark, number, and what says that it was carried out.
+pub(super) const REPLY_HEAD_BYTES: usize = RECORD_MARK_BYTES + 24;
+
+/// What becomes of the connection after a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// It goes on.
+    GoOn,
+    /// It is closed, once everything is sent.
+    Close,
+}
+
+/// The fault of one connection, and how many requests it could have struck.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Strikes {
+    fault: Option<Fault>,
+    requests: u32,
+}
+
+impl Strikes {
+    pub(super) fn new(fault: Option<Fault>) -> Self {
+        Self { fault, requests: 0 }
+    }
+
+    /// What is done wrong in answering the next request.
+    pub(super) fn next(&mut self, procedure: Procedure) -> Option<Kind> {
+        let fault = self.fault?;
+        let may_strike = match procedure {
+            Procedure::Null | Procedure::FsInfo => false,
+            Procedure::Write | Procedure::Commit => true,
+            _ => fault.kind != Kind::OtherVerifier,
+        };
+        if !may_strike {
+            return None;
+        }
+        self.requests = self.requests.wrapping_add(1);
+        let every = match fault.kind {
+            Kind::DroppedReply | Kind::LostReply | Kind::OtherVerifier | Kind::JukeBox => fault.value,
+            _ => 1,
+        };
+        (self.requests % every == 0).then_some(fault.kind)
+    }
+}
+
+/// Spoils the reply that was written at the end of `out`, from `start` on.
+pub(super) fn spoil(kind: Kind, out: &mut Vec<u8>, start: usize) -> After {
+    let reply_bytes = out.len() - start;
+    match kind {
+        Kind::Stall | Kind::DroppedReply => out.truncate(start),
+        Kind::LostReply | Kind::Close => {
+            out.truncate(start);
+            return After::Close;
+        }
+        Kind::EarlyClose => {
+            out.truncate(start + reply_bytes / 2);
+            return After::Close;
+        }
+        Kind::Truncated => {
+            let results_bytes = reply_bytes.saturating_sub(REPLY_HEAD_BYTES);
+            out.truncate(start + REPLY_HEAD_BYTES + results_bytes / 8 * 4);
+            end_reply(out, start);
+        }
+        Kind::Oversized => out[start..start + RECORD_MARK_BYTES].fill(0xff),
+        Kind::Garbage => {
+            out.truncate(start);
+            out.extend_from_slice(&incompressible(GARBAGE_BYTES));
+            return After::Close;
+        }
+        Kind::WrongNumber => out[start + RECORD_MARK_BYTES] ^= 0x40,
+        _ => {}
+    }
+    After::GoOn
+}

@@ -1,0 +1,132 @@
+//! What an NFS server is to be.
+
+use super::fault::Fault;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// READ and WRITE of 1 MiB: what Linux's client takes at most (nfs(5), `rsize`).
+const USUAL_TRANSFER_BYTES: u32 = 1 << 20;
+const TRANSFER_BYTES: std::ops::RangeInclusive<u32> = 4096..=USUAL_TRANSFER_BYTES;
+
+/// What COMMIT does, and a WRITE that asks for stable storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Flush {
+    /// It makes the file stable: a restart does not lose it.
+    #[default]
+    Honour,
+    /// It is answered as if it did, as by a server that exports with `async`.
+    Ignore,
+}
+
+/// What a server is to be.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where it listens, for NFS and MOUNT alike; port 0 for any that is free.
+    pub bind: SocketAddr,
+    /// Where it listens as a portmapper besides; None: nowhere.
+    pub portmapper: Option<SocketAddr>,
+    /// At least one.
+    pub threads: usize,
+    /// CPUs that the threads are pinned to, in turn; where there are none, the scheduler decides.
+    pub cpus: Vec<usize>,
+    /// Paths of the exports; each has a tree of its own, empty at first.
+    pub exports: Vec<String>,
+    /// What COMMIT does.
+    pub flush: Flush,
+    /// The most of one READ or WRITE, which it also prefers.
+    pub max_transfer_bytes: u32,
+    /// The memory that all files may have together; what does not fit is refused as by a full disk.
+    pub capacity_bytes: u64,
+    /// Files that are there from the beginning, in the root of every export.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// What it does wrong.
+    pub fault: Option<Fault>,
+}
+
+impl Options {
+    /// One thread on a free port of 127.0.0.1 and one export.
+    #[must_use]
+    pub fn on_loopback(export: &str) -> Self {
+        Self {
+            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            portmapper: None,
+            threads: 1,
+            cpus: Vec::new(),
+            exports: vec![export.to_owned()],
+            flush: Flush::default(),
+            max_transfer_bytes: USUAL_TRANSFER_BYTES,
+            capacity_bytes: 1 << 30,
+            files: Vec::new(),
+            fault: None,
+        }
+    }
+
+    /// All that can't be, in words.
+    pub(super) fn problem(&self) -> Option<&'static str> {
+        let is_path = |path: &String| {
+            path.strip_prefix('/').is_some_and(|rest| {
+                rest.split('/').all(|part| !matches!(part, "" | "." | "..")) && !rest.contains('\0')
+            })
+        };
+        let repeated = |(place, path): (usize, &String)| self.exports[..place].contains(path);
+        if self.threads == 0 {
+            Some("a server needs at least one thread")
+        } else if self.exports.is_empty() || !self.exports.iter().all(is_path) {
+            Some("a server needs at least one export, and each a path such as /volume1")
+        } else if self.exports.iter().enumerate().any(repeated) {
+            Some("an export is named twice")
+        } else if !TRANSFER_BYTES.contains(&self.max_transfer_bytes) {
+            Some("a transfer has between 4096 and 1048576 bytes")
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_not_be_is_told_in_words() {
+        let usual = Options::on_loopback("/a/b");
+        assert_eq!(usual.problem(), None);
+        for (wrong, word) in [
+            (
+                Options {
+                    threads: 0,
+                    ..usual.clone()
+                },
+                "thread",
+            ),
+            (
+                Options {
+                    exports: vec![],
+                    ..usual.clone()
+                },
+                "export",
+            ),
+            (Options::on_loopback("a"), "path"),
+            (Options::on_loopback("/"), "path"),
+            (Options::on_loopback("/a/../b"), "path"),
+            (
+                Options {
+                    exports: vec!["/a".into(), "/a".into()],
+                    ..usual.clone()
+                },
+                "twice",
+            ),
+            (
+                Options {
+                    max_transfer_bytes: 1,
+                    ..usual
+                },
+                "transfer",
+            ),
+        ] {
+            assert!(
+                wrong.problem().is_some_and(|problem| problem.contains(word)),
+                "{word}"
+            );
+        }
+    }
+}

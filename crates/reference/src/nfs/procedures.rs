@@ -1,0 +1,458 @@
+//! What each procedure of NFS does with the files of an export, and the results that it writes (RFC 1813, 3.3).
+
+use super::fault::Kind;
+use super::volume::{Body, Caller, Made, Refused, Volume, NODE_BYTES, OWN_COOKIE, PARENT_COOKIE};
+use crate::pages::MAX_FILE_BYTES;
+use dyno_files::{Stability, Verifier};
+use dyno_nfs::status::Status;
+use dyno_nfs::wire::{
+    end_entries, write_fs_stat, write_path_conf, write_read, Attributes3, Committed, Created, Entry,
+    FileHandle, Found, FsInfo, How, Node, Procedure, Request, SetAttributes, Space, Time, Wcc, Writer,
+    Written,
+};
+
+/// Linux's server prefers as much.
+const LISTING_BYTES: u32 = 65_536;
+const MOST_LISTING_BYTES: u32 = 1 << 20;
+/// What ends a part of a listing.
+const END_BYTES: usize = 8;
+
+// Rights of ACCESS.
+const RIGHTS_OF_DIRECTORY: u32 = 0x01 | 0x02 | 0x04 | 0x08 | 0x10;
+const RIGHTS_OF_FILE: u32 = 0x01 | 0x04 | 0x08;
+const RIGHT_TO_EXECUTE: u32 = 0x20;
+const EXECUTABLE: u32 = 0o111;
+
+/// What a request is carried out with, besides its arguments.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) caller: Caller,
+    pub(super) verifier: u64,
+    pub(super) max_transfer_bytes: u32,
+    /// What is done wrong.
+    pub(super) struck: Option<Kind>,
+}
+
+/// Whether a procedure comes to the same when it is carried out twice.
+pub(super) fn is_repeatable(procedure: Procedure) -> bool {
+    use Procedure as P;
+    !matches!(
+        procedure,
+        P::SetAttributes
+            | P::Create
+            | P::MakeDirectory
+            | P::SymbolicLink
+            | P::MakeNode
+            | P::Remove
+            | P::RemoveDirectory
+            | P::Rename
+            | P::Link
+    )
+}
+
+/// How many words that say "not told" stand behind a status that is no success.
+pub(super) fn words_of_refusal(procedure: Procedure) -> usize {
+    use Procedure as P;
+    match procedure {
+        P::Null | P::GetAttributes => 0,
+        P::Rename => 4,
+        P::Link => 3,
+        P::SetAttributes
+        | P::Write
+        | P::Create
+        | P::MakeDirectory
+        | P::SymbolicLink
+        | P::MakeNode
+        | P::Remove
+        | P::RemoveDirectory
+        | P::Commit => 2,
+        P::Lookup
+        | P::Access
+        | P::ReadLink
+        | P::Read
+        | P::ReadDirectory
+        | P::ReadDirectoryPlus
+        | P::FsStat
+        | P::FsInfo
+        | P::PathConf => 1,
+    }
+}
+
+impl Volume {
+    /// Carries a request out and appends its results. What was appended before it was refused is to be taken back.
+    pub(super) fn answer(
+        &mut self,
+        request: &Request<'_>,
+        asked: &Asked,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
+        let writer = &mut Writer(out);
+        match *request {
+            Request::Null => Ok(()),
+            Request::GetAttributes { file } => {
+                self.attributes(self.find(&file)?).write(writer);
+                Ok(())
+            }
+            Request::SetAttributes { file, set, guard } => self.answer_set(&file, &set, guard, writer),
+            Request::Lookup { at, name } => self.answer_lookup(&at, name, writer),
+            Request::Access { file, rights } => self.answer_access(&file, rights, writer),
+            Request::ReadLink { link } => self.answer_read_link(&link, writer),
+            Request::Read { file, offset, bytes } => self.answer_read(&file, offset, bytes, asked, writer),
+            Request::Write {
+                file,
+                offset,
+                data,
+                stability,
+            } => self.answer_write(&file, offset, data, stability, asked, writer),
+            Request::Commit { file, .. } => self.answer_commit(&file, asked, writer),
+            Request::Rename {
+                from_at,
+                from,
+                to_at,
+                to,
+            } => self.answer_rename((&from_at, from), (&to_at, to), writer),
+            Request::Link { file, at, name } => self.answer_link(&file, &at, name, writer),
+            Request::List {
+                directory,
+                cookie,
+                bytes,
+                plus,
+                ..
+            } => self.answer_list(&directory, cookie, bytes, plus, writer),
+            Request::FsStat { root } => {
+                let attributes = self.attributes(self.find(&root)?);
+                let free_bytes = self.space().free();
+                let space = Space {
+                    total_bytes: self.space().capacity(),
+                    free_bytes,
+                };
+                write_fs_stat(Some(&attributes), space, free_bytes / NODE_BYTES, writer);
+                Ok(())
+            }
+            Request::FsInfo { root } => self.answer_fs_info(&root, asked.max_transfer_bytes, writer),
+            Request::PathConf { file } => {
+                let attributes = self.attributes(self.find(&file)?);
+                write_path_conf(
+                    Some(&attributes),
+                    Self::most_links(),
+                    Self::most_name_bytes(),
+                    writer,
+                );
+                Ok(())
+            }
+            Request::Remove { at, name } => self.answer_remove(&at, name, false, writer),
+            Request::RemoveDirectory { at, name } => self.answer_remove(&at, name, true, writer),
+            Request::Create { at, name, how } => self.answer_create(&at, name, &how, asked, writer),
+            Request::MakeDirectory { at, name, set } => {
+                self.answer_make(&at, name, Made::Directory, &set, asked, writer)
+            }
+            Request::SymbolicLink {
+                at,
+                name,
+                set,
+                target,
+            } => self.answer_make(&at, name, Made::SymbolicLink(target), &set, asked, writer),
+            Request::MakeNode { at, name, node } => self.answer_make_node(&at, name, &node, asked, writer),
+        }
+    }
+
+    fn answer_set(
+        &mut self,
+        file: &FileHandle,
+        set: &SetAttributes,
+        guard: Option<Time>,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let slot = self.find(file)?;
+        let before = self.attributes(slot);
+        if guard.is_some_and(|time| time != before.changed) {
+            return Err(Status::NotSync.into());
+        }
+        self.set(slot, set)?;
+        self.wcc(slot, &before).write(writer);
+        Ok(())
+    }
+
+    fn answer_lookup(&self, at: &FileHandle, name: &[u8], writer: &mut Writer<'_>) -> Result<(), Refused> {
+        let at = self.find(at)?;
+        let slot = self.look_up(at, name)?;
+        let found = Found {
+            file: self.handle(slot),
+            attributes: Some(self.attributes(slot)),
+        };
+        found.write(Some(&self.attributes(at)), writer);
+        Ok(())
+    }
+
+    fn answer_access(&self, file: &FileHandle, rights: u32, writer: &mut Writer<'_>) -> Result<(), Refused> {
+        let slot = self.find(file)?;
+        let node = self.node(slot);
+        let all = match (node.is_directory(), node.mode & EXECUTABLE) {
+            (true, _) => RIGHTS_OF_DIRECTORY,
+            (false, 0) => RIGHTS_OF_FILE,
+            (false, _) => RIGHTS_OF_FILE | RIGHT_TO_EXECUTE,
+        };
+        Attributes3::write_optional(Some(&self.attributes(slot)), writer);
+        writer.u32(rights & all);
+        Ok(())
+    }
+
+    fn answer_read_link(&self, link: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
+        let slot = self.find(link)?;
+        let Body::SymbolicLink(target) = &self.node(slot).body else {
+            return Err(Status::Inval.into());
+        };
+        Attributes3::write_optional(Some(&self.attributes(slot)), writer);
+        writer.opaque(target);
+        Ok(())
+    }
+
+    fn answer_read(
+        &mut self,
+        file: &FileHandle,
+        offset: u64,
+        bytes: u32,
+        asked: &Asked,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let slot = self.find(file)?;
+        let most = match asked.struck {
+            Some(Kind::ShortRead) => bytes.div_ceil(2),
+            _ => bytes,
+        };
+        let most = most.min(asked.max_transfer_bytes) as usize;
+        let attributes = self.attributes(slot);
+        let mut outcome = Ok(false);
+        write_read(Some(&attributes), writer, |out| {
+            let begin = out.len();
+            outcome = self.read(slot, offset, most, out);
+            if asked.struck == Some(Kind::WrongContent) && out.len() > begin {
+                out[begin] ^= 1;
+            }
+            outcome == Ok(true)
+        });
+        outcome.map(|_| ())
+    }
+
+    fn answer_write(
+        &mut self,
+        file: &FileHandle,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+        asked: &Asked,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let slot = self.find(file)?;
+        let before = self.attributes(slot);
+        let taken = match asked.struck {
+            Some(Kind::ShortWrite) => data.len().div_ceil(2),
+            _ => data.len(),
+        };
+        let data = &data[..taken.min(asked.max_transfer_bytes as usize)];
+        match asked.struck {
+            Some(Kind::DiskFull) => return Err(Status::NoSpc.into()),
+            Some(Kind::LostWrites) => {
+                let end = offset.saturating_add(data.len() as u64).max(before.bytes);
+                let bytes = Some(end);
+                self.set(
+                    slot,
+                    &SetAttributes {
+                        bytes,
+                        ..SetAttributes::default()
+                    },
+                )?;
+            }
+            _ => self.write(slot, offset, data, stability != Stability::Unstable)?,
+        }
+        let written = Written {
+            wcc: self.wcc(slot, &before),
+            // A record is shorter than 4 GiB.
+            bytes: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            stability,
+            verifier: verifier(asked),
+        };
+        written.write(writer);
+        Ok(())
+    }
+
+    fn answer_commit(
+        &mut self,
+        file: &FileHandle,
+        asked: &Asked,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let slot = self.find(file)?;
+        let before = self.attributes(slot);
+        self.commit(slot)?;
+        let committed = Committed {
+            wcc: self.wcc(slot, &before),
+            verifier: verifier(asked),
+        };
+        committed.write(writer);
+        Ok(())
+    }
+
+    fn answer_remove(
+        &mut self,
+        at: &FileHandle,
+        name: &[u8],
+        directory: bool,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let at = self.find(at)?;
+        let before = self.attributes(at);
+        self.remove(at, name, directory)?;
+        self.wcc(at, &before).write(writer);
+        Ok(())
+    }
+
+    fn answer_rename(
+        &mut self,
+        (from_at, from): (&FileHandle, &[u8]),
+        (to_at, to): (&FileHandle, &[u8]),
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let (from_at, to_at) = (self.find(from_at)?, self.find(to_at)?);
+        let (from_before, to_before) = (self.attributes(from_at), self.attributes(to_at));
+        self.rename(from_at, from, to_at, to)?;
+        self.wcc(from_at, &from_before).write(writer);
+        self.wcc(to_at, &to_before).write(writer);
+        Ok(())
+    }
+
+    fn answer_link(
+        &mut self,
+        file: &FileHandle,
+        at: &FileHandle,
+        name: &[u8],
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let (slot, at) = (self.find(file)?, self.find(at)?);
+        let before = self.attributes(at);
+        self.link(slot, at, name)?;
+        Attributes3::write_optional(Some(&self.attributes(slot)), writer);
+        self.wcc(at, &before).write(writer);
+        Ok(())
+    }
+
+    fn answer_create(
+        &mut self,
+        at: &FileHandle,
+        name: &[u8],
+        how: &How,
+        asked: &Asked,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let at = self.find(at)?;
+        let before = self.attributes(at);
+        let slot = self.create(at, name, how, asked.caller)?;
+        self.write_created(slot, &self.wcc(at, &before), writer);
+        Ok(())
+    }
+
+    fn answer_make_node(
+        &mut self,
+        at: &FileHandle,
+        name: &[u8],
+        node: &Node,
+        asked: &Asked,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        if !node.can_be_made() {
+            return Err(Status::BadType.into());
+        }
+        let made = Made::Special(node.kind, node.device);
+        self.answer_make(at, name, made, &node.set, asked, writer)
+    }
+
+    fn answer_make(
+        &mut self,
+        at: &FileHandle,
+        name: &[u8],
+        made: Made<'_>,
+        set: &SetAttributes,
+        asked: &Asked,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let at = self.find(at)?;
+        let before = self.attributes(at);
+        let slot = self.make(at, name, made, set, asked.caller)?;
+        self.write_created(slot, &self.wcc(at, &before), writer);
+        Ok(())
+    }
+
+    fn write_created(&self, slot: usize, directory: &Wcc, writer: &mut Writer<'_>) {
+        let created = Created {
+            file: Some(self.handle(slot)),
+            attributes: Some(self.attributes(slot)),
+        };
+        created.write(directory, writer);
+    }
+
+    fn answer_list(
+        &self,
+        directory: &FileHandle,
+        cookie: u64,
+        bytes: u32,
+        plus: bool,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let at = self.find(directory)?;
+        let names = self.directory(at)?;
+        let most_bytes = bytes.min(MOST_LISTING_BYTES) as usize;
+        let start = writer.0.len();
+        Attributes3::write_optional(Some(&self.attributes(at)), writer);
+        writer.u64(0); // cookies are good for ever
+        let own = [(OWN_COOKIE, &b"."[..], at), (PARENT_COOKIE, b"..", names.parent)];
+        let own = own.into_iter().filter(|entry| entry.0 > cookie);
+        let (mut any, mut is_last_part) = (false, true);
+        for (cookie, name, slot) in own.chain(names.behind(cookie.max(PARENT_COOKIE))) {
+            let entry = Entry {
+                file_id: self.node(slot).serial,
+                name,
+                cookie,
+                attributes: plus.then(|| self.attributes(slot)),
+                file: plus.then(|| self.handle(slot)),
+            };
+            let begin = writer.0.len();
+            entry.write(plus, writer);
+            if writer.0.len() + END_BYTES > start + most_bytes {
+                writer.0.truncate(begin);
+                is_last_part = false;
+                break;
+            }
+            any = true;
+        }
+        if !any && !is_last_part {
+            return Err(Status::TooSmall.into());
+        }
+        end_entries(is_last_part, writer);
+        Ok(())
+    }
+
+    fn answer_fs_info(
+        &self,
+        root: &FileHandle,
+        transfer_bytes: u32,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), Refused> {
+        let attributes = self.attributes(self.find(root)?);
+        let info = FsInfo {
+            max_read_bytes: transfer_bytes,
+            preferred_read_bytes: transfer_bytes,
+            max_write_bytes: transfer_bytes,
+            preferred_write_bytes: transfer_bytes,
+            preferred_listing_bytes: LISTING_BYTES,
+        };
+        info.write(Some(&attributes), MAX_FILE_BYTES, writer);
+        Ok(())
+    }
+}
+
+fn verifier(asked: &Asked) -> Verifier {
+    match asked.struck {
+        Some(Kind::OtherVerifier) => Verifier(!asked.verifier),
+        _ => Verifier(asked.verifier),
+    }
+}

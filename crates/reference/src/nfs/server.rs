@@ -1,0 +1,220 @@
+//! Starting, starting anew and stopping: one thread a CPU, each with a listener and an event loop of its own.
+
+use super::connection::serve;
+use super::fault::Kind;
+use super::host::Host;
+use super::options::Options;
+use dyno_measure::monotonic_ns;
+use dyno_reactor::{pin_to, Executor, Listener};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{mpsc, Arc};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Where accepting fails (out of file descriptors or memory) it is tried again after this; so is listening anew.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long the server is away where a fault makes it start anew.
+const OUTAGE: Duration = Duration::from_millis(50);
+
+/// A running server; it stops when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    host: Arc<Host>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts the threads. Once this returns, connections are accepted.
+    ///
+    /// # Errors
+    /// Where the options contradict themselves, an address can't be had, or a CPU does not exist or is not ours.
+    pub fn start(options: &Options) -> io::Result<Self> {
+        if let Some(problem) = options.problem() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
+        let mut server = Self {
+            address: options.bind,
+            host: Host::new(options)?,
+            threads: Vec::new(),
+        };
+        for number in 0..options.threads {
+            let cpu = options.cpus.get(number % options.cpus.len().max(1)).copied();
+            server.start_thread(number, cpu)?;
+        }
+        if let Some(fault) = options.fault.filter(|fault| fault.kind == Kind::Restart) {
+            let (host, length) = (server.host.clone(), Duration::from_millis(fault.value.into()));
+            let thread = Builder::new()
+                .name("reference-nfs-restarts".to_owned())
+                .spawn(move || {
+                    while !host.is_stopping() {
+                        host.pause(length);
+                        host.restart(OUTAGE);
+                    }
+                })?;
+            server.threads.push(thread);
+        }
+        Ok(server)
+    }
+
+    /// Ends when the thread listens; from the first on, all listen on the port that it got.
+    fn start_thread(&mut self, number: usize, cpu: Option<usize>) -> io::Result<()> {
+        let (host, address) = (self.host.clone(), self.address);
+        let (report, started) = mpsc::sync_channel(1);
+        let set_up = move || {
+            if let Some(cpu) = cpu {
+                pin_to(cpu)?;
+            }
+            Thread::listen(host, number, address)
+        };
+        let thread = Builder::new()
+            .name(format!("reference-nfs-{number}"))
+            .spawn(move || match set_up() {
+                Ok(thread) => {
+                    let _ = report.send(Ok(thread.address));
+                    thread.run();
+                }
+                Err(error) => {
+                    let _ = report.send(Err(error));
+                }
+            })?;
+        self.threads.push(thread);
+        self.address = started.recv().map_err(io::Error::other)??;
+        self.host.port.store(self.address.port(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The port of its address.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Requests so far by procedure, as RFC 1813 writes their names. A request counts before it is answered; MOUNT and the
+    /// portmapper don't count.
+    #[must_use]
+    pub fn requests(&self) -> Vec<(&'static str, u64)> {
+        self.host.requests()
+    }
+
+    /// How many calls were given a reply that was given before, because they came once more.
+    #[must_use]
+    pub fn replies_given_again(&self) -> u64 {
+        let exports = self.host.exports.iter();
+        exports.map(|export| export.lock().replies.given_again()).sum()
+    }
+
+    /// How often it has started anew.
+    #[must_use]
+    pub fn restarts(&self) -> u64 {
+        self.host.restarts()
+    }
+
+    /// Starts anew as after `kill -9`: closes every connection, is away for `outage`, has lost all unstable writes and has
+    /// another write verifier. Files and handles stay. How many files lost something, once it is up again.
+    #[must_use]
+    pub fn restart(&self, outage: Duration) -> u64 {
+        self.host.restart(outage)
+    }
+
+    /// Ends every thread and closes every connection. Takes about 20 ms; does nothing the second time.
+    pub fn stop(&mut self) {
+        self.host.stop();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so on standard error, and is as gone as the others.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// One thread.
+struct Thread {
+    host: Arc<Host>,
+    number: usize,
+    address: SocketAddr,
+    executor: Executor,
+    listeners: Vec<Listener>,
+}
+
+impl Thread {
+    fn listen(host: Arc<Host>, number: usize, address: SocketAddr) -> io::Result<Self> {
+        let executor = Executor::new()?;
+        let listener = Listener::bind(&executor, address, host.options.threads > 1)?;
+        let address = listener.address()?;
+        let mut listeners = vec![listener];
+        if let Some(portmapper) = host.options.portmapper.filter(|_| number == 0) {
+            listeners.push(Listener::bind(&executor, portmapper, false)?);
+        }
+        Ok(Self {
+            host,
+            number,
+            address,
+            executor,
+            listeners,
+        })
+    }
+
+    /// Until the server stops: from one start to the next, all connections of which end with it.
+    fn run(mut self) {
+        let mut restarts = 0;
+        loop {
+            let host = self.host.clone();
+            for listener in self.listeners.drain(..) {
+                let accepting =
+                    accept_connections(listener, self.executor.clone(), host.clone(), self.number);
+                self.executor.spawn(accepting);
+            }
+            let ended = self
+                .executor
+                .run(|| host.is_stopping() || host.restarts() != restarts);
+            ended.expect("waiting on a valid epoll instance does not fail");
+            match host.wait_until_up() {
+                Some(number) => restarts = number,
+                None => return,
+            }
+            self = match self.listen_anew() {
+                Some(thread) => thread,
+                None => return,
+            };
+        }
+    }
+
+    /// Listens where it did. Somebody else may have the port for a moment: until it can be had again, it is tried again.
+    fn listen_anew(self) -> Option<Self> {
+        let (host, number, address) = (self.host, self.number, self.address);
+        drop((self.executor, self.listeners));
+        while !host.is_stopping() {
+            if let Ok(thread) = Self::listen(host.clone(), number, address) {
+                host.is_back();
+                return Some(thread);
+            }
+            host.pause(PAUSE);
+        }
+        None
+    }
+}
+
+/// Accepts for ever.
+async fn accept_connections(listener: Listener, executor: Executor, host: Arc<Host>, thread: usize) {
+    let pause_ns = u64::try_from(PAUSE.as_nanos()).unwrap_or(u64::MAX);
+    loop {
+        match listener.accept().await {
+            Ok(socket) => executor.spawn(serve(socket, executor.clone(), host.clone(), thread)),
+            Err(_) => executor.sleep_until(monotonic_ns() + pause_ns).await,
+        }
+    }
+}

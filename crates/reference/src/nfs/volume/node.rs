@@ -1,0 +1,85 @@
+//! A file of any kind, and what is known of it.
+
+use super::contents::Contents;
+use super::directory::Directory;
+use super::Caller;
+use dyno_nfs::wire::{Attributes3, Time, DIRECTORY, REGULAR, SYMBOLIC_LINK};
+
+/// Room is told in multiples of this.
+const BLOCK_BYTES: u64 = 4096;
+
+/// What it consists of.
+#[derive(Debug)]
+pub(crate) enum Body {
+    File(Contents),
+    Directory(Directory),
+    SymbolicLink(Box<[u8]>),
+    /// A pipe, a socket or a device: its kind (`ftype3`), and major and minor number.
+    Special(u32, (u32, u32)),
+}
+
+/// A file of any kind.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// Never used again.
+    pub(crate) serial: u64,
+    pub(crate) body: Body,
+    pub(crate) mode: u32,
+    pub(crate) owner: Caller,
+    pub(crate) links: u32,
+    pub(crate) accessed: Time,
+    pub(crate) modified: Time,
+    pub(crate) changed: Time,
+    /// Of the client, where it was made exclusively.
+    pub(crate) verifier: Option<u64>,
+}
+
+impl Node {
+    pub(crate) fn new(serial: u64, body: Body, mode: u32, owner: Caller, now: Time) -> Self {
+        let links = if matches!(body, Body::Directory(_)) { 2 } else { 1 };
+        Self {
+            serial,
+            body,
+            mode,
+            owner,
+            links,
+            accessed: now,
+            modified: now,
+            changed: now,
+            verifier: None,
+        }
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        matches!(self.body, Body::Directory(_))
+    }
+
+    pub(crate) fn was_written(&mut self, now: Time) {
+        (self.modified, self.changed) = (now, now);
+    }
+
+    pub(crate) fn attributes(&self, file_system: u32) -> Attributes3 {
+        let (kind, bytes, device) = match &self.body {
+            Body::File(contents) => (REGULAR, contents.end(), (0, 0)),
+            Body::Directory(_) => (DIRECTORY, BLOCK_BYTES, (0, 0)),
+            Body::SymbolicLink(target) => (SYMBOLIC_LINK, target.len() as u64, (0, 0)),
+            Body::Special(kind, device) => (*kind, 0, *device),
+        };
+        Attributes3 {
+            kind,
+            mode: self.mode,
+            links: self.links,
+            uid: self.owner.uid,
+            gid: self.owner.gid,
+            bytes,
+            used_bytes: bytes.next_multiple_of(BLOCK_BYTES),
+            device,
+            // 0 would be taken for none by some.
+            file_system: u64::from(file_system) + 1,
+            file_id: self.serial,
+            accessed: self.accessed,
+            modified: self.modified,
+            changed: self.changed,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+"""What the drivers of our own file servers have in common: files in memory, and counts that they tell.
+
+Each runs as a process of its own, so that its CPU time is its own. A subclass says how the command is called.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from abc import abstractmethod
+from pathlib import Path
+from typing import ClassVar, Generic, Literal, TypeVar
+
+import psutil
+from pydantic import Field
+
+import serverdyno
+from serverdyno.errors import ServerError
+from serverdyno.servers.base import Installed, LocalSettings
+from serverdyno.servers.disk_settings import MAX_VOLUMES
+from serverdyno.servers.host_changes import HostChanges
+from serverdyno.servers.local import LocalServer
+from serverdyno.servers.reference import package_environment, package_version
+from serverdyno.servers.samba import SOCKET_PATH_BYTES
+from serverdyno.servers.volume_server import may_unshare
+
+COUNTS = "counts"
+COUNTS_TIMEOUT_S = 5.0
+MEMORY_SHARE = 0.75  # of what is free when it is prepared
+MIB = 2**20
+USUAL_CAPACITY_MIB = 1024
+
+
+class ReferenceFilesSettings(LocalSettings):
+    """What can be varied, whatever the protocol."""
+
+    threads: int = Field(default=1, ge=1, le=256, description="Threads that serve.")
+    volumes: int = Field(
+        default=1,
+        ge=1,
+        le=MAX_VOLUMES,
+        description="Shares volume1, volume2 ..., each with a tree of its own.",
+    )
+    capacity_mib: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**24,
+        description="Memory for files, MiB; beyond it the disk is full. Left out: three quarters of what is free.",
+    )
+    network: Literal["auto", "namespace", "loopback"] = Field(
+        default="auto",
+        description="namespace: a network of its own, with nobody else on its ports (root). loopback: a free port of "
+        "127.0.0.1. auto: namespace where allowed.",
+    )
+
+    def free_bytes(self) -> int:
+        """Return the memory for files: what is set, or a share of what is free now."""
+        if self.capacity_mib is not None:
+            return self.capacity_mib * MIB
+        return max(MIB, int(psutil.virtual_memory().available * MEMORY_SHARE))
+
+
+ReferenceFilesSettingsT = TypeVar("ReferenceFilesSettingsT", bound=ReferenceFilesSettings)
+
+
+class ReferenceFiles(LocalServer[ReferenceFilesSettingsT], Generic[ReferenceFilesSettingsT]):
+    """The driver of `dyno reference smb` or another protocol of files."""
+
+    debian_package: ClassVar[str | None] = None
+    command_name: ClassVar[str]
+    usual_port: ClassVar[int]
+    """The protocol's own, where nobody else can have it."""
+
+    capacity_mib = 0
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """Part of Serverdyno."""
+        return Installed(f"serverdyno {serverdyno.__version__}", Path(sys.executable))
+
+    @staticmethod
+    def version_of(program: Path) -> str:
+        """Of the Serverdyno that a Python has."""
+        return package_version(program)
+
+    @property
+    def own_network(self) -> bool:
+        """Whether it gets a network namespace."""
+        return self.settings.network == "namespace" or (self.settings.network == "auto" and may_unshare())
+
+    @property
+    def volumes(self) -> tuple[str, ...]:
+        """The names of its volumes, which are those of other file servers' volumes."""
+        return tuple(f"volume{number}" for number in range(1, self.settings.volumes + 1))
+
+    def network_namespace(self) -> str | None:
+        """The one that it is in. After `start`."""
+        return self.process.network_namespace if self.process else None
+
+    def host_changes(self) -> HostChanges | None:
+        """A network of its own, where it gets one."""
+        if not self.own_network:
+            return None
+        return HostChanges(own_network=True, mount=None, write_back={}, sync_delay_s=0.0, remove=[])
+
+    def choose_port(self) -> int:
+        """The protocol's own where nobody else can have it."""
+        return self.usual_port if self.own_network else super().choose_port()
+
+    def check_paths(self) -> None:
+        """That the name of the socket fits."""
+        super().check_paths()
+        if len(os.fsencode(self.directory / COUNTS)) > SOCKET_PATH_BYTES:
+            raise ServerError(
+                f"{self.directory}: a socket below it would have a name longer than {SOCKET_PATH_BYTES} bytes",
+                hint="Set TMPDIR to a directory with a shorter path.",
+            )
+
+    def furnish(self) -> None:
+        """How much memory it may have."""
+        self.capacity_mib = self.settings.free_bytes() // MIB
+
+    @abstractmethod
+    def options(self) -> list[str]:
+        """Those of its protocol's command alone."""
+
+    def command(self) -> list[str]:
+        """The same command that a user may run."""
+        options = {
+            "--port": self.port,
+            "--threads": self.settings.threads,
+            "--volumes": self.settings.volumes,
+            "--capacity-mib": self.capacity_mib or USUAL_CAPACITY_MIB,
+            "--counts": self.directory / COUNTS,
+        }
+        arguments = [str(part) for option in options.items() for part in option]
+        head = [str(self.program), "-m", "serverdyno", "reference", self.command_name]
+        return [*head, *arguments, *self.options()]
+
+    def environment(self) -> dict[str, str]:
+        """So that the child runs this very package, also from a source checkout."""
+        return package_environment(self.settings.program)
+
+    def process_count(self) -> int:
+        """One process with threads."""
+        return 1
+
+    def configuration(self) -> dict[str, str]:
+        """None: everything is in the command."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """Where the files are, and where the server is."""
+        return [
+            f"Files may have {self.capacity_mib} MiB together; beyond that the disk is full.",
+            "Network: a namespace of its own."
+            if self.own_network
+            else "Network: the machine's loopback; only our process listens on the port.",
+        ]
+
+    def operations_served(self) -> dict[str, int] | None:
+        """Requests since the start by name ("CREATE", "FLUSH" ...); None when it has ended."""
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(COUNTS_TIMEOUT_S)
+                connection.connect(str(self.directory / COUNTS))
+                with connection.makefile() as text:
+                    counts: dict[str, int] = json.loads(text.read())
+                    return counts
+        except (OSError, ValueError):
+            return None
+
+    def requests_served(self) -> int | None:
+        """All of `operations_served`, those of the readiness check included."""
+        operations = self.operations_served()
+        return None if operations is None else sum(operations.values())

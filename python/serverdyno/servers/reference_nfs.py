@@ -1,0 +1,85 @@
+"""The reference NFS server as a server under test: the default without a Ganesha, and the calibration target.
+
+NFS and MOUNT are on one port, so that no portmapper is needed, and no root.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from serverdyno import _native
+from serverdyno.protocols.nfs import NFS
+from serverdyno.servers.base import Access, Settings
+from serverdyno.servers.proof import LOOPBACK
+from serverdyno.servers.reference_files import ReferenceFiles, ReferenceFilesSettings
+
+NFS_PORT = 2049
+
+
+class ReferenceNfsSettings(ReferenceFilesSettings):
+    """What can be varied."""
+
+    protocol: ClassVar[str | None] = NFS.name
+
+    flush: Literal["honour", "ignore"] = Field(
+        default="honour",
+        description="What COMMIT and stable writes do. honour: the file outlives a restart of the service. ignore: "
+        "they are answered as if it did, as by a server that exports with async.",
+    )
+    max_transfer_bytes: int = Field(
+        default=1048576,
+        ge=4096,
+        le=1048576,
+        description="Bytes of one READ or WRITE, at most; the server prefers as many.",
+    )
+
+
+class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
+    """The driver of `dyno reference nfs`."""
+
+    name: ClassVar[str] = "reference-nfs"
+    summary: ClassVar[str] = "Serverdyno's own NFSv3 server, in memory: an upper bound, not a product"
+    settings_type: ClassVar[type[Settings]] = ReferenceNfsSettings
+    command_name: ClassVar[str] = "nfs"
+    usual_port: ClassVar[int] = NFS_PORT
+
+    @property
+    def url(self) -> str:
+        """After `prepare`; it may change in `ready`."""
+        return f"nfs://{LOOPBACK}:{self.port}/?mountport={self.port}"
+
+    def access(self) -> Access:
+        """The exports, and how to get to them. After `start`."""
+        exports = tuple(f"/{name}" for name in self.volumes)
+        return Access(self.url, None, None, exports, self.network_namespace())
+
+    def options(self) -> list[str]:
+        """What COMMIT does, and how much is moved at once."""
+        settings = self.settings
+        return ["--flush", settings.flush, "--max-transfer-bytes", str(settings.max_transfer_bytes)]
+
+    def notes(self) -> list[str]:
+        """What COMMIT does, and what is counted."""
+        honours = self.settings.flush == "honour"
+        return [
+            "COMMIT and stable writes make a file outlive a restart of the service; files are in memory alone, and "
+            "gone with the process."
+            if honours
+            else "COMMIT and stable writes are answered and do nothing.",
+            "Requests served: those of NFS by its own counters; MOUNT does not count.",
+            "Locks (NLM) are not offered, and access is not controlled.",
+            *super().notes(),
+        ]
+
+    def answers_as_ours(self) -> bool:
+        """Whether each export can be mounted; `LocalServer` has seen that only our process listens."""
+        access = self.access()
+        section = {"url": access.url, "shares": access.shares, "network_namespace": access.network_namespace}
+        try:
+            looks = _native.Target.open(NFS.name, json.dumps(section)).look(0)
+        except (_native.SessionError, OSError):
+            return False
+        return all(look["why"] is None for look in looks)

@@ -1,0 +1,240 @@
+"""The reference NFS server with clients of others and of ours: libnfs, the disk mix, restarts, driver, command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from disk_mix import begun, ended, passed, silent_seconds, whole
+from file_server import PATIENCE_S, skip_unless_installed
+from serverdyno import _native
+from serverdyno.servers.reference_nfs import ReferenceNfs
+from serverdyno.servers.running import running
+
+EXPORT = "/volume1"
+MANY = 3_000
+LARGE_BYTES = (16 << 20) + 12_345
+# Making and removing workspaces sends none of these.
+OF_THE_MIX_ALONE = ("READ",)
+RESENT = "(sent again after a lost connection)"
+
+
+@contextmanager
+def reference(**options: Any) -> Iterator[_native.ReferenceNfsServer]:
+    """On threads of this process."""
+    server = _native.ReferenceNfsServer.start(**options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def target(server: _native.ReferenceNfsServer, **section: Any) -> _native.Target:
+    place = {"url": f"nfs://127.0.0.1:{server.port}/?mountport={server.port}", "shares": [EXPORT]}
+    return _native.Target.open("nfs", json.dumps(place | section))
+
+
+def url(port: int, path: str) -> str:
+    """As libnfs wants it."""
+    return f"nfs://127.0.0.1{EXPORT}{path}?nfsport={port}&mountport={port}"
+
+
+def tool(*command: str) -> bytes:
+    """What a tool of libnfs says after it has done what it should."""
+    skip_unless_installed(command[0])
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def counted_otherwise(result: _native.MixResult, counted: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """Where the server's count of requests is not the generator's, in all or by procedure: ours, and the server's."""
+    sent = {each["request"]: each["count"] for each in result["requests"]}
+    pairs = {name: (sent.get(name, 0), counted[name]) for name in OF_THE_MIX_ALONE}
+    pairs["all"] = (result["protocol_requests"] or 0, sum(counted.values()))
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def test_what_libnfs_puts_there_it_gets_back_and_lists(tmp_path: Path) -> None:
+    sent, got = tmp_path / "sent", tmp_path / "got"
+    sent.write_bytes(os.urandom(LARGE_BYTES))
+    files = {f"aaa{number}": b"" for number in range(MANY)} | {"there": b"from the beginning"}
+    with reference(files=files) as server:
+        port = server.port
+        tool("nfs-cp", str(sent), url(port, "/copy"))
+        tool("nfs-cp", url(port, "/copy"), str(got))
+        assert got.read_bytes() == sent.read_bytes()
+        assert tool("nfs-cat", url(port, "/copy")) == sent.read_bytes()
+        assert tool("nfs-cat", url(port, "/there")) == b"from the beginning"
+        listed = tool("nfs-ls", url(port, "")).decode().splitlines()
+        counted = server.requests()
+    assert {line.split()[-1] for line in listed} == {*files, "copy"}
+    assert [line for line in listed if line.endswith("copy") and str(LARGE_BYTES) in line]
+    assert counted["WRITE"] > 0
+    assert counted["READDIRPLUS"] > 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("cache", ["none", "leases"])
+def test_the_disk_mix_is_served_whole_and_counted_as_the_generator_counts_it(
+    cache: str, threads: int
+) -> None:
+    with reference(threads=threads) as server:
+        result = ended(begun(target(server), clients=4, files={"cache": cache}))
+        counted = server.requests()
+    assert whole(result)
+    assert counted_otherwise(result, counted) == {}
+    assert 0 < passed(result)["flush"] <= counted["COMMIT"]
+
+
+def test_what_clients_leave_is_read_by_libnfs_byte_for_byte() -> None:
+    workspaces = _native.Workspaces()
+    with reference() as server:
+        assert whole(ended(begun(target(server), workspaces=workspaces, files={"cache": "leases"})))
+        listed = tool("nfs-ls", "-R", url(server.port, "")).decode().splitlines()
+        files = [line.split()[-1] for line in listed if line.startswith("-")]
+        sizes = [int(line.split()[-2]) for line in listed if line.startswith("-")]
+        assert len(files) > 100
+        for name, size in list(zip(files, sizes, strict=True))[::20]:
+            assert len(tool("nfs-cat", url(server.port, f"/{name.lstrip('/')}"))) == size
+        # What they contain is checked by a second mix, which reads what the first one left.
+        again = ended(begun(target(server), workspaces=workspaces, files={"cache": "none"}))
+    assert whole(again)
+
+
+def test_a_restart_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_contents_are_right() -> None:
+    length_s, outage_s = 6.0, 2.2
+    with reference() as server:
+        load = begun(target(server), clients=4, length_s=length_s, files={"cache": "leases"})
+        deadline = time.monotonic() + PATIENCE_S
+        while server.requests()["READ"] < 50:  # the mix itself has begun
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        server.restart(outage_s=outage_s)
+        assert load.wait(PATIENCE_S)
+        result = load.result()
+        assert server.restarts == 1
+    assert whole(result)
+    sent = {each["request"]: each["count"] for each in result["requests"]}
+    assert sent[RESENT] > 0
+    assert silent_seconds(result), "it stands in the timeline"
+
+
+def test_what_a_server_loses_that_ignores_flushes_is_found_wrong() -> None:
+    with reference(flush="ignore") as server:
+        load = begun(target(server), clients=2, length_s=3.0, files={"cache": "none"})
+        deadline = time.monotonic() + PATIENCE_S
+        while server.requests()["READ"] < 20:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert server.restart() > 0
+        result = ended(load)
+    assert "wrong_content" in {error["fault"] for error in result["errors"]}
+
+
+def test_contents_that_are_wrong_are_found_wrong() -> None:
+    with reference(fault="wrong-content") as server:
+        result = ended(begun(target(server), files={"cache": "none"}))
+    assert {error["fault"] for error in result["errors"]} == {"wrong_content"}
+
+
+def test_every_fault_ends_in_counted_errors_or_none_and_the_mix_ends() -> None:
+    survived = {"delay", "lost-reply", "restart", "other-verifier", "jukebox", "short-read", "short-write"}
+    for name, _ in _native.reference_nfs_faults():
+        kind = name.partition("=")[0]
+        # A restart could strike while a client mounts, which is not tried again.
+        fault = "restart=3600000ms" if kind == "restart" else name
+        timeout_s = 20.0 if kind in survived else 1.0
+        with reference(fault=fault) as server:
+            result = ended(begun(target(server), clients=1, length_s=0.3, timeout_s=timeout_s))
+        assert bool(result["errors"]) != (kind in survived), (name, result["errors"])
+
+
+def test_what_can_not_be_is_refused() -> None:
+    for options, message in [
+        ({"fault": "sulk"}, "other-verifier"),
+        ({"flush": "never"}, "honour or ignore"),
+        ({"bind": "here"}, "IP address"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            _native.ReferenceNfsServer.start(**options)  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="such as /volume1"):
+        _native.ReferenceNfsServer.start(exports=["volume1"])
+
+
+@pytest.mark.parametrize("network", ["auto", "loopback"])
+def test_under_its_driver_it_is_a_server_like_others(network: str) -> None:
+    settings = {"volumes": 2, "capacity_mib": 256, "network": network, "flush": "ignore"}
+    with running("reference-nfs", settings) as server:
+        assert isinstance(server, ReferenceNfs)
+        access = server.access()
+        section = {
+            "url": access.url,
+            "shares": list(access.shares),
+            "network_namespace": access.network_namespace,
+        }
+        before = server.requests_served()
+        result = ended(begun(_native.Target.open("nfs", json.dumps(section)), files={"cache": "leases"}))
+        after = server.requests_served()
+        described = server.describe()
+        assert before is not None and after is not None
+        assert result["protocol_requests"] == after - before
+        assert (server.cpu_s() or 0) > 0
+        assert access.shares == ("/volume1", "/volume2")
+        assert any("256 MiB" in note for note in described.notes)
+        assert any("do nothing" in note for note in described.notes)
+        directory = server.directory
+    assert whole(result)
+    assert server.requests_served() is None
+    assert not directory.exists()
+
+
+def test_the_command_serves_an_independent_client_and_starts_anew_on_a_signal(tmp_path: Path) -> None:
+    skip_unless_installed("nfs-cp")
+    counts = tmp_path / "counts"
+    words = [
+        sys.executable,
+        "-m",
+        "serverdyno",
+        "reference",
+        "nfs",
+        "--counts",
+        str(counts),
+        "--outage-s",
+        "0",
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        port = json.loads(server.stdout.readline())["port"]
+        sent = tmp_path / "sent"
+        sent.write_bytes(os.urandom(200_000))
+        tool("nfs-cp", str(sent), url(port, "/x"))
+        server.send_signal(signal.SIGHUP)
+        assert json.loads(server.stdout.readline())["restarts"] == 1
+        # nfs-cp ends with COMMIT.
+        assert tool("nfs-cat", url(port, "/x")) == sent.read_bytes()
+        assert counts.exists()
+        server.send_signal(signal.SIGINT)
+        server.wait(timeout=PATIENCE_S)
+    assert not counts.exists()
+
+
+def test_the_command_names_its_faults() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "serverdyno", "reference", "nfs", "--list-faults"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert "lost-reply=10" in done.stdout

@@ -1,0 +1,141 @@
+"""Holds the reference NFS server against Linux's client: `python tools/linux_nfs_client.py`.
+
+A guest (qemu, Debian's kernel for clouds) mounts the server by NFSv3, does what users do there with coreutils, tar and
+find, and compares: `linux_nfs_client.sh`. In the middle of a large write the server starts anew and loses what is not
+stable. What the guest wrote is then read by libnfs's nfs-cat. Exit status 1 where a check fails. Needs the packages of
+`dyno powercut` and libnfs-utils.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from serverdyno import _native
+from serverdyno.errors import ServerError, UserError
+from serverdyno.powercut.boot_files import Contents, kernel, missing_programs, write_initramfs
+from serverdyno.powercut.machine import DIES_WITH_US, KERNEL_OPTIONS, MEMORY_MIB
+from serverdyno.servers.local import find_program
+
+TIMEOUT_S = 600.0
+POLL_S = 0.1
+OUTAGE_S = 2.0
+FILE_BYTES = 24 << 20
+FILES = 2_000
+PROGRAMS = (
+    "ls cp mv rm ln stat dd sha256sum find tar sort truncate mkfifo mkdir touch chmod chown df diff cat wc"
+)
+CHECK, RESTART, DONE = "check: ", "dyno: restart", "dyno: done"
+SERVER = "10.0.2.2"  # qemu's own network has the host's loopback there
+
+CHECKS = Path(__file__).with_suffix(".sh").read_text(encoding="utf-8")
+
+
+def main() -> None:
+    """Run it once."""
+    if missing := [*missing_programs(), *([] if find_program("nfs-cat") else ["libnfs-utils"])]:
+        raise UserError(f"not installed: {', '.join(missing)}")
+    content = os.urandom(FILE_BYTES)
+    server = _native.ReferenceNfsServer.start(files={"from-host": content})
+    try:
+        with tempfile.TemporaryDirectory(prefix="serverdyno-guest-") as place:
+            failed = carried_out(server, content, Path(place))
+        for name, expected in (("copy", content), ("large", content * 6)):
+            read = read_by_libnfs(server.port, name)
+            failed |= report(f"libnfs reads the same from {name}", read == expected)
+        counts = {name: count for name, count in server.requests().items() if count}
+        print("requests:", counts)
+        print(f"restarts: {server.restarts}, replies given again: {server.replies_given_again}")
+    finally:
+        server.stop()
+    sys.exit(1 if failed else 0)
+
+
+def report(name: str, good: bool) -> bool:
+    """Print a check; whether it failed."""
+    print("ok    " if good else "FAILED", name)
+    return not good
+
+
+def carried_out(server: _native.ReferenceNfsServer, content: bytes, place: Path) -> bool:
+    """Boot the guest and follow it to its end. Whether a check failed. Raises ServerError."""
+    found = kernel()
+    programs = [path for name in PROGRAMS.split() if (path := find_program(name)) is not None]
+    contents = Contents(programs=[path.resolve() for path in programs], modules=("nfsv3", "virtio_net"))
+    links = "\n".join(f"ln -sf {path.resolve()} /bin/{path.name}" for path in programs)
+    initramfs, console = place / "initramfs", place / "console"
+    write_initramfs(initramfs, contents, found, init_script(server.port, content, links))
+    command = [
+        *(*DIES_WITH_US, "qemu-system-x86_64"),
+        *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", f"{MEMORY_MIB}"),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none"),
+        *("-serial", f"file:{console}", "-kernel", str(found.image), "-initrd", str(initramfs)),
+        *("-append", KERNEL_OPTIONS, "-netdev", "user,id=net"),
+        *("-device", "virtio-net-pci,netdev=net,romfile="),
+    ]
+    machine = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    try:
+        return followed(server, machine, console)
+    finally:
+        machine.kill()
+        machine.wait()
+
+
+def followed(server: _native.ReferenceNfsServer, machine: subprocess.Popen[bytes], console: Path) -> bool:
+    """Read the console until the guest is done; start the server anew where it says so."""
+    deadline = time.monotonic() + TIMEOUT_S
+    said = ""
+    while DONE not in said:
+        if machine.poll() is not None or time.monotonic() > deadline:
+            raise ServerError(f"the guest did not come to its end:\n{said[-3000:]}")
+        time.sleep(POLL_S)
+        said = console.read_text(errors="replace") if console.exists() else ""
+        if RESTART in said and server.restarts == 0:
+            before = server.requests()["WRITE"]
+            while server.requests()["WRITE"] < before + 10 and time.monotonic() < deadline:
+                time.sleep(POLL_S)
+            lost = server.restart(outage_s=OUTAGE_S)
+            print(f"the server has started anew; files with lost writes: {lost}")
+    checks = re.findall(rf"{CHECK}(ok|FAILED) (.*?)\r?\n", said)
+    failed = [report(name, word == "ok") for word, name in checks]
+    if any(failed) or len(checks) != CHECKS.count("\ncheck "):
+        print(said)
+        return True
+    return False
+
+
+def init_script(port: int, content: bytes, links: str) -> str:
+    """Say what the guest does from its start."""
+    options = f"vers=3,proto=tcp,mountproto=tcp,addr={SERVER},port={port},mountport={port},nolock,hard"
+    return f"""#!/bin/busybox sh
+/bin/busybox --install -s /bin
+{links}
+export PATH=/bin:/sbin:/usr/sbin:/usr/bin LC_ALL=C TZ=UTC
+mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
+exec >/dev/ttyS0 2>&1
+for module in /modules/*.ko; do insmod "$module"; done
+ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
+mkdir -p /mnt
+export FILES={FILES} SUM={hashlib.sha256(content).hexdigest()} LARGE={hashlib.sha256(content * 6).hexdigest()}
+mount -t nfs -o {options} {SERVER}:/volume1 /mnt && cd /mnt && {{
+{CHECKS}
+}}
+echo "{DONE}"
+while :; do sleep 60; done
+"""
+
+
+def read_by_libnfs(port: int, name: str) -> bytes:
+    """Read a file as another client."""
+    url = f"nfs://127.0.0.1/volume1/{name}?nfsport={port}&mountport={port}"
+    return subprocess.run(["nfs-cat", url], capture_output=True, timeout=TIMEOUT_S, check=True).stdout
+
+
+if __name__ == "__main__":
+    main()
