@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benches import accuracy, builds, files, growth, http2, peers, promises, speed, tls
+from benches import accuracy, builds, files, growth, http2, nfs, peers, promises, speed, tls
 from benches.file_server import data_directory
 from benches.publish import folder_for, write
 from benches.results import Results
@@ -85,6 +85,19 @@ def run_files(results: Results, places: Cpus, effort: Effort) -> None:
     results.runs += files.count(places, effort, sizes)
 
 
+def run_nfs(results: Results, places: Cpus, effort: Effort) -> None:
+    """NFS: copies and listings, against libnfs's tools."""
+    if absent := nfs.missing():
+        results.left_out.append(f"NFS: not installed here: {', '.join(absent)}")
+        return
+    with tempfile.TemporaryDirectory(prefix="serverdyno-bench-", dir=data_directory()) as folder:
+        cases = nfs.cases(Path(folder), nfs.Sizes())
+        results.file_cases = [*results.file_cases, *cases]
+        for case in cases:
+            _say(case.title)
+            results.runs += case.carry_out(places, effort)
+
+
 def run_promises(results: Results, _places: Cpus, _effort: Effort) -> None:
     """Waiting for the tool itself."""
     _say("the tool itself: help and report")
@@ -102,6 +115,7 @@ PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "times": run_times,
     "growth": run_growth,
     "files": run_files,
+    "nfs": run_nfs,
     "promises": run_promises,
 }
 

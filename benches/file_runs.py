@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from benches.file_server import BenchSamba
+from benches.file_server import BenchServer
 from benches.file_tools import FileTool, Mark
 from benches.quiet import foreign_share, time_wait_sockets, wait_until_quiet
 from benches.rounds import BenchError, Cpus, Effort, Run, best_of
@@ -37,7 +37,7 @@ class FileStand:
     """A running server and how it is measured."""
 
     case: str
-    server: BenchSamba
+    server: BenchServer
     places: Cpus
     effort: Effort
 
@@ -190,7 +190,7 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
                 return
 
 
-def _moment(server: BenchSamba, pid: int) -> Moment:
+def _moment(server: BenchServer, pid: int) -> Moment:
     return Moment(sum(map(_cpu_s, _family(pid))), server.cpu_s(), time.process_time(), machine_cpu())
 
 

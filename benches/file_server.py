@@ -1,6 +1,6 @@
-"""The Samba that file benches load: that of `serverdyno.servers`, with two lines of its configuration changed.
+"""The servers that file benches load: those of `serverdyno.servers`, and how they are emptied after each run.
 
-It also lets SMB1 in, which is all that smbtorture's replay speaks, and it may bound how much one request moves, so
+Samba also lets SMB1 in, which is all that smbtorture's replay speaks, and it may bound how much one request moves, so
 that all clients move the same. Not for experiments: Serverdyno's own driver offers no SMB1.
 """
 
@@ -17,8 +17,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from serverdyno.errors import ServerError
+from serverdyno.servers.base import Access
+from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
 from serverdyno.servers.local import find_program
 from serverdyno.servers.samba import CONFIGURATION, Samba
 from serverdyno.servers.samba_settings import SambaSettings
@@ -29,6 +32,34 @@ SHARE = "volume1"
 REST_S, POLL_S = 60.0, 0.02
 # `SMBreadX_count`, `smb2_read_count`: one request each. What they were made of is counted apart, as `Trans2_`.
 REQUEST_COUNTER = re.compile(r"^(?:SMB|smb2_)\w+_count:\s+(\d+)$", re.MULTILINE)
+
+
+class BenchServer(Protocol):
+    """What a bench needs of a server."""
+
+    directory: Path
+    port: int
+
+    def access(self) -> Access:
+        """How to be let in."""
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds of all its processes so far."""
+
+    def rss_bytes(self) -> int | None:
+        """Resident memory of all its processes now."""
+
+    def operations_served(self) -> dict[str, int] | None:
+        """Requests since the start by name, by its own counters; None where it has none."""
+
+    def messages_served(self) -> int | None:
+        """All requests since the start, by its own counters; None where it has none."""
+
+    def data_directories(self) -> list[Path]:
+        """Where we find its files, share by share."""
+
+    def empty(self) -> None:
+        """Removes what clients have left. Raises ServerError."""
 
 
 class BenchSamba(Samba):
@@ -82,7 +113,37 @@ class Inside:
     after: tuple[str, ...]
 
 
-def inside(server: Samba) -> Inside:
+class BenchGanesha(Ganesha):
+    """As for experiments."""
+
+    def operations_served(self) -> dict[str, int] | None:
+        """It tells nobody."""
+        return None
+
+    def messages_served(self) -> int | None:
+        """Nor all of them together."""
+        return None
+
+    def empty(self) -> None:
+        """Nothing: Ganesha would go on with what it remembers. Each run has names of its own."""
+
+
+@contextmanager
+def running_ganesha(cpus: Sequence[int]) -> Iterator[BenchGanesha]:
+    """Ready for load, with its files in memory where there is room. Raises UserError or ServerError."""
+    directory = Path(tempfile.gettempdir()) / f"serverdyno-ganesha-{secrets.token_hex(8)}"
+    settings = GaneshaSettings(data_directory=data_directory())
+    server = BenchGanesha(settings, directory, Path(os.devnull), cpus)
+    try:
+        server.prepare()
+        server.start()
+        server.ready()
+        yield server
+    finally:
+        server.stop()
+
+
+def inside(server: BenchServer) -> Inside:
     """For any of Samba's own clients. The password is the private server's, and no secret."""
     access = server.access()
     before = ("nsenter", f"--net={access.network_namespace}") if access.network_namespace else ()

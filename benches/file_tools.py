@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
-from benches.file_server import SHARE, BenchSamba, inside
+from benches.file_server import SHARE, BenchServer, inside
 from benches.files_generator import CLOSED, OPEN
 from benches.rounds import BenchError
 from benches.tools import Account
@@ -50,8 +50,8 @@ class FileTool:
     name: str
     program: str
     clients: int
-    command: Callable[[BenchSamba], list[str]]
-    request: Callable[[BenchSamba, float], str]  # what it gets on standard input: of server and window, s
+    command: Callable[[BenchServer], list[str]]
+    request: Callable[[BenchServer, float], str]  # what it gets on standard input: of server and window, s
     listener: Callable[[float], Listener]  # of the window, s
     ends: bool
 
@@ -64,10 +64,12 @@ def dyno(name: str, load_file: Path, cache: str, clients: int = 1, **options: An
     hold = options.pop("hold", False)
     workload = {"workload": "loadfile", "cache": cache}
 
-    def request(server: BenchSamba, seconds: float) -> str:
+    def request(server: BenchServer, seconds: float) -> str:
         access = server.access()
-        target = {"url": access.url, "shares": list(access.shares), "user": access.user}
-        target |= {"password": access.password, "network_namespace": access.network_namespace}
+        target: dict[str, Any] = {"url": access.url, "shares": list(access.shares)}
+        target |= {"network_namespace": access.network_namespace}
+        if access.user is not None:
+            target |= {"user": access.user, "password": access.password}
         shape = {"clients": clients, "ramp_up_s": RAMP_S} | options
         shape["length_s"] = shape["ramp_up_s"] + seconds
         return json.dumps(
@@ -114,7 +116,7 @@ class DynoListener:
 def smbtorture(name: str, load_file: Path, clients: int) -> FileTool:
     """The replay of smbtorture, over SMB1, without signing; a process for each client."""
 
-    def command(server: BenchSamba) -> list[str]:
+    def command(server: BenchServer) -> list[str]:
         way = inside(server)
         options = ("clientmaxprotocol=NT1", "clientminprotocol=NT1", "clientsigning=off")
         return [

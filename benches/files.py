@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from benches import file_streams, load_files
 from benches.file_runs import FileStand, measure, one_run
-from benches.file_server import running_samba
+from benches.file_server import BenchServer, running_samba
 from benches.file_tools import FileTool, dyno, smbtorture
 from benches.ratios import Bound
 from benches.rounds import Cpus, Effort, Run, best_of
@@ -98,8 +99,14 @@ class FileCase:
             return self._take_turns(turns, places, effort)
         return [run for turn in turns for run in self._take_turns([turn], places, effort)]
 
-    def _take_turns(self, turns: Sequence[tuple[int, Once]], places: Cpus, effort: Effort) -> list[Run]:
+    @contextmanager
+    def running(self, places: Cpus) -> Iterator[BenchServer]:
+        """The server of some runs."""
         with running_samba([places.server], self.most_bytes) as server:
+            yield server
+
+    def _take_turns(self, turns: Sequence[tuple[int, Once]], places: Cpus, effort: Effort) -> list[Run]:
+        with self.running(places) as server:
             stand = FileStand(self.name, server, places, effort)
             return [replace(run, round=number) for number, once in turns for run in once(stand)]
 

@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 from benches.generator import rss_bytes
-from benches.mixes import files_mix, smb_target
+from benches.mixes import files_mix, nfs_target, smb_target
 from serverdyno import _native
 
 LOOK_S, STILL_S = 0.02, 1.0
@@ -33,7 +33,8 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     With `hold` the window counts as open once all clients wait, and the mix ends when another line comes in; how long
     it would last without is `length_s`. Raises RuntimeError if it doesn't end.
     """
-    target = smb_target(**options["target"])
+    of_nfs = options["target"]["url"].startswith("nfs:")
+    target = (nfs_target if of_nfs else smb_target)(**options["target"])
     files = options["files"] | {"keep_workspace": False}
     if options["load_file"] is not None:
         files["load_file"] = _native.LoadFile.read(options["load_file"])

@@ -73,6 +73,22 @@ def office(path: Path) -> Path:
     )
 
 
+def listing(path: Path, files: int) -> Path:
+    """A directory of so many empty files, listed again and again. Gives `path`, written."""
+    return _write(
+        path,
+        [
+            *_beginning(),
+            *(
+                line
+                for number in range(files)
+                for line in (f'NTCreateX "{DIRECTORY}\\file{number}" {MAKE} 1 {OK}', f"Close 1 {OK}")
+            ),
+            f'FIND_FIRST "{DIRECTORY}\\*" 260 1366 {files} {OK}',
+        ],
+    )
+
+
 def _beginning() -> Iterator[str]:
     yield f'Deltree "{DIRECTORY}" {OK}'
     yield f'Mkdir "\\clients" {OK}'

@@ -38,6 +38,11 @@ def smb_target(
     return _native.Target.open("smb", text, password=password, consent_token=consent_token)
 
 
+def nfs_target(url: str, **section: Any) -> _native.Target:
+    """Open exports; `section`: the rest of the document's section."""
+    return _native.Target.open("nfs", json.dumps({"url": url} | section))
+
+
 def document(
     target: _native.Target, workload: dict[str, Any], client: dict[str, Any], **shape: Any
 ) -> dict[str, Any]:

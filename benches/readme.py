@@ -73,6 +73,10 @@ FILES = """\
   have done in the mean, once a second. Its window opens when the mean is a quarter beyond the lines that make files.
 - Streams: a load file of one file, opened, moved in pieces of 64 KiB, closed. With leases, write-behind and read-ahead
   make requests of any size out of it, several under way, as smbclient does; without, one piece is under way at a time.
+- NFS: a private Ganesha instead. Ours moves a file as above, with close-to-open rules: UNSTABLE writes and a COMMIT at
+  the close. nfs-cp copies a whole file of random bytes once a run, from a local file or to one in memory; from its CPU
+  time that of copying one byte is taken off. Listings: ours reads names and attributes and keeps none, nfs-ls prints
+  them to /dev/null.
 - Sessions: one engine thread, one smbd process a session. Memory when all wait: ours is what the resident set grew by,
   smbd's the proportional set sizes of all its processes.
 """
