@@ -184,10 +184,7 @@ impl Conversation {
                     stability,
                 },
             ),
-            Work::Flush { file } => {
-                let (offset, bytes) = (0, 0); // all of it
-                self.ask(place, &Request::Commit { file, offset, bytes });
-            }
+            Work::Flush { file } => self.ask(place, &Request::commit_of_all(file)),
             Work::Query { file } => self.ask(place, &Request::GetAttributes { file }),
             Work::Set { file, set } => {
                 let guard = None;
@@ -356,7 +353,7 @@ impl Conversation {
         let begin = if known == 0 { 0 } else { known + 1 };
         let end = path[begin..].find('/').map_or(path.len(), |part| begin + part);
         call.stage = Stage::Walk(path[..end].into());
-        let name = path[begin..end].as_bytes();
+        let name = &path.as_bytes()[begin..end];
         self.ask(place, &Request::Lookup { at, name });
         None
     }

@@ -166,6 +166,16 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Makes COMMIT of a whole file.
+    #[must_use]
+    pub fn commit_of_all(file: FileHandle) -> Self {
+        Self::Commit {
+            file,
+            offset: 0,
+            bytes: 0,
+        }
+    }
+
     /// Returns the file or directory that it names first; None of NULL.
     #[must_use]
     pub fn file(&self) -> Option<&FileHandle> {
@@ -441,139 +451,4 @@ pub fn create_verifier(client: u64, call: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::arguments::{SetTime, BLOCK_DEVICE, PIPE};
-    use super::*;
-
-    const SET: SetAttributes = SetAttributes {
-        mode: Some(0o640),
-        uid: None,
-        gid: Some(7),
-        bytes: Some(1 << 40),
-        accessed: SetTime::Client((3, 4)),
-        modified: SetTime::Server,
-    };
-
-    fn all_kinds() -> Vec<Request<'static>> {
-        let (file, at) = (handle(b"file"), handle(b"a directory"));
-        let name = b"name".as_slice();
-        let node = |kind, device| Request::MakeNode {
-            at,
-            name,
-            node: Node {
-                kind,
-                set: SET,
-                device,
-            },
-        };
-        let list = |plus| Request::List {
-            directory: at,
-            cookie: 5,
-            verifier: 6,
-            bytes: 4096,
-            plus,
-        };
-        let set = SetAttributes::default();
-        vec![
-            Request::Null,
-            Request::GetAttributes { file },
-            Request::SetAttributes {
-                file,
-                set: SET,
-                guard: Some((1, 2)),
-            },
-            Request::SetAttributes {
-                file,
-                set,
-                guard: None,
-            },
-            Request::Lookup { at, name },
-            Request::Access { file, rights: 0x3f },
-            Request::ReadLink { link: file },
-            Request::Read {
-                file,
-                offset: 1 << 33,
-                bytes: 9,
-            },
-            Request::Write {
-                file,
-                offset: 3,
-                data: b"12345",
-                stability: Stability::Data,
-            },
-            Request::Create {
-                at,
-                name,
-                how: How::Unchecked(SET),
-            },
-            Request::Create {
-                at,
-                name,
-                how: How::Guarded(set),
-            },
-            Request::Create {
-                at,
-                name,
-                how: How::Exclusive(8),
-            },
-            Request::MakeDirectory { at, name, set: SET },
-            Request::SymbolicLink {
-                at,
-                name,
-                set,
-                target: b"../elsewhere",
-            },
-            node(PIPE, (0, 0)),
-            node(BLOCK_DEVICE, (8, 1)),
-            Request::Remove { at, name },
-            Request::RemoveDirectory { at, name },
-            Request::Rename {
-                from_at: at,
-                from: name,
-                to_at: file,
-                to: b"another",
-            },
-            Request::Link { file, at, name },
-            list(true),
-            list(false),
-            Request::FsStat { root: at },
-            Request::FsInfo { root: at },
-            Request::PathConf { file },
-            Request::Commit {
-                file,
-                offset: 1,
-                bytes: 2,
-            },
-        ]
-    }
-
-    fn handle(bytes: &[u8]) -> FileHandle {
-        FileHandle::of(bytes).expect("short")
-    }
-
-    #[test]
-    fn each_request_is_read_as_it_was_written_and_never_from_less() {
-        let mut seen = Vec::new();
-        for request in all_kinds() {
-            let mut bytes = Vec::new();
-            request.write_arguments(&mut Writer(&mut bytes));
-            assert_eq!(Request::parse(request.procedure(), &bytes), Ok(request));
-            for end in 0..bytes.len() {
-                let cut = Request::parse(request.procedure(), &bytes[..end]);
-                assert_eq!(cut, Err(Malformed), "{request:?} cut at {end}");
-            }
-            seen.push(request.procedure());
-        }
-        seen.dedup();
-        assert_eq!(seen.len(), Procedure::ALL.len(), "every procedure");
-    }
-
-    #[test]
-    fn a_write_whose_count_is_not_that_of_its_data_is_malformed() {
-        let mut bytes = Vec::new();
-        let mut writer = Writer(&mut bytes);
-        handle(b"f").write(&mut writer);
-        writer.u64(0).u32(4).u32(0).opaque(b"12345");
-        assert_eq!(Request::parse(Procedure::Write, &bytes), Err(Malformed));
-    }
-}
+mod tests;

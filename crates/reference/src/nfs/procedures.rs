@@ -119,27 +119,9 @@ impl Volume {
                 plus,
                 ..
             } => self.answer_list(&directory, cookie, bytes, plus, writer),
-            Request::FsStat { root } => {
-                let attributes = self.attributes(self.find(&root)?);
-                let free_bytes = self.space().free();
-                let space = Space {
-                    total_bytes: self.space().capacity(),
-                    free_bytes,
-                };
-                write_fs_stat(Some(&attributes), space, free_bytes / NODE_BYTES, writer);
-                Ok(())
-            }
+            Request::FsStat { root } => self.answer_fs_stat(&root, writer),
             Request::FsInfo { root } => self.answer_fs_info(&root, asked.max_transfer_bytes, writer),
-            Request::PathConf { file } => {
-                let attributes = self.attributes(self.find(&file)?);
-                write_path_conf(
-                    Some(&attributes),
-                    Self::most_links(),
-                    Self::most_name_bytes(),
-                    writer,
-                );
-                Ok(())
-            }
+            Request::PathConf { file } => self.answer_path_conf(&file, writer),
             Request::Remove { at, name } => self.answer_remove(&at, name, false, writer),
             Request::RemoveDirectory { at, name } => self.answer_remove(&at, name, true, writer),
             Request::Create { at, name, how } => self.answer_create(&at, name, &how, asked, writer),
@@ -428,6 +410,24 @@ impl Volume {
             return Err(Status::TooSmall.into());
         }
         end_entries(is_last_part, writer);
+        Ok(())
+    }
+
+    fn answer_fs_stat(&self, root: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
+        let attributes = self.attributes(self.find(root)?);
+        let free_bytes = self.space().free();
+        let space = Space {
+            total_bytes: self.space().capacity(),
+            free_bytes,
+        };
+        write_fs_stat(Some(&attributes), space, free_bytes / NODE_BYTES, writer);
+        Ok(())
+    }
+
+    fn answer_path_conf(&self, file: &FileHandle, writer: &mut Writer<'_>) -> Result<(), Refused> {
+        let attributes = Some(self.attributes(self.find(file)?));
+        let (links, name_bytes) = (Self::most_links(), Self::most_name_bytes());
+        write_path_conf(attributes.as_ref(), links, name_bytes, writer);
         Ok(())
     }
 

@@ -42,11 +42,9 @@ fn root(dialogue: &mut Dialogue) -> FileHandle {
     mounted.expect("an export").root
 }
 
-/// A call of every kind, as records.
-fn calls(at: FileHandle) -> Vec<Vec<u8>> {
-    let (name, set, file) = (b"name".as_slice(), SetAttributes::mode(0o644), at);
-    let (kind, device) = (7, (0, 0));
-    let requests = [
+fn of_files(file: FileHandle) -> Vec<Request<'static>> {
+    let (set, offset, bytes) = (SetAttributes::mode(0o644), 0, 100);
+    vec![
         Request::Null,
         Request::GetAttributes { file },
         Request::SetAttributes {
@@ -54,30 +52,30 @@ fn calls(at: FileHandle) -> Vec<Vec<u8>> {
             set,
             guard: Some((1, 2)),
         },
-        Request::Lookup { at, name: b"there" },
         Request::Access { file, rights: 63 },
         Request::ReadLink { link: file },
-        Request::Read {
-            file,
-            offset: 0,
-            bytes: 100,
-        },
+        Request::Read { file, offset, bytes },
         Request::Write {
             file,
-            offset: 0,
-            data: name,
+            offset,
+            data: b"data",
             stability: Stability::Unstable,
         },
-        Request::Create {
-            at,
-            name,
-            how: How::Unchecked(set),
-        },
-        Request::Create {
-            at,
-            name,
-            how: How::Exclusive(1),
-        },
+        Request::FsStat { root: file },
+        Request::FsInfo { root: file },
+        Request::PathConf { file },
+        Request::commit_of_all(file),
+    ]
+}
+
+fn of_names(at: FileHandle) -> Vec<Request<'static>> {
+    let (name, set) = (b"name".as_slice(), SetAttributes::mode(0o644));
+    let (kind, device) = (7, (0, 0));
+    let create = |how| Request::Create { at, name, how };
+    vec![
+        Request::Lookup { at, name: b"there" },
+        create(How::Unchecked(set)),
+        create(How::Exclusive(1)),
         Request::MakeDirectory { at, name, set },
         Request::SymbolicLink {
             at,
@@ -98,7 +96,7 @@ fn calls(at: FileHandle) -> Vec<Vec<u8>> {
             to_at: at,
             to: name,
         },
-        Request::Link { file, at, name },
+        Request::Link { file: at, at, name },
         Request::List {
             directory: at,
             cookie: 0,
@@ -106,20 +104,17 @@ fn calls(at: FileHandle) -> Vec<Vec<u8>> {
             bytes: 4096,
             plus: true,
         },
-        Request::FsStat { root: at },
-        Request::FsInfo { root: at },
-        Request::PathConf { file },
-        Request::Commit {
-            file,
-            offset: 0,
-            bytes: 0,
-        },
-    ];
+    ]
+}
+
+/// A call of every kind, as records.
+fn calls(at: FileHandle) -> Vec<Vec<u8>> {
     let record = |(xid, request): (u32, &Request<'_>)| {
         let mut message = Message::default();
         request.write(&mut message, xid, &credential());
         message.bytes()[RECORD_MARK_BYTES..].to_vec()
     };
+    let requests = [of_files(at), of_names(at)].concat();
     (10..).zip(&requests).map(record).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::raw::{Raw, EXPORT, OK};
 use dyno_files::{
-    Access, Ask, Cache, CacheOptions, Call, Disposition, FileClient, Files, Open, Reply, Stability,
+    Access, Ask, Cache, CacheOptions, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability,
 };
 use dyno_measure::monotonic_ns;
 use dyno_nfs::wire::{parse_commit, parse_read, parse_write, FileHandle, Request};
@@ -120,6 +120,33 @@ async fn call<F: Files>(files: &mut F, executor: &Executor, call: &Call<'_>) -> 
     files.call(call, &mut |_: &[u8]| {}).await.expect("it is done")
 }
 
+/// Connects, and writes a file without closing it.
+async fn written<F: Files>(files: &mut F, executor: &Executor) -> Handle {
+    executor.set_deadline(monotonic_ns() + PATIENCE_NS);
+    files.connect().await.expect("a session");
+    let open = Call::Open(Open {
+        path: "outage",
+        access: Access::ReadWrite,
+        disposition: Disposition::Create,
+        directory: false,
+        delete_on_close: false,
+        ask: Ask::Nothing,
+    });
+    let Reply::Opened { handle, .. } = call(files, executor, &open).await else {
+        panic!("it is made");
+    };
+    for (piece, data) in (0_u64..).zip(pages().chunks(64 << 10)) {
+        let write = Call::Write {
+            handle,
+            offset: piece * (64 << 10),
+            data,
+            stability: Stability::Unstable,
+        };
+        call(files, executor, &write).await;
+    }
+    handle
+}
+
 #[test]
 fn a_client_of_ours_writes_again_what_a_restart_has_lost() {
     let server = server(Flush::Honour);
@@ -137,30 +164,7 @@ fn a_client_of_ours_writes_again_what_a_restart_has_lost() {
         let mut files = Cache::new(session, CacheOptions::close_to_open());
         let own = executor.clone();
         executor.spawn(async move {
-            own.set_deadline(monotonic_ns() + PATIENCE_NS);
-            files.connect().await.expect("a session");
-            let open = Call::Open(Open {
-                path: "outage",
-                access: Access::ReadWrite,
-                disposition: Disposition::Create,
-                directory: false,
-                delete_on_close: false,
-                ask: Ask::Nothing,
-            });
-            let Reply::Opened { handle, .. } = call(&mut files, &own, &open).await else {
-                panic!("it is made");
-            };
-            for (piece, data) in (0_u64..).zip(pages().chunks(64 << 10)) {
-                let offset = piece * (64 << 10);
-                let stability = Stability::Unstable;
-                let write = Call::Write {
-                    handle,
-                    offset,
-                    data,
-                    stability,
-                };
-                call(&mut files, &own, &write).await;
-            }
+            let handle = written(&mut files, &own).await;
             files
                 .idle_until(monotonic_ns() + 50_000_000)
                 .await
