@@ -129,7 +129,7 @@ ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
 mkdir -p /mnt
 export FILES={FILES} SUM={hashlib.sha256(content).hexdigest()} LARGE={hashlib.sha256(content * 6).hexdigest()}
 # Not busybox's own shell: it takes its own commands before those of coreutils.
-mount -t nfs -o {options} {SERVER}:/volume1 /mnt && cd /mnt && dash /checks.sh
+mount -t nfs -o {options} {SERVER}:/volume1 /mnt && dash /checks.sh
 echo "{DONE}"
 while :; do sleep 60; done
 """

@@ -28,6 +28,7 @@ removed_while_open() { ( echo kept >open && exec 3<open && rm open && same "$(ca
 no_silly_names() { same "$(find . -name '.nfs*')" ""; }
 six_times() { for n in 1 2 3 4 5 6; do cat from-host || return 1; sleep 1; done >large && sync; }
 
+cd /mnt || exit 1
 check "what the host put there is read" same "$(sum from-host)" "$SUM"
 check "it is copied" cp from-host copy
 forget

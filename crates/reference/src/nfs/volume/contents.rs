@@ -2,7 +2,7 @@
 
 use crate::nfs::options::Flush;
 use crate::pages::{numbers, Full, Pages, Space};
-use std::collections::BTreeMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 /// The contents of one file.
 #[derive(Debug, Default)]
@@ -35,8 +35,8 @@ impl Contents {
             pages: BTreeMap::new(),
         });
         for number in numbers(offset, data.len()) {
-            if !before.pages.contains_key(&number) {
-                before.pages.insert(number, self.pages.copy(number, space)?);
+            if let Entry::Vacant(place) = before.pages.entry(number) {
+                place.insert(self.pages.copy(number, space)?);
             }
         }
         self.pages.write(offset, data, space)
