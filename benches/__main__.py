@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benches import accuracy, builds, files, growth, http2, nfs, peers, promises, speed, tls
+from benches import accuracy, builds, files, fleet, growth, http2, nfs, peers, promises, speed, tls
 from benches.file_server import data_directory
 from benches.publish import folder_for, write
 from benches.results import Results
@@ -98,6 +98,17 @@ def run_nfs(results: Results, places: Cpus, effort: Effort) -> None:
             results.runs += case.carry_out(places, effort)
 
 
+def run_fleet(results: Results, places: Cpus, effort: Effort) -> None:
+    """A fleet of one node, many nodes, and merging."""
+    case = fleet.FleetCase()
+    _say(case.title)
+    results.runs += case.carry_out(places, effort)
+    _say(f"{fleet.NODES} nodes on this machine")
+    results.waits += fleet.many_nodes()
+    _say("merging what many nodes have told")
+    results.waits.append(fleet.merging())
+
+
 def run_promises(results: Results, _places: Cpus, _effort: Effort) -> None:
     """Waiting for the tool itself."""
     _say("the tool itself: help and report")
@@ -116,6 +127,7 @@ PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "growth": run_growth,
     "files": run_files,
     "nfs": run_nfs,
+    "fleet": run_fleet,
     "promises": run_promises,
 }
 

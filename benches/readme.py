@@ -10,6 +10,7 @@ from typing import Any
 from benches import peers
 from benches.accuracy import TIMES
 from benches.files import FileCase
+from benches.fleet import FleetCase
 from benches.ratios import Spread
 from benches.results import GROWTH, GROWTH_FIGURES, Results, Row
 from benches.rounds import FOREIGN_LIMIT, Run
@@ -124,7 +125,7 @@ def _targets(rows: Sequence[Row]) -> str:
     )
 
 
-def _case(case: Case | FileCase, results: Results) -> list[str]:
+def _case(case: Case | FileCase | FleetCase, results: Results) -> list[str]:
     runs = results.kept(case.name)
     rows = []
     for tool in dict.fromkeys(run.tool for run in runs):

@@ -9,6 +9,7 @@ from typing import Any
 from benches import tls
 from benches.accuracy import LIMIT, Comparison
 from benches.files import SESSION_CASE, FileCase
+from benches.fleet import FleetCase
 from benches.promises import Waiting
 from benches.ratios import Bound, Spread, spread
 from benches.rounds import Effort, Run
@@ -69,9 +70,10 @@ class Results:
         """The runs of a case that count."""
         return [run for run in self.runs if run.case == case and run.kept]
 
-    def cases(self) -> list[Case | FileCase]:
+    def cases(self) -> list[Case | FileCase | FleetCase]:
         """The comparisons with peers and other builds that were carried out."""
-        every: list[Case | FileCase] = [*cases(), *tls.cases(), *self.build_cases, *self.file_cases]
+        web = [*cases(), *tls.cases(), *self.build_cases]
+        every: list[Case | FileCase | FleetCase] = [*web, FleetCase(), *self.file_cases]
         return [case for case in every if self.kept(case.name)]
 
     def rows(self) -> list[Row]:

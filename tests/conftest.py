@@ -33,6 +33,7 @@ OF_FILE_SERVERS = (
     "test_reference_smb",
     "test_room",
     "test_samba",
+    "test_testbed",
     "test_users_workspaces",
 )
 WITHOUT_SERVER = ("test_analysis_", "test_audit", "test_published", "test_report_")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches import accuracy, builds, growth, promises, publish, speed, tls
+from benches import accuracy, builds, fleet, growth, promises, publish, speed, tls
 from benches.ratios import Bound, GoalVerdict, spread
 from benches.results import GROWTH_FIGURES, Results
 from benches.rounds import BenchError, Effort, Run, Stand, cpus, rounds, run_tool
@@ -276,6 +276,15 @@ def test_as_many_response_times_are_recorded_as_pass_over_the_wire(case: accurac
 
 
 @two_cpus
+def test_a_fleet_of_one_is_compared_many_nodes_are_timed_and_all_clients_are_merged() -> None:
+    effort = replace(TINY, rounds=1, seconds=0.5)
+    results = Results(effort, "", runs=fleet.FleetCase().carry_out(cpus(), effort))
+    assert {row.subject for row in results.ratios()} == {"fleet / dyno"}
+    results.waits = [*fleet.many_nodes(2), fleet.merging(3, 5)]
+    assert [wait.name for wait in results.waits] == ["2-nodes-up", "mix-through-2-nodes", "merging"]
+    assert {row.case for row in results.waiting()} == {wait.name for wait in results.waits}
+
+
 def test_growth_has_the_memory_of_both_sides() -> None:
     results = Results(TINY, "", runs=growth.carry_out(cpus(), replace(TINY, rounds=1, seconds=0.5), (2, 8)))
     figures = {(row.subject, row.figure) for row in results.growth()}

@@ -6,20 +6,20 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from benches.mixes import document, http_target
+from benches.mixes import http_target
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno_process import Home
+from dyno_process import PATIENCE_S, Home
+from fleet_mix import CLIENTS, carried, mix
 from fleet_nodes import NAMES, RunningFleet, running_fleet
 from serverdyno import _native
-from serverdyno.errors import DynoError
+from serverdyno.errors import DynoError, UserError
 from serverdyno.fleet.contract import Node
 from serverdyno.fleet.facts import node_facts
-from serverdyno.fleet.fleet import Fleet, placed
+from serverdyno.fleet.fleet import placed
 from serverdyno.fleet.membership import differences, fleet_at
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.report.words.disclosure import disclosure
@@ -29,8 +29,6 @@ from serverdyno.store.records import NodeRow
 from test_runner import Listener, carried_out
 from test_store import PLAN_TEXT, make_head, make_record
 
-PATIENCE_S = 60.0
-CLIENTS, DIGESTED = 7, 20
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 
 
@@ -53,17 +51,6 @@ def target_of(server: _native.ReferenceServer) -> _native.Target:
     return http_target(f"http://127.0.0.1:{server.port}/")
 
 
-def mix(target: _native.Target, **shape: Any) -> dict[str, Any]:
-    wanted = {"clients": CLIENTS, "length_s": 1.5, "seed": 7, "digest_operations": DIGESTED} | shape
-    return document(target, {"name": "webbench-static"}, {}, **wanted)
-
-
-def carried(fleet: Fleet, told: dict[str, Any]) -> _native.MixResult:
-    load = fleet.start(told)
-    assert load.wait(PATIENCE_S), "the mix does not end"
-    return load.result()
-
-
 @given(weights=st.lists(st.integers(1, 6), min_size=1, max_size=5), clients=st.integers(1, 60))
 def test_every_client_is_dealt_to_one_node_whatever_the_weights(weights: list[int], clients: int) -> None:
     nodes: list[Node] = [object()] * len(weights)  # type: ignore[list-item]  # none is asked anything
@@ -82,7 +69,7 @@ def test_three_nodes_do_what_one_process_does_and_the_server_counts_their_sum(
     load = _native.prepare(json.dumps(mix(target)), target).start()
     assert load.wait(PATIENCE_S)
     alone, before = load.result(), server.requests
-    with fleet_at(fleet.path, 1, target, NO_SECRETS) as nodes:
+    with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes:
         together = carried(nodes, mix(target))
         figures = nodes.figures
     assert together["errors"] == []
@@ -99,19 +86,34 @@ def test_three_nodes_do_what_one_process_does_and_the_server_counts_their_sum(
 
 def test_a_bound_is_of_all_nodes_together(fleet: RunningFleet, server: _native.ReferenceServer) -> None:
     target = target_of(server)
-    with fleet_at(fleet.path, 1, target, NO_SECRETS) as nodes:
+    with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes:
         bounded = carried(nodes, mix(target, max_rate_per_s=40.0, length_s=1.0))
     assert 1 <= bounded["operations_total"] <= 40
+
+
+def test_clients_are_dealt_out_by_stated_weights(
+    fleet: RunningFleet, server: _native.ReferenceServer
+) -> None:
+    target = target_of(server)
+    stated = GeneratorPlan(weights={"a": 1, "b": 2, "c": 4})
+    with fleet_at(fleet.path, stated, target, NO_SECRETS) as nodes:
+        carried(nodes, mix(target, clients=14, length_s=0.5))
+        assert [each.result["clients_planned"] for each in nodes.figures] == [2, 4, 8]
+    with (
+        pytest.raises(UserError, match="weights are of a, and the load is made by a, b, c"),
+        fleet_at(fleet.path, GeneratorPlan(weights={"a": 1}), target, NO_SECRETS),
+    ):
+        pass
 
 
 def test_a_node_has_one_controller_at_a_time(
     home: Home, fleet: RunningFleet, server: _native.ReferenceServer
 ) -> None:
     target = target_of(server)
-    with fleet_at(fleet.path, 1, target, NO_SECRETS):
+    with fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS):
         with (
             pytest.raises(DynoError, match="node a is in use by another controller"),
-            fleet_at(fleet.path, 1, target, NO_SECRETS),
+            fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS),
         ):
             pass
         told = home.dyno("fleet", "status", fleet.path, COLUMNS="200")
@@ -186,7 +188,7 @@ def test_nodes_whose_clocks_are_hours_apart_start_together(
     target = target_of(server)
     with (
         running_fleet(tmp_path / "lab", before=before) as fleet,
-        fleet_at(fleet.path, 1, target, NO_SECRETS) as nodes,
+        fleet_at(fleet.path, GeneratorPlan(), target, NO_SECRETS) as nodes,
     ):
         result = carried(nodes, mix(target, length_s=2.0))
         figures = nodes.figures

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from typing import Any
 
 import psutil
 import pytest
-from benches.mixes import document, http_target
+from benches.mixes import http_target
 
+from fleet_mix import CLIENTS, DIGESTED, carried, mix
 from serverdyno import _native
 from serverdyno.errors import DynoError
-from serverdyno.fleet.fleet import Fleet
 from serverdyno.fleet.processes import WorkerProcess, processes
 
 PATIENCE_S = 60.0
-CLIENTS, DIGESTED = 6, 20
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 
 
@@ -31,24 +29,11 @@ def target() -> Iterator[_native.Target]:
         server.stop()
 
 
-def mix(target: _native.Target, **shape: Any) -> dict[str, Any]:
-    """Of every client its first operations, many times over."""
-    wanted = {"clients": CLIENTS, "length_s": 2.0, "seed": 7, "digest_operations": DIGESTED} | shape
-    return document(target, {"name": "webbench-static"}, {}, **wanted)
-
-
-def ended(running: Fleet, told: dict[str, Any]) -> _native.MixResult:
-    """The result of a mix that has to end."""
-    load = running.start(told)
-    assert load.wait(PATIENCE_S), "the mix does not end"
-    return load.result()
-
-
 def test_however_many_processes_carry_it_the_clients_do_the_same(target: _native.Target) -> None:
     results = []
     for count in (1, 2, 4):
         with processes(count, target, NO_SECRETS) as running:
-            results.append(ended(running, mix(target)))
+            results.append(carried(running, mix(target)))
     for result, count in zip(results, (1, 2, 4), strict=True):
         assert result["errors"] == []
         assert result["generator"]["processes"] == count
@@ -66,8 +51,8 @@ def test_a_process_without_a_client_is_left_out_and_a_bound_is_of_all_together(
     target: _native.Target,
 ) -> None:
     with processes(2, target, NO_SECRETS) as running:
-        alone = ended(running, mix(target, clients=1, length_s=0.3))
-        bounded = ended(running, mix(target, length_s=1.0, max_rate_per_s=30.0))
+        alone = carried(running, mix(target, clients=1, length_s=0.3))
+        bounded = carried(running, mix(target, length_s=1.0, max_rate_per_s=30.0))
     assert (alone["generator"]["processes"], alone["clients_planned"]) == (1, 1)
     assert 1 <= bounded["operations_total"] <= 30
 
@@ -90,7 +75,7 @@ def test_a_document_that_is_refused_is_refused_by_its_problems(target: _native.T
     with processes(2, target, NO_SECRETS) as running:
         with pytest.raises(ValueError, match=r"window\.length_s"):
             running.start(mix(target, length_s=-1.0))
-        assert ended(running, mix(target, length_s=0.3))["errors"] == []
+        assert carried(running, mix(target, length_s=0.3))["errors"] == []
 
 
 def test_an_answer_that_an_interrupt_left_unread_is_not_taken_for_that_of_the_next_request(

@@ -32,10 +32,11 @@ ARROWS = {
     "store": {"plan", "protocols", "_native"},
     "probes": {"plan", "_native"},
     "servers": {"protocols", "probes", "_native"},
-    "fleet": {"protocols", "probes", "_native", "plan"},
+    "fleet": {"protocols", "probes", "servers", "_native", "plan"},
     "published": {"plan"},
     "report": {"protocols", "analysis", "published", "store", "plan", "_native"},
-    "runner": {"protocols", "plan", "fleet", "servers", "probes", "store", "_native"},
+    "testbed": {"plan", "fleet"},
+    "runner": {"protocols", "plan", "fleet", "servers", "probes", "store", "testbed", "_native"},
     "live": {"plan", "store", "runner", "_native"},
     "powercut": {"plan", "fleet", "servers", "store", "_native"},
     "cli": {

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from serverdyno import protocols
 from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, ServerPlan, Suite, ThreadStep
+from serverdyno.plan.testbed import Subnet
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEAD = """\
@@ -82,8 +83,10 @@ def _json(schema: Mapping[str, Any]) -> str:
 def _lines() -> Iterator[str]:
     yield "## A plan"
     yield ""
-    yield from _table(Plan, {"servers": "`[[servers]]`, see below", "generator": "`[generator]`, see below"})
+    tables = {"servers": "`[[servers]]`", "generator": "`[generator]`", "testbed": "`[[testbed.subnets]]`"}
+    yield from _table(Plan, {key: f"{title}, see below" for key, title in tables.items()})
     yield from _titled("### `[generator]`: where the load is made", GeneratorPlan)
+    yield from _titled("### `[[testbed.subnets]]`: hosts on this machine that make it", Subnet)
     yield from _titled("### `[[servers]]`: what is measured", ServerPlan)
     yield from _titled("### `bounds` of a server that you run on another host", Bounds)
     yield "## A suite"

@@ -22,6 +22,8 @@ FEWEST_LEVELS = 3
 """Of two levels one always has half or more."""
 OWN_QUEUE_SHARE = 0.5
 """Of the mean response time, from which on the generator's own queue is most of it."""
+CLOCK_SHARE = 0.01
+"""Of the window: where a node's clock is known no better, its seconds may be the next ones of another node."""
 RESUMED_APART = 0.05
 """Shares of resumed TLS handshakes that differ by more are told."""
 
@@ -55,6 +57,11 @@ def decisive(means: Sequence[float]) -> int | None:
     if len(means) < FEWEST_LEVELS or not sum(means) or max(means) / sum(means) < DECISIVE_SHARE:
         return None
     return max(range(len(means)), key=means.__getitem__)
+
+
+def vague_clock(error_s: float, window_s: float) -> bool:
+    """Return whether the error of a node's clock matters in a window of that length."""
+    return error_s > CLOCK_SHARE * window_s
 
 
 def mostly_own_queue(own_ms: float | None, mean_ms: float) -> bool:

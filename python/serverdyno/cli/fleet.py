@@ -45,15 +45,26 @@ def init(
     typer.echo("3. On each node: dyno node NAME")
 
 
-def up(folder: Folder) -> None:
-    """Start the fleet's scheduler on this machine, where its nodes meet."""
+def up(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="The fleet's folder, which dyno fleet init made; or HOSTS.toml, whose hosts become nodes over SSH."
+        ),
+    ],
+) -> None:
+    """Start the fleet's scheduler on this machine, where its nodes meet; and over SSH the nodes that a file names."""
     from serverdyno.fleet.folder import FleetFolder  # noqa: PLC0415
-    from serverdyno.fleet.up import start_scheduler  # noqa: PLC0415
+    from serverdyno.fleet.up import start_over_ssh, start_scheduler  # noqa: PLC0415
 
-    opened = FleetFolder.open(folder)
-    pid = start_scheduler(opened)
-    typer.echo(f"the scheduler of {opened.name} listens at {opened.at} (process {pid})")
-    typer.echo(f"To end the fleet: dyno fleet down {folder}")
+    if folder.is_file():
+        opened, nodes = start_over_ssh(folder)
+        typer.echo(f"{len(nodes)} nodes of {opened.name} have joined at {opened.at}: {', '.join(nodes)}")
+    else:
+        opened = FleetFolder.open(folder)
+        pid = start_scheduler(opened)
+        typer.echo(f"the scheduler of {opened.name} listens at {opened.at} (process {pid})")
+    typer.echo(f"To end the fleet: dyno fleet down {opened.path}")
 
 
 def status(folder: Folder) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from serverdyno import _native
 
 PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
+LOOPBACK = "127.0.0.1"
 MIB = 2**20
 SMB_EXAMPLE = "Example: dyno reference smb --port 1445, then: smbclient -p 1445 -N //127.0.0.1/volume1"
 NFS_EXAMPLE = (
@@ -37,7 +38,14 @@ def register(app: typer.Typer) -> None:
 
 
 def http(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0: any free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 0,
+    bind: Annotated[
+        str,
+        typer.Option(
+            help="Address of this machine to listen on. Outside loopback, consent is given for the token in "
+            "DYNO_CONSENT_TOKEN alone; needs --port."
+        ),
+    ] = LOOPBACK,
     threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that serve.")] = 1,
     body_bytes: Annotated[
         int | None,
@@ -64,7 +72,7 @@ def http(
     ] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve the WebBench tree from memory on loopback: to calibrate the generator, not a product."""
+    """Serve the WebBench tree from memory, to calibrate the generator; not a product."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 
@@ -73,23 +81,15 @@ def http(
             typer.echo(f"{name:<16} {meaning}")
         return
     try:
-        tls: _native.TlsOfReference | None = None
-        if tls_certificate is not None or tls_key is not None:
-            if tls_certificate is None or tls_key is None:
-                raise UserError("--tls-certificate and --tls-key go together", hint="Give both, or none.")
-            tls = {
-                "certificate": tls_certificate.read_text(encoding="utf-8"),
-                "key": tls_key.read_text(encoding="utf-8"),
-                "min_version": tls_min_version,
-                "max_version": tls_max_version,
-                "resumption": tls_resumption,
-            }
+        tls = tls_of(tls_certificate, tls_key, tls_min_version, tls_max_version, resumption=tls_resumption)
         if tls_port is not None and tls is None:
             raise UserError(
                 "--tls-port needs --tls-certificate and --tls-key", hint="Give all three, or none."
             )
         server = _native.ReferenceServer.start(
             port=port,
+            bind=bind,
+            documents=consents_of(bind, port),
             threads=threads,
             body_bytes=body_bytes,
             fault=fault,
@@ -105,6 +105,37 @@ def http(
         typer.echo(json.dumps({"port": server.port, **secure}))
         signal.pause()
     server.stop()
+
+
+def consents_of(bind: str, port: int) -> dict[str, bytes]:
+    """What consents to load outside loopback: who knows the token of the environment. Raises UserError."""
+    from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.servers.reference import CONSENT_VARIABLE, consents  # noqa: PLC0415
+
+    if bind == LOOPBACK:
+        return {}
+    if port == 0:
+        raise UserError("--bind needs --port: consent is given for one port")
+    return consents(f"{bind}:{port}", os.environ.get(CONSENT_VARIABLE))
+
+
+def tls_of(
+    certificate: Path | None, key: Path | None, least: str, most: str, *, resumption: bool
+) -> _native.TlsOfReference | None:
+    """How the server speaks TLS; None: not at all. Raises UserError, and OSError for a file that can't be read."""
+    from serverdyno.errors import UserError  # noqa: PLC0415
+
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise UserError("--tls-certificate and --tls-key go together", hint="Give both, or none.")
+    return {
+        "certificate": certificate.read_text(encoding="utf-8"),
+        "key": key.read_text(encoding="utf-8"),
+        "min_version": least,
+        "max_version": most,
+        "resumption": resumption,
+    }
 
 
 def smb(

@@ -30,6 +30,12 @@ def run(
         typer.Option(help="A suite's file, in place of the plan's suite; see `dyno suite extend`."),
     ] = None,
     fleet: options.Fleet = None,
+    testbed: Annotated[
+        str | None,
+        typer.Option(
+            help="namespaces:N: make the load from N hosts in network namespaces of this machine; needs root."
+        ),
+    ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -51,7 +57,8 @@ def run(
     """Carry out a plan: start servers, load them, write a report."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.plan.against import against as merged  # noqa: PLC0415
-    from serverdyno.plan.load import load_plan, until_precise, with_fleet  # noqa: PLC0415
+    from serverdyno.plan.load import load_plan, until_precise, with_fleet, with_testbed  # noqa: PLC0415
+    from serverdyno.plan.testbed import of_option  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
 
@@ -60,6 +67,9 @@ def run(
         loaded = merged(loaded, load_plan(against, settings_types(), scale, suite), settings_types())
     if fleet is not None:
         loaded = replace(loaded, plan=with_fleet(loaded.plan, fleet))
+    if testbed is not None:
+        made = with_testbed(loaded.plan, of_option(testbed), settings_types(), loaded.suite)
+        loaded = replace(loaded, plan=made)
     if until is not None:
         loaded = replace(loaded, plan=until_precise(loaded.plan, until, loaded.suite))
     folder = into or default_folder(loaded.plan.name)

@@ -22,7 +22,7 @@ from distributed import Client
 
 from serverdyno.errors import DynoError
 from serverdyno.fleet import dask_settings, facts, link
-from serverdyno.fleet.folder import CONTROLLER, FleetFolder
+from serverdyno.fleet.folder import CONTROLLER, FleetFolder, host_and_port
 from serverdyno.fleet.pipe import told_or_raised
 from serverdyno.probes.noise import process_cpu_s
 
@@ -45,10 +45,15 @@ class DaskNode:
         self.lost = False
         self._cluster = cluster
         self._rpc = cluster.client.rpc(address)
-        self._why, self._cpu_s = "", 0.0
+        self._why, self._cpu_s, self._pid = "", 0.0, facts.pid_seen_from_here(told)
         self._request: Future[dict[str, Any]] | None = None
         self._gone = cluster.run(_event())
         self._watching = cluster.begin(self._watch())
+
+    @property
+    def host(self) -> str:
+        """The address by which the fleet knows it."""
+        return host_and_port(self.address.rpartition("/")[2])[0]
 
     @property
     def on_this_clock(self) -> bool:
@@ -81,11 +86,9 @@ class DaskNode:
 
     def cpu_s(self) -> float:
         """Of its process, where it runs on this machine; else it uses nothing here."""
-        here, there = facts.place(), self.facts["place"]
-        if any(here[part] != there[part] for part in ("boot", "processes")):
-            return 0.0
-        with contextlib.suppress(psutil.NoSuchProcess):
-            self._cpu_s = max(self._cpu_s, process_cpu_s(self.facts["pid"]))
+        if self._pid is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._cpu_s = max(self._cpu_s, process_cpu_s(self._pid))
         return self._cpu_s
 
     def end(self) -> None:
@@ -120,9 +123,9 @@ class DaskNode:
 
     async def _silence(self) -> str:
         """Why it doesn't answer, as far as that can be told from here."""
-        host, _, port = self.address.rpartition("/")[2].rpartition(":")
+        at = host_and_port(self.address.rpartition("/")[2])
         try:
-            _, door = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), DOOR_S)
+            _, door = await asyncio.wait_for(asyncio.open_connection(*at), DOOR_S)
         except ConnectionRefusedError:
             return "it has ended"
         except (OSError, TimeoutError):
@@ -170,9 +173,8 @@ class Cluster:
 
     def has_scheduler(self) -> bool:
         """Whether anybody listens where it should be."""
-        host, _, port = self.folder.at.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), 1.0).close()
+            socket.create_connection(host_and_port(self.folder.at), DOOR_S).close()
         except OSError:
             return False
         return True

@@ -17,7 +17,7 @@ from typing import Any
 
 from serverdyno._native import AnswerError, SessionError, Target
 from serverdyno.errors import ConsentError, ServerError, UserError, no_answer
-from serverdyno.plan.model import Bounds, Mix
+from serverdyno.plan.model import MAX_RATE_PER_S, Bounds, Mix
 from serverdyno.plan.validate import is_loopback
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
@@ -43,7 +43,7 @@ def open_target(
         return Target.open(protocol.name, section, consent_token=token, password=access.password)
 
     _check_bounds(access.url, bounds, mixes)
-    target = _consenting(protocol, access.url, opened)
+    target = _consenting(protocol, access, opened)
     if bounds is None and not target.loopback:
         raise UserError(
             f"{access.url} is {target.address}, which is not this machine: its load must be bounded",
@@ -61,9 +61,29 @@ def _check_bounds(url: str, bounds: Bounds | None, mixes: Sequence[Mix]) -> None
             )
 
 
-def _consenting(protocol: Protocol[Any], url: str, opened: Callable[[str | None], Target]) -> Target:
-    # A token is made only for who needs it: loopback does not, and a home that can't be written is no obstacle there.
-    token = None if is_loopback(url) else consent_token()
+def bounds_of_ours(mixes: Sequence[Mix]) -> Bounds:
+    """Return the bounds of a server that we have started outside loopback: it is there for these mixes alone.
+
+    Its rate is more than any server answers, so that no client waits for it.
+    """
+    return Bounds(
+        max_clients=max(mix.clients for mix in mixes),
+        max_rate_per_s=MAX_RATE_PER_S,
+        max_length_s=max(mix.length_s for mix in mixes),
+    )
+
+
+def token_for(access: Access, *, loopback: bool) -> str | None:
+    """Return the token that asks a server for consent: its own, of one that we have started; else the user's.
+
+    A token is made only for who needs it: loopback does not, and a home that can't be written is no obstacle there.
+    """
+    return access.consent_token or (None if loopback else consent_token())
+
+
+def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str | None], Target]) -> Target:
+    url = access.url
+    token = token_for(access, loopback=is_loopback(url))
     try:
         try:
             return opened(token)

@@ -49,23 +49,31 @@ class Node(Protocol):
         """End what it has under way, and let go of it."""
 
 
-def ask_all(nodes: Sequence[Node], do: str, arguments: Sequence[dict[str, Any]] | None = None) -> list[Any]:
-    """Ask all at the same time; their answers in order. Every answer is read before the first error is raised."""
-    errors: list[Exception] = []
+def ask_each(
+    nodes: Sequence[Node], do: str, arguments: Sequence[dict[str, Any]] | None = None
+) -> tuple[list[Any], list[tuple[Node, Exception]]]:
+    """Ask all at the same time; the answers in order, and the nodes that gave none with what they were refused with."""
+    errors: list[tuple[Node, Exception]] = []
     asked: list[Node] = []
     for node, given in zip(nodes, arguments or [{}] * len(nodes), strict=True):
         try:
             node.ask(do, **given)
             asked.append(node)
         except DynoError as error:
-            errors.append(error)
+            errors.append((node, error))
     answers: list[Any] = []
     for node in asked:
         try:
             answers.append(node.answer())
         except (DynoError, SessionError, OSError, ValueError, RuntimeError) as error:
-            errors.append(error)
+            errors.append((node, error))
+    return answers, errors
+
+
+def ask_all(nodes: Sequence[Node], do: str, arguments: Sequence[dict[str, Any]] | None = None) -> list[Any]:
+    """The same, where every answer is needed. Raises an error once every answer is read."""
+    answers, errors = ask_each(nodes, do, arguments)
     if errors:
         # That a node is gone explains more than what the others say of it.
-        raise next((error for error in errors if isinstance(error, DynoError)), errors[0])
+        raise next((error for _, error in errors if isinstance(error, DynoError)), errors[0][1])
     return answers

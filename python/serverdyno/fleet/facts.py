@@ -5,9 +5,13 @@ Not for: judging whether it may take part, which is `membership.py`.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import os
+import re
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +25,11 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 NAMESPACES = Path("/proc/self/ns")
 
 
+@functools.cache
 def build() -> dict[str, str]:
-    """The version, and digests of both planes: two nodes with the same make the same load."""
+    """The version, and digests of both planes: two nodes with the same make the same load. As this process was loaded,
+    whatever is installed meanwhile: looked at once.
+    """
     sources = hashlib.sha256()
     package = Path(serverdyno.__file__).parent
     for path in sorted(package.rglob("*.py")):
@@ -43,6 +50,25 @@ def place() -> dict[str, str]:
             for name, file in (("network", "net"), ("time", "time"), ("processes", "pid"))
         },
     }
+
+
+def pid_seen_from_here(told: Mapping[str, Any]) -> int | None:
+    """The number here of a node's process, by what the node says of itself; None: on another machine, or unseen."""
+    here, there = place(), told["place"]
+    if here["boot"] != there["boot"]:
+        return None
+    if here["processes"] == there["processes"]:
+        return int(told["pid"])
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError):
+            own = Path(f"/proc/{process.pid}")
+            if str((own / "ns/pid").stat().st_ino) != there["processes"]:
+                continue
+            # proc(5): the numbers of a process from the outermost namespace to its own.
+            numbers = re.search(r"^NSpid:\s+(.*)$", (own / "status").read_text(), re.MULTILINE)
+            if numbers is not None and int(numbers[1].split()[-1]) == told["pid"]:
+                return int(process.pid)
+    return None
 
 
 def _namespace(file: str) -> str:

@@ -88,6 +88,8 @@ class Fleet:
         """`workspaces`: the name that all of them give to those of their clients."""
         self.places, self.workspaces, self.disclosed = places, workspaces, disclosed
         self.figures: list[NodeFigures] = []
+        self.serving: Node | None = None
+        """The node on which the server runs: its loss ends a mix, too."""
         self._most_clients = 0
 
     @property
@@ -193,6 +195,14 @@ class FleetLoad:
 
     def _look(self, timeout_s: float) -> bool:
         self._looks = ask_all(self._nodes, "look", [{"timeout_s": timeout_s}] * len(self._nodes))
+        if (serving := self._fleet.serving) is not None and serving.lost:
+            serving.ask("clock")  # raises, with what is known of the loss
+        for node, look in zip(self._nodes, self._looks, strict=True):
+            if look["link_down"] is not None:
+                raise DynoError(
+                    f"the link {look['link_down']} of {node.name} is down, over which it reaches the server",
+                    hint="Once it is up again, dyno resume does what is missing.",
+                )
         ended = all(look["ended"] for look in self._looks)
         ready = sum(look["snapshot"]["clients_prepared"] for look in self._looks)
         # A node whose engine failed has ended, and is waited for no more.

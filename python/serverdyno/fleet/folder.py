@@ -1,7 +1,8 @@
 """The folder of a fleet, which `dyno fleet init` makes: who belongs to it, where they meet, and their certificates.
 
-`fleet.toml`, `authority.pem`, `authority.key`, `controller/`, `scheduler/` and `nodes/<name>/`, each of these with a
-certificate. A node needs its own folder under `nodes/` and nothing else. Not for: connecting to anybody.
+`fleet.toml`, `hosts.toml` of one that is started over SSH, `authority.pem`, `authority.key`, `controller/`,
+`scheduler/` and `nodes/<name>/`, each of these with a certificate. A node needs its own folder under `nodes/` and
+nothing else. Not for: connecting to anybody.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from serverdyno.errors import UserError
 from serverdyno.fleet.certificates import AUTHORITY_KEY, Authority
 
 FLEET, NODE = "fleet.toml", "node.toml"
+HOSTS = "hosts.toml"
+"""How the nodes were started over SSH, where they were."""
 CONTROLLER, SCHEDULER, NODES = "controller", "scheduler", "nodes"
-RUNNING = "scheduler.pid"
-DAYS = 90
+RUNNING, SCHEDULER_LOG = "scheduler.pid", "scheduler.log"
 MOST_DAYS = 3650
 PORT = 8786
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
@@ -118,17 +120,23 @@ def create(path: Path, at: str, nodes: list[str], days: float, *, renew: bool = 
     return FleetFolder.open(path)
 
 
-def _with_port(at: str) -> str:
-    """Return host and port. A host is an address or a name that every node resolves alike. Raises ValueError."""
+def host_and_port(at: str) -> tuple[str, int]:
+    """Split `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`; the host without brackets. Raises ValueError."""
     host, colon, port = at.rpartition(":")
     if not colon or at.endswith("]"):
         host, port = at, str(PORT)
     if not port.isdecimal() or not 0 < int(port) < 1 << 16 or not host:
         raise ValueError(f"{at!r}: expected HOST or HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _with_port(at: str) -> str:
+    """Return host and port. A host is an address or a name that every node resolves alike. Raises ValueError."""
+    host, port = host_and_port(at)
     try:
-        unspecified = ipaddress.ip_address(host.strip("[]")).is_unspecified
+        address = ipaddress.ip_address(host)
     except ValueError:
-        unspecified = False
-    if unspecified:
+        return f"{host}:{port}"
+    if address.is_unspecified:
         raise ValueError(f"{at!r}: nodes need an address that they can reach, not {host}")
-    return f"{host}:{port}"
+    return f"[{host}]:{port}" if address.version == 6 else f"{host}:{port}"

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from serverdyno.errors import DynoError, UserError
 from serverdyno.fleet import certificates
 from serverdyno.fleet.contract import FleetError
+from serverdyno.fleet.folder import host_and_port
 
 PATIENCE_S = 5.0
+LOOK_S = 0.1
 
 
 class NobodyThere(FleetError):  # noqa: N818  # the field's word for it is no error
@@ -39,10 +43,9 @@ def context(folder: Path) -> ssl.SSLContext:
 def check(at: str, folder: Path) -> None:
     """Raises DynoError where the scheduler at `at` (host:port) does not take the certificate in `folder`."""
     certificates.check_valid(folder)
-    host, _, port = at.rpartition(":")
     try:
         with (
-            socket.create_connection((host.strip("[]"), int(port)), PATIENCE_S) as plain,
+            socket.create_connection(host_and_port(at), PATIENCE_S) as plain,
             context(folder).wrap_socket(plain),
         ):
             return
@@ -62,3 +65,15 @@ def check(at: str, folder: Path) -> None:
             f"nothing answers at {at}, where the fleet's scheduler should be: {error}",
             hint="Start it there: dyno fleet up FOLDER.",
         ) from error
+
+
+def wait_for(at: str, folder: Path, patience_s: float, is_alive: Callable[[], bool] = lambda: True) -> None:
+    """Return once the scheduler answers. Raises as `check` does; NobodyThere once it has ended, or time is up."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            return check(at, folder)
+        except NobodyThere:
+            if time.monotonic() >= until or not is_alive():
+                raise
+        time.sleep(LOOK_S)

@@ -8,37 +8,36 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from serverdyno import _native
-from serverdyno._native import SessionError
 from serverdyno.errors import ConsentError, DynoError, UserError
 from serverdyno.fleet import cluster as backend
 from serverdyno.fleet import facts
 from serverdyno.fleet.cluster import PING_S, Cluster, DaskNode
-from serverdyno.fleet.contract import FleetError
+from serverdyno.fleet.contract import FleetError, ask_each
 from serverdyno.fleet.fleet import Fleet, placed
 from serverdyno.fleet.folder import FleetFolder
 from serverdyno.fleet.lease import LEASE_S
 from serverdyno.fleet.processes import WORKSPACES_BITS
+from serverdyno.plan.model import GeneratorPlan
+from serverdyno.probes.host import MOMENTARY
 
 PATIENCE_S = 20.0
 """For nodes that are to be there: one that was started again joins within seconds."""
-MOMENTARY = {"available_bytes", "frequency_mhz", "load_average", "open_files_soft"}
 SETTINGS = ("sysctls", "limits")
 """Of the machine: what shapes the load that a node makes."""
 
 
-def all_nodes(cluster: Cluster, patience_s: float | None = None) -> list[DaskNode]:
-    """Every node of the fleet, proven to be of this version and alike. Raises DynoError that names all that are not."""
-    wanted = cluster.folder.nodes
+def all_nodes(cluster: Cluster, wanted: Sequence[str], patience_s: float | None = None) -> list[DaskNode]:
+    """These nodes, proven to be of this version and alike. Raises DynoError that names all that are not."""
     there = backend.wait_for(cluster, wanted, PATIENCE_S if patience_s is None else patience_s)
     if missing := [name for name in wanted if name not in there]:
         raise FleetError(
-            f"the fleet {cluster.folder.name} lacks {', '.join(missing)} of its {len(wanted)} nodes",
+            f"the fleet {cluster.folder.name} lacks {', '.join(missing)} of its {len(cluster.folder.nodes)} nodes",
             hint=f"Start each on its machine: dyno node FOLDER. Who is there: dyno fleet status {cluster.folder.path}. "
             "An experiment goes on with dyno resume.",
         )
@@ -83,24 +82,26 @@ def disclosed(folder: FleetFolder, nodes: list[DaskNode]) -> dict[str, Any]:
     """What an experiment keeps of its fleet. No secrets, and nothing that changes from run to run."""
     return {
         "fleet": folder.name,
-        "nodes": [
-            {
-                "node": node.short_name,
-                "host": node.facts["host"],
-                "cpus": node.facts["cpus"],
-                "links": node.facts["links"],
-                "build": node.facts["build"],
-                "machine": _lasting(node.facts["machine"]),
-            }
-            for node in nodes
-        ],
+        "nodes": [disclosed_node(node) for node in nodes],
+    }
+
+
+def disclosed_node(node: DaskNode) -> dict[str, Any]:
+    """What an experiment keeps of one node."""
+    return {
+        "node": node.short_name,
+        "host": node.facts["host"],
+        "cpus": node.facts["cpus"],
+        "links": node.facts["links"],
+        "build": node.facts["build"],
+        "machine": _lasting(node.facts["machine"]),
     }
 
 
 def _lasting(machine: Mapping[str, Any]) -> dict[str, Any]:
     """The facts that are the same from one moment to the next."""
     return {
-        group: {name: fact for name, fact in facts.items() if name not in MOMENTARY}
+        group: {name: fact for name, fact in facts.items() if f"{group}.{name}" not in MOMENTARY}
         if isinstance(facts, Mapping)
         else facts
         for group, facts in machine.items()
@@ -111,22 +112,18 @@ def _lasting(machine: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def fleet_at(
     path: Path,
-    threads: int,
+    generator: GeneratorPlan,
     target: _native.Target,
     secret: dict[str, str | None],
-    load_file: str | None = None,
+    apart: Collection[str] = (),
 ) -> Iterator[Fleet]:
     """The fleet of a folder, each node having opened the target for itself.
 
-    `threads`: of each node. Raises DynoError.
+    `generator`: threads of each node, and their weights. `apart`: nodes that serve, and make no load. Raises DynoError.
     """
-    if load_file is not None:
-        raise UserError(
-            "a load file is not sent to the nodes of a fleet yet", hint="Make its load on one machine."
-        )
     folder = FleetFolder.open(path)
     with backend.connected(folder) as cluster:
-        nodes = all_nodes(cluster)
+        nodes = all_nodes(cluster, load_nodes(folder, apart))
         try:
             check_reach(target, nodes)
             workspaces = secrets.randbits(WORKSPACES_BITS)
@@ -138,11 +135,41 @@ def fleet_at(
                 "load_file": None,
             }
             _open(nodes, target, wanted)
-            places = placed(nodes, _weights(nodes), _cpus(nodes, threads))
+            places = placed(nodes, weights(nodes, generator.weights), _cpus(nodes, generator.threads))
             yield Fleet(places, workspaces, disclosed(folder, nodes))
         finally:
             for node in nodes:
                 node.end()
+
+
+def load_nodes(folder: FleetFolder, apart: Collection[str]) -> list[str]:
+    """Names of the nodes that make the load. Raises UserError where servers are on strangers, or on all."""
+    check_known(folder, apart)
+    if not (names := [name for name in folder.nodes if name not in apart]):
+        raise UserError(f"every node of the fleet {folder.name} has a server: none is left to make the load")
+    return names
+
+
+def check_known(folder: FleetFolder, serving: Collection[str]) -> None:
+    """Raises UserError where servers are on nodes that the fleet has not."""
+    if strangers := sorted(set(serving) - set(folder.nodes)):
+        raise UserError(
+            f"the fleet {folder.name} has no node {', '.join(strangers)}, on which the plan has servers",
+            hint=f"Its nodes: {', '.join(folder.nodes)}.",
+        )
+
+
+@contextmanager
+def server_node(path: Path, name: str) -> Iterator[DaskNode]:
+    """A node of a fleet for a server, until the block ends. Raises DynoError."""
+    folder = FleetFolder.open(path)
+    check_known(folder, [name])
+    with backend.connected(folder) as cluster:
+        [node] = all_nodes(cluster, [name])
+        try:
+            yield node
+        finally:
+            node.end()
 
 
 def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
@@ -161,26 +188,27 @@ def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
 
 
 def _open(nodes: list[DaskNode], target: _native.Target, wanted: dict[str, Any]) -> None:
-    """Each node looks for itself whether load is welcome. Raises what the first is refused with, in words."""
-    for node in nodes:
-        node.ask("open", **wanted)
-    problems: list[tuple[str, Exception]] = []
-    for node in nodes:
-        try:
-            node.answer()
-        except (DynoError, SessionError, OSError, ValueError, RuntimeError) as error:
-            problems.append((node.name, error))
+    """Each node looks for itself whether load is welcome. Raises what all were refused with, in words."""
+    _, problems = ask_each(nodes, "open", [wanted] * len(nodes))
     if not problems:
         return
-    text = "\n".join(f"{name} can't open {target.url}: {error}" for name, error in problems)
+    text = "\n".join(f"{node.name} can't open {target.url}: {error}" for node, error in problems)
     if any(isinstance(error, PermissionError) for _, error in problems):
         raise ConsentError(text, hint="Each node asks for consent itself, at the address that it resolves.")
     raise DynoError(text, hint="Can the node reach the server?")
 
 
-def _weights(nodes: list[DaskNode]) -> list[int]:
-    """Clients are dealt out by CPUs."""
-    return [len(node.facts["cpus"]) for node in nodes]
+def weights(nodes: Sequence[DaskNode], stated: Mapping[str, int]) -> list[int]:
+    """By what clients are dealt out: what the plan states, or CPUs. Raises UserError where it states some alone."""
+    names = [node.short_name for node in nodes]
+    if not stated:
+        return [len(node.facts["cpus"]) for node in nodes]
+    if sorted(stated) != sorted(names):
+        raise UserError(
+            f"generator.weights are of {', '.join(sorted(stated))}, and the load is made by {', '.join(sorted(names))}",
+            hint="State a weight for each of them, or for none.",
+        )
+    return [stated[name] for name in names]
 
 
 def _cpus(nodes: list[DaskNode], threads: int) -> list[tuple[int, ...]]:

@@ -22,7 +22,7 @@ from distributed import Worker as DaskWorker
 from serverdyno.errors import DynoError
 from serverdyno.fleet import dask_settings, link
 from serverdyno.fleet.facts import node_facts
-from serverdyno.fleet.folder import NodeFolder
+from serverdyno.fleet.folder import NodeFolder, host_and_port
 from serverdyno.fleet.lease import LEASE_S
 from serverdyno.fleet.pipe import refusal
 from serverdyno.fleet.worker import Worker
@@ -169,8 +169,7 @@ async def _join(
 
 def _own_address(at: str) -> str:
     """The address of this machine from which the scheduler is reached. No packet is sent."""
-    host, _, port = at.rpartition(":")
-    family, _, _, _, there = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+    family, _, _, _, there = socket.getaddrinfo(*host_and_port(at), type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect(there)
         return str(probe.getsockname()[0])

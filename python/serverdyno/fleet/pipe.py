@@ -1,8 +1,8 @@
 """What a node and whoever asks it say to each other: a JSON document each way, and a tally as bytes.
 
 A request is `{"number": N, "do": NAME, "with": {...}}`; the answer, under the same number, `{"told": ...}`,
-`{"bytes": true}` with the bytes behind it, or `{"refused": KIND, "why": [...]}`. Not for: what the requests do
-(`worker.py`).
+`{"bytes": true}` with the bytes behind it, or `{"refused": KIND, "why": [...]}`, with the `hint` of an error of ours.
+Not for: what the requests do (`worker.py`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from serverdyno._native import SessionError
+from serverdyno.errors import DynoError, ServerError, UserError
 
 REFUSALS: dict[str, type[Exception]] = {
+    "server": ServerError,
+    "user": UserError,
     "session": SessionError,
     "permission": PermissionError,
     "value": ValueError,
@@ -24,11 +27,15 @@ REFUSALS: dict[str, type[Exception]] = {
 def refusal(error: Exception) -> dict[str, Any]:
     """Return the answer that says of a request what it was refused with."""
     kind = next(name for name, kind in REFUSALS.items() if isinstance(error, kind))
-    return {"refused": kind, "why": [str(part) for part in error.args]}
+    hint = {"hint": error.hint} if isinstance(error, DynoError) else {}
+    return {"refused": kind, "why": [str(part) for part in error.args], **hint}
 
 
 def told_or_raised(answer: dict[str, Any], blob: bytes | None) -> Any:
     """Return what an answer says. Raises what the request was refused with."""
     if "refused" in answer:
-        raise REFUSALS[answer["refused"]](*answer["why"])
+        error = REFUSALS[answer["refused"]](*answer["why"])
+        if isinstance(error, DynoError):
+            error.hint = answer.get("hint")
+        raise error
     return answer["told"] if blob is None else blob

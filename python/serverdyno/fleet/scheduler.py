@@ -15,16 +15,16 @@ from pathlib import Path
 from distributed import Scheduler
 
 from serverdyno.fleet import dask_settings
-from serverdyno.fleet.folder import RUNNING, SCHEDULER, FleetFolder
+from serverdyno.fleet.folder import RUNNING, SCHEDULER, FleetFolder, host_and_port
 
 
 async def serve(folder: FleetFolder) -> None:
     """Listen until the end. Once it listens, its process id stands in the folder."""
     refused = dask_settings.prepare()
-    host, _, port = folder.at.rpartition(":")
+    host, port = host_and_port(folder.at)
     scheduler = Scheduler(
-        host=host.strip("[]"),
-        port=int(port),
+        host=host,
+        port=port,
         protocol="tls",
         security=dask_settings.security(folder.path / SCHEDULER),
         dashboard=False,

@@ -1,22 +1,26 @@
-"""Starts a fleet's scheduler on this machine, and ends a fleet. Not for: what the scheduler does (`scheduler.py`)."""
+"""Starts a fleet's scheduler on this machine, or a whole fleet, and ends one. Not for: what the scheduler does
+(`scheduler.py`), nor how hosts are reached (`ssh.py`).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 
 from serverdyno.errors import DynoError, UserError
 from serverdyno.fleet import cluster as backend
-from serverdyno.fleet import link
-from serverdyno.fleet.folder import CONTROLLER, RUNNING, FleetFolder
+from serverdyno.fleet import link, ssh
+from serverdyno.fleet.folder import CONTROLLER, HOSTS, RUNNING, SCHEDULER_LOG, FleetFolder
 
 MODULE = "serverdyno.fleet.scheduler"
-LOG = "scheduler.log"
 START_S = 60.0
+JOIN_S = 60.0
 END_S = 10.0
 LOOK_S = 0.1
 
@@ -25,7 +29,7 @@ def start_scheduler(folder: FleetFolder) -> int:
     """Start the scheduler, which stays when this process ends: its process id. Raises DynoError with its own words."""
     if (running := scheduler_process(folder)) is not None:
         raise UserError(f"the scheduler of {folder.name} runs already, as process {running.pid}")
-    with (folder.path / LOG).open("wb") as log:
+    with (folder.path / SCHEDULER_LOG).open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", MODULE, str(folder.path.resolve())],
             stdin=subprocess.DEVNULL,
@@ -33,23 +37,45 @@ def start_scheduler(folder: FleetFolder) -> int:
             stderr=log,
             start_new_session=True,
         )
-    until = time.monotonic() + START_S
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            break
-        try:
-            link.check(folder.at, folder.path / CONTROLLER)
-        except link.NobodyThere:
-            time.sleep(LOOK_S)
-            continue
-        return process.pid
-    process.kill()
-    process.wait()
-    lines = (folder.path / LOG).read_text(errors="replace").strip().splitlines()
-    raise DynoError(
-        f"the scheduler of {folder.name} does not start at {folder.at}: {lines[-1] if lines else 'it says nothing'}",
-        hint="Is the address one of this machine's, and the port free? " + f"Its log: {folder.path / LOG}",
-    )
+    try:
+        link.wait_for(folder.at, folder.path / CONTROLLER, START_S, lambda: process.poll() is None)
+    except link.NobodyThere as error:
+        process.kill()
+        process.wait()
+        said = folder.path / SCHEDULER_LOG
+        lines = said.read_text(errors="replace").strip().splitlines()
+        raise DynoError(
+            f"the scheduler of {folder.name} does not start at {folder.at}: "
+            f"{lines[-1] if lines else 'it says nothing'}",
+            hint=f"Is the address one of this machine's, and the port free? Its log: {said}",
+        ) from error
+    return process.pid
+
+
+def start_over_ssh(path: Path) -> tuple[FleetFolder, list[str]]:
+    """Start the scheduler and, over SSH, every node that a file names; once all have joined, their names.
+
+    Raises DynoError; what was started until then is ended again.
+    """
+    hosts = ssh.read_hosts(path)
+    folder = ssh.folder_of(path, hosts)
+    start_scheduler(folder)
+    try:
+        ssh.start_nodes(folder, hosts)
+        with backend.connected(folder) as cluster:
+            there = backend.wait_for(cluster, folder.nodes, JOIN_S)
+        if missing := [name for name in folder.nodes if name not in there]:
+            told = "\n".join(f"{name} says: {ssh.words_of(folder, hosts, name)}" for name in missing)
+            raise DynoError(
+                f"{len(missing)} of {len(folder.nodes)} nodes have not joined after {JOIN_S:g} s\n{told}",
+                hint=f"Do they reach this machine at {folder.at}?",
+            )
+    except BaseException:
+        with contextlib.suppress(DynoError):
+            for _ in end_all(folder):
+                pass
+        raise
+    return folder, list(there)
 
 
 def scheduler_process(folder: FleetFolder) -> psutil.Process | None:
@@ -71,13 +97,16 @@ def end_all(folder: FleetFolder) -> Iterator[str]:
     except link.NobodyThere:
         yield f"no scheduler answers at {folder.at}"
     process = scheduler_process(folder)
-    if process is None:
-        return
-    process.terminate()
-    if not _has_ended(process):
-        process.kill()
-        _has_ended(process)
-    yield "the scheduler has ended"
+    if process is not None:
+        process.terminate()
+        if not _has_ended(process):
+            process.kill()
+            _has_ended(process)
+        yield "the scheduler has ended"
+    if (folder.path / HOSTS).exists():
+        hosts = ssh.read_hosts(folder.path / HOSTS)
+        ssh.remove_certificates(folder, hosts)
+        yield f"{len(hosts.hosts)} hosts have no certificate of this fleet any more"
 
 
 def _has_ended(process: psutil.Process) -> bool:

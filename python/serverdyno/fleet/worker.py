@@ -14,23 +14,30 @@ import signal
 import sys
 import time
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from serverdyno import _native
 from serverdyno.fleet.node_window import NodeWindow
 from serverdyno.fleet.pipe import REFUSALS, refusal
+from serverdyno.fleet.target_link import TargetLink
+
+if TYPE_CHECKING:
+    from serverdyno.fleet.serving import ServerPlace
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 REQUESTS = frozenset(
     {
         "begun",
         "clock",
+        "end_server",
         "go",
         "look",
         "machine",
         "open",
         "remove",
         "removing",
+        "serve",
+        "server",
         "start",
         "stop",
         "stop_removing",
@@ -41,7 +48,7 @@ REQUESTS = frozenset(
 
 
 class Worker:
-    """What one process holds: a target, its workspaces, and a mix or a removal under way."""
+    """What one process holds: a target, its workspaces, a mix or a removal under way, and a server."""
 
     def __init__(self) -> None:
         self._target: _native.Target | None = None
@@ -50,6 +57,8 @@ class Worker:
         self._load: _native.Load | None = None
         self._removal: _native.Removal | None = None
         self._window: NodeWindow | None = None
+        self._link: TargetLink | None = None
+        self._serving: ServerPlace | None = None
 
     def perform(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes | None]:
         """Do what a request asks for: its answer, and the bytes behind it."""
@@ -68,6 +77,7 @@ class Worker:
         if self._removal is not None:
             self._removal.stop()
         self._load = self._removal = self._target = None
+        self.end_server()
 
     def clock(self) -> int:
         """Return the time of this node's monotonic clock, ns."""
@@ -83,6 +93,7 @@ class Worker:
     ) -> None:
         """Open the target and prove that load is welcome there, in this process."""
         self._target = _native.Target.open(protocol, json.dumps(section), **secrets)
+        self._link = TargetLink(self._target.address)
         self._workspaces = _native.Workspaces(workspaces)
         self._load_file = None if load_file is None else _native.LoadFile.read(load_file)
 
@@ -101,11 +112,29 @@ class Worker:
         ended, snapshot = load.wait(timeout_s), load.snapshot()
         if self._window is not None:
             self._window.look(snapshot["elapsed_s"])
-        return {"ended": ended, "snapshot": snapshot}
+        down = self._link.name if self._link is not None and self._link.is_down() else None
+        return {"ended": ended, "snapshot": snapshot, "link_down": down}
 
     def machine(self) -> dict[str, Any]:
         """Say what others used of this node's CPUs in the window of the last mix."""
         return self._window.told() if self._window is not None else {}
+
+    def serve(self, server: str, settings: dict[str, Any], cpus: list[int], address: str) -> dict[str, Any]:
+        """Start a server here; see `serving.ServerPlace`."""
+        from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (those that make load start without it)
+
+        self._serving = self._serving or ServerPlace()
+        return self._serving.start(server, settings, cpus, address)
+
+    def server(self, what: str) -> Any:
+        """Return a figure of the server that runs here."""
+        assert self._serving is not None, "a server is started first"
+        return self._serving.ask(what)
+
+    def end_server(self) -> None:
+        """End the server that runs here, if there is one."""
+        if self._serving is not None:
+            self._serving.stop()
 
     def stop(self) -> None:
         """End the mix early."""

@@ -11,6 +11,7 @@ from serverdyno.plan.model import Mix, RunKey
 from serverdyno.runner.progress import PresentRate, Progress
 from serverdyno.store.head import ExperimentHead
 from serverdyno.store.records import MixRecord
+from serverdyno.units import mbit_per_s
 
 if TYPE_CHECKING:
     from serverdyno._native import Snapshot
@@ -132,4 +133,15 @@ def level(record: MixRecord, axis: Axis, throughput: float) -> Event:
         "errors": record.failures,
         "server_cpus": None if server_s is None else server_s / record.window_s,
         "generator_cpus": record.generator_cpu_s / record.window_s,
+        "nodes": [
+            {
+                "node": row.node.removeprefix("node "),
+                "clients": row.clients,
+                "operations_s": row.operations / record.window_s,
+                "mbit_s": mbit_per_s(row.bytes_in, record.window_s),
+                "generator_cpus": row.generator_cpu_s / record.window_s,
+                "errors": row.errors,
+            }
+            for row in record.nodes
+        ],
     }

@@ -27,6 +27,8 @@ def configurations(plan: Plan, settings_types: SettingsTypes) -> list[Configurat
             url=server.url,
             bounds=server.bounds,
             protocol=protocol_of_server(server, settings_types),
+            node=server.node,
+            address=server.address,
         )
         for server in plan.servers
         for levels in combinations(server)

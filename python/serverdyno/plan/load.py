@@ -11,6 +11,7 @@ from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.document import described, parse_toml, read_text
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.spoken import SettingsTypes
+from serverdyno.plan.testbed import Testbed
 from serverdyno.plan.validate import check_plan, precision_problem
 
 _SCALE_OPTION = "--scale"
@@ -54,6 +55,15 @@ def with_fleet(plan: Plan, folder: Path) -> Plan:
         raise UserError("--fleet: generator.processes and generator.cpus of the plan are of this machine")
     generator = plan.generator.model_copy(update={"fleet": str(folder.resolve())})
     return plan.model_copy(update={"generator": generator})
+
+
+def with_testbed(plan: Plan, testbed: Testbed, settings_types: SettingsTypes, suite: Suite) -> Plan:
+    """Return a plan whose load a testbed makes, in place of its own. Raises UserError where it can't."""
+    made = plan.model_copy(update={"testbed": testbed})
+    _, problems = check_plan(made.model_dump(exclude_none=True), settings_types, suite=suite)
+    if own := [found for found in problems if found.path[:1] == ("testbed",)]:
+        raise UserError("--testbed: " + "; ".join(found.message for found in own))
+    return made
 
 
 def until_precise(plan: Plan, percent: str, suite: Suite) -> Plan:

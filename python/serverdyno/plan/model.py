@@ -28,6 +28,7 @@ from serverdyno import protocols
 from serverdyno.plan.axis import AxisName
 from serverdyno.plan.objective import Objective, parse_objective
 from serverdyno.plan.sections import as_initial, completed, gathered
+from serverdyno.plan.testbed import Testbed
 from serverdyno.protocols.model import HasSettings, Model, SectionModel, SettingsT, Spelled
 from serverdyno.protocols.work import Work
 
@@ -302,6 +303,10 @@ class GeneratorPlan(Model):
     )
     processes: int = Field(default=1, ge=1, le=64, description="Processes that make the load.")
     threads: int = Field(default=1, ge=1, le=256, description="Threads of each process; one CPU each.")
+    weights: dict[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
+        default={},
+        description="Of nodes, by name: clients are dealt out by these; left out: by a node's CPUs. All or none.",
+    )
     cpus: list[int] = Field(
         default=[], description="CPUs of these threads; empty: the first ones that no server names."
     )
@@ -349,6 +354,14 @@ class ServerPlan(Model):
     )
     cpus: list[int] = Field(
         default=[], description="CPUs of the server; empty: those that the generator does not have."
+    )
+    node: Name | None = Field(
+        default=None,
+        description="Node of the fleet on which the server runs; that node makes no load. Left out: this machine.",
+    )
+    address: str | None = Field(
+        default=None,
+        description="Address on which the server listens, of its node; left out: the one that the fleet knows it by.",
     )
     url: str | None = Field(
         default=None,
@@ -405,6 +418,10 @@ class Plan(Model):
         description="The least difference that would matter; verdicts are about it.",
     )
     generator: GeneratorPlan = Field(default=GeneratorPlan(), description="Where the load is made.")
+    testbed: Testbed | None = Field(
+        default=None,
+        description="Hosts in network namespaces of this machine make the load, over links with rates; needs root.",
+    )
     servers: list[ServerPlan] = Field(min_length=1, description="What is measured.")
 
     @model_validator(mode="before")
@@ -428,7 +445,9 @@ class Plan(Model):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One combination of levels of one server. `protocol`: what it speaks; None: not recorded, as before format 3."""
+    """One combination of levels of one server. `protocol`: what it speaks; None: not recorded, as before format 3.
+    `node`: of the fleet, on which it runs; None: on this machine. `address`: on which it listens there.
+    """
 
     name: str
     server: str
@@ -437,6 +456,8 @@ class Configuration:
     url: str | None
     bounds: Bounds | None
     protocol: str | None = None
+    node: str | None = None
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

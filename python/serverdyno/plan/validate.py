@@ -6,6 +6,7 @@ and their settings are handed in: a plan knows no server.
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -73,6 +74,7 @@ def check_plan(
     for index, server in servers.items():
         problems += _server_problems(("servers", index), server, context)
     problems += _name_problems(servers)
+    problems += _testbed_problems(frame, servers, context)
     # What is unsound was left out of the checks, so that nothing they say about its place can be trusted.
     doubtful = {found.path[:depth] for found in unsound for depth in range(len(found.path) + 1)}
     return plan, [*unsound, *(found for found in problems if found.path not in doubtful)]
@@ -178,8 +180,10 @@ def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
         if factor in server.settings:
             message = "is also a setting: what varies can't be fixed as well"
             yield Problem((*path, "factors", factor), message)
-    yield from cpu_problems((*path, "cpus"), server.cpus, context.machine_cpus)
-    yield from _processor_problems(path, server, context)
+    if server.node is None:
+        yield from cpu_problems((*path, "cpus"), server.cpus, context.machine_cpus)
+        yield from _processor_problems(path, server, context)
+    yield from _node_problems(path, server, context)
     if shared := sorted(set(server.cpus) & set(context.generator.cpus)):
         message = f"{_listed(shared)} also in generator.cpus: the generator would take time from the server"
         yield Problem((*path, "cpus"), message)
@@ -275,6 +279,50 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
         yield Problem((*path, "bounds"), message)
     if server.bounds is not None and context.mixes:
         yield from _bounds_problems((*path, "bounds"), server.bounds, context.mixes)
+
+
+def _node_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
+    """A node that can't have the server."""
+    if server.node is None:
+        if server.address is not None:
+            yield Problem((*path, "address"), "is of a node: name the node on which the server runs")
+        return
+    if context.generator.fleet is None:
+        yield Problem((*path, "node"), "is of a fleet, and the plan names none (generator.fleet)")
+    settings_type = context.settings_types.get(server.server)
+    if settings_type is not None and not _listens_elsewhere(settings_type):
+        yield Problem(
+            (*path, "node"), f"{server.server} can't run there; those that can: {_reachable(context)}"
+        )
+    if server.address is not None:
+        try:
+            ipaddress.ip_address(server.address)
+        except ValueError:
+            yield Problem((*path, "address"), f'"{server.address}" is no address')
+
+
+def _testbed_problems(frame: Plan, servers: Mapping[int, ServerPlan], context: _Context) -> Iterator[Problem]:
+    """What the hosts of a testbed can't have, or can't reach."""
+    if frame.testbed is None:
+        return
+    if frame.generator.fleet is not None or frame.generator.processes > 1 or frame.generator.cpus:
+        yield Problem(("testbed",), "its hosts make the load: leave generator.fleet, processes and cpus out")
+    for name in dict.fromkeys(server.server for server in servers.values()):
+        settings_type = context.settings_types.get(name)
+        if settings_type is not None and not _listens_elsewhere(settings_type):
+            reachable = _reachable(context)
+            yield Problem(
+                ("testbed",), f"its hosts can't reach the server {name}; those that they can: {reachable}"
+            )
+
+
+def _reachable(context: _Context) -> str:
+    return ", ".join(key for key, each in context.settings_types.items() if _listens_elsewhere(each))
+
+
+def _listens_elsewhere(settings_type: type[BaseModel]) -> bool:
+    """Whether a server can listen on another address than loopback; a model of a package from outside says nothing."""
+    return bool(getattr(settings_type, "listens_elsewhere", False))
 
 
 def _externals(context: _Context) -> str:

@@ -66,6 +66,10 @@ KERNEL_PARAMETERS = {
 }
 
 
+MOMENTARY = {"cpu.frequency_mhz", "memory.available_bytes", "load_average", "limits.open_files_soft"}
+"""Facts that differ from one moment to the next. The soft limit is raised to the hard one when load starts."""
+
+
 def machine_facts() -> dict[str, object]:
     """Facts of the machine alone, in groups."""
     return {

@@ -50,13 +50,16 @@ class WindowMeter:
         server_syncs: Callable[[], dict[str, int] | None] = lambda: None,
         generator_cpu_s: Callable[[], float] = time.process_time,
         cpus: Collection[int] = (),
+        *,
+        server_is_here: bool = True,
     ) -> None:
         """`server_cpu_s`: CPU seconds of the server under test so far. `server_syncs`: its syncs so far, by name.
         `generator_cpu_s`: CPU seconds of all processes that make the load. `cpus`: where both run; none: anywhere.
+        `server_is_here`: whether the server's CPUs are this machine's; else what others used of them is not known.
         """
         self._generator_cpu_s = generator_cpu_s
         self._server_cpu_s, self._server_syncs = server_cpu_s, server_syncs
-        self._cpus = cpus
+        self._cpus, self._server_is_here = cpus, server_is_here
         self._opened: _Sample | None = None
         self._closed: _Sample | None = None
 
@@ -78,6 +81,8 @@ class WindowMeter:
         server_s = _grown(opened.server_cpu_s, closed.server_cpu_s)
         own_s = closed.own_cpu_s - opened.own_cpu_s
         others = used_by_others(opened.machine, closed.machine, own_s + (server_s or 0.0))
+        if server_s is not None and not self._server_is_here:
+            return WindowUse(server_s * share, None, None, None)
         if server_s is None:
             return WindowUse(None, None, others.steal_s * share, io_wait_s)
         return WindowUse(server_s * share, others.others_s * share, others.steal_s * share, io_wait_s)

@@ -30,3 +30,5 @@ class Access:
     trust: Any = SYSTEM
     secure_url: str | None = None
     """Where the same server speaks TLS, of one whose `url` is in the clear."""
+    consent_token: str | None = field(default=None, repr=False)
+    """Of a server that we have started outside loopback: the token that its consent is for; None: the user's."""

@@ -119,10 +119,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """What the load went through. `machine`: what is known of the machine that makes it."""
+    """What the load went through. `machine`: what is known of the machine that makes it. `generators`: one, or one for
+    each subnet of a testbed in network namespaces.
+    """
 
     machine: tuple[str, ...]
-    generator: Box
+    generators: tuple[Box, ...]
     links: tuple[Link, ...]
 
 

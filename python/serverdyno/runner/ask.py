@@ -58,7 +58,7 @@ def check_installed(configurations: Sequence[Configuration]) -> None:
     absent = {
         configuration.server: driver_type(configuration.server).debian_package
         for configuration in configurations
-        if driver_type(configuration.server).installed() is None
+        if configuration.node is None and driver_type(configuration.server).installed() is None
     }
     if absent:
         packages = " ".join(package for package in absent.values() if package)

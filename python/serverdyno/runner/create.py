@@ -31,11 +31,13 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
     Raises UserError where there are fewer CPUs than generator threads.
     """
     configurations = expand.configurations(plan, settings_types())
-    if plan.generator.fleet is not None:
-        # Its nodes choose their CPUs themselves, and servers have all of this machine.
+    if plan.generator.fleet is not None or plan.testbed is not None:
+        # The nodes choose their CPUs themselves, and servers have all of this machine.
         here = tuple(sorted(os.sched_getaffinity(0)))
         return [
-            found if found.url is not None else replace(found, cpus=found.cpus or here)
+            found
+            if found.url is not None or found.node is not None
+            else replace(found, cpus=found.cpus or here)
             for found in configurations
         ], plan.generator
     placement = place(plan.generator, {cpu for named in configurations for cpu in named.cpus})

@@ -12,18 +12,13 @@ from typing import Any
 
 from serverdyno.errors import ServerError, UserError
 from serverdyno.probes import noise_floor
-from serverdyno.probes.host import host_facts
-from serverdyno.servers.base import ServerDriver
+from serverdyno.probes.host import MOMENTARY, host_facts
+from serverdyno.servers.base import RunningServer
 from serverdyno.servers.documents import document_root
 from serverdyno.servers.registry import driver_type
 from serverdyno.store.experiment import Experiment
 
-# Facts that differ from one moment to the next. The soft limit is raised to the hard one when load starts.
-VOLATILE = {
-    "cpu.frequency_mhz",
-    "memory.available_bytes",
-    "load_average",
-    "limits.open_files_soft",
+VOLATILE = MOMENTARY | {
     "noise_floor",
     "software.commit",
     "software.data_plane_sha256",
@@ -48,15 +43,18 @@ def disclose_host(experiment: Experiment) -> None:
         raise UserError(f"this machine has changed since the experiment began:\n{told}", hint=HINT)
 
 
-def disclose_fleet(experiment: Experiment, facts: Mapping[str, Any]) -> None:
-    """Keep what is known of the nodes. Raises UserError where an earlier part of the experiment had others."""
-    facts = json.loads(json.dumps(facts))
+def disclose_fleet(experiment: Experiment, facts: Mapping[str, Any], network: Mapping[str, Any]) -> None:
+    """Keep what is known of the nodes, and of their network in a testbed. Raises UserError where an earlier part of the
+    experiment had others.
+    """
+    facts = json.loads(json.dumps({**facts, "network": network} if network else facts))
     before = experiment.disclosure().get("fleet")
     if before is None:
         experiment.write_fleet(facts)
         return
     was, now = ({node["node"]: node for node in each["nodes"]} for each in (before, facts))
     changes = [
+        *_changes(before.get("network", {}), facts.get("network", {}), "network: "),
         *(f"node {name} is gone" for name in sorted(was.keys() - now.keys())),
         *(f"node {name} is new" for name in sorted(now.keys() - was.keys())),
         *(
@@ -70,7 +68,7 @@ def disclose_fleet(experiment: Experiment, facts: Mapping[str, Any]) -> None:
         raise UserError(f"the fleet has changed since the experiment began:\n{told}", hint=HINT)
 
 
-def disclose_server(experiment: Experiment, configuration: str, server: ServerDriver) -> None:
+def disclose_server(experiment: Experiment, configuration: str, server: RunningServer) -> None:
     """Keeps what is known of a server. Raises ServerError where an earlier run of the configuration had another."""
     described = dataclasses.asdict(server.describe())
     before = experiment.disclosure()["servers"].get(configuration)

@@ -17,7 +17,7 @@ from serverdyno.plan.model import Suite
 from serverdyno.probes.durability import FsyncCounter, disk_fsync_s, preloaded
 from serverdyno.probes.medium import LayerReading, medium
 from serverdyno.probes.synchronous import synchronous
-from serverdyno.servers.base import ServerDriver
+from serverdyno.servers.base import RunningServer
 from serverdyno.store import note
 from serverdyno.store.note import FsyncTimes
 from serverdyno.store.records import DATA_CALLS
@@ -30,7 +30,7 @@ class Durability:
     once. `preloaded`: libraries before all others, in this tool and in the server.
     """
 
-    server: ServerDriver | None = None
+    server: RunningServer | None = None
     counter: FsyncCounter | None = None
     disk_fsync_ms: FsyncTimes | None = None
     media: list[list[LayerReading]] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Durability:
 
 
 @contextmanager
-def watched(server: ServerDriver, suite: Suite) -> Iterator[Durability]:
+def watched(server: RunningServer, suite: Suite) -> Iterator[Durability]:
     """Watches a file server that is running for as long as load goes to it.
 
     The kernel's count begins before the server's own is read, and ends after it: so the server can't have counted more.
@@ -104,19 +104,19 @@ def _plain(layer: LayerReading) -> dict[str, Any]:
     return {**told, "options": list(told["options"]), "devices": list(told["devices"])}
 
 
-def _media(server: ServerDriver) -> list[list[LayerReading]]:
+def _media(server: RunningServer) -> list[list[LayerReading]]:
     """Volume by volume, by what the server's first process has mounted."""
     pids = server.pids()
     return [medium(directory, pids[0]) for directory in server.data_directories()] if pids else []
 
 
-def _preloaded(server: ServerDriver) -> list[str]:
+def _preloaded(server: RunningServer) -> list[str]:
     return list(
         dict.fromkeys(library for pid in (os.getpid(), *server.pids()[:1]) for library in preloaded(pid))
     )
 
 
-def _disk_fsync_ms(server: ServerDriver) -> FsyncTimes | None:
+def _disk_fsync_ms(server: RunningServer) -> FsyncTimes | None:
     """None: where the server keeps its files is not known, or can't be written by us."""
     directories = server.data_directories()
     if not directories:

@@ -13,6 +13,7 @@ from serverdyno.runner.progress import Progress
 from serverdyno.runner.remarks import remarks
 from serverdyno.runner.room import check_room
 from serverdyno.runner.run import NextRate, Run
+from serverdyno.runner.site import HERE, Site, site_of
 from serverdyno.runner.time_left import time_left
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
@@ -27,10 +28,11 @@ def carry_out(experiment: Experiment, progress: Progress, next_rate: NextRate | 
     """
     note_lost_runs(experiment, progress)
     if missing(experiment):
-        disclose(experiment, progress)
-        ask(experiment, progress)
-        settle_rates(experiment, progress)
-        run_all(experiment, progress, next_rate)
+        with site_of(experiment.head.plan, progress) as site:
+            disclose(experiment, progress)
+            ask(experiment, progress)
+            settle_rates(experiment, progress, site)
+            run_all(experiment, progress, next_rate, site)
     notes = experiment.run_notes().values()
     return not missing(experiment) and all(note.state != "failed" for note in notes)
 
@@ -85,14 +87,16 @@ def ask(experiment: Experiment, progress: Progress) -> None:
     ask_users_servers(experiment.head, [each for each in configurations if each.url is not None], progress)
 
 
-def run_all(experiment: Experiment, progress: Progress, next_rate: NextRate | None = None) -> None:
+def run_all(
+    experiment: Experiment, progress: Progress, next_rate: NextRate | None = None, site: Site = HERE
+) -> None:
     """Carries out every run that isn't whole."""
     remove_abandoned()
     rest = missing(experiment)
     head = experiment.head
     left = time_left(head.suite, list(rest.values()))
     for key, mixes in rest.items():
-        run = Run(experiment, key, mixes, progress, left, next_rate)
+        run = Run(experiment, key, mixes, progress, left, next_rate, site)
         left.run_begins()
         try:
             run.carry_out()

@@ -15,6 +15,7 @@ from serverdyno.plan import expand
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.runner.ask import looked
 from serverdyno.runner.progress import Progress
+from serverdyno.runner.site import HERE, Site
 from serverdyno.runner.under_test import under_test
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.head import PeakNote, PeakRates
@@ -26,7 +27,7 @@ MOST_FAILED = 0.01
 """Of the requests: a peak with more is none of the server's."""
 
 
-def settle_rates(experiment: Experiment, progress: Progress) -> None:
+def settle_rates(experiment: Experiment, progress: Progress, site: Site = HERE) -> None:
     """Measure what the rates of a suite are shares of, and keep both; nothing where they are known.
 
     Raises DynoError for a server whose peak can't be measured, and for peaks too low to take shares of.
@@ -35,7 +36,7 @@ def settle_rates(experiment: Experiment, progress: Progress) -> None:
     opened = head.suite.open
     if opened is None or not opened.percent_of_peak:
         return
-    peaks = [_peak(experiment, found, progress) for found in head.configurations]
+    peaks = [_peak(experiment, found, progress, site) for found in head.configurations]
     lowest = min(peaks, key=lambda peak: peak.requests_s)
     rates = expand.rates_of_peak(opened.percent_of_peak, lowest.requests_s)
     if len(set(rates)) < len(rates):
@@ -49,11 +50,11 @@ def settle_rates(experiment: Experiment, progress: Progress) -> None:
     progress.notice(f"peaks, requests/s: {told}; offered to each: {', '.join(f'{rate:,}' for rate in rates)}")
 
 
-def _peak(experiment: Experiment, configuration: Configuration, progress: Progress) -> PeakNote:
+def _peak(experiment: Experiment, configuration: Configuration, progress: Progress, site: Site) -> PeakNote:
     """Of one configuration, with as many clients as open load has connections."""
     progress.stage(f"measuring the peak of {configuration.name}")
     closed = replace(experiment.head.mixes[0], name="peak", rate_per_s=None)
-    with under_test(experiment.head, configuration, [closed]) as (server, setup):
+    with under_test(experiment.head, configuration, [closed], site) as (server, setup):
         looked(setup, [closed])
         local.preflight(setup, closed)
         seed = local.stream_seed(experiment.head.seed, 0, 0)

@@ -17,10 +17,11 @@ from serverdyno.runner.durability import Durability, watched
 from serverdyno.runner.negotiated import NegotiatedSessions
 from serverdyno.runner.progress import Progress
 from serverdyno.runner.record import HostFigures, mix_record
+from serverdyno.runner.site import HERE, Site
 from serverdyno.runner.time_left import TimeLeft
 from serverdyno.runner.under_test import under_test
 from serverdyno.runner.workspaces import workspaces_taken_away
-from serverdyno.servers.base import ServerDriver
+from serverdyno.servers.base import RunningServer
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.note import RunNote
 
@@ -76,6 +77,7 @@ class Run:
     progress: Progress
     left: TimeLeft
     next_rate: NextRate | None = None
+    site: Site = HERE
     done: int = 0
     requests: Requests = field(default_factory=Requests)
     agreed: NegotiatedSessions = field(default_factory=NegotiatedSessions)
@@ -85,12 +87,12 @@ class Run:
         self.progress.stage(f"starting {self.key.configuration}")
         configuration = self._configuration()
         with (
-            under_test(self.experiment.head, configuration, self.mixes) as (server, setup),
+            under_test(self.experiment.head, configuration, self.mixes, self.site) as (server, setup),
             workspaces_taken_away(configuration, server.access(), self.mixes[0], setup, self.progress),
             watched(server, setup.suite) as durability,
         ):
             if setup.fleet is not None and setup.fleet.disclosed:
-                disclose_fleet(self.experiment, setup.fleet.disclosed)
+                disclose_fleet(self.experiment, setup.fleet.disclosed, self.site.network)
             looked(setup, self.mixes)
             disclose_server(self.experiment, self.key.configuration, server)
             served_before = server.requests_served()
@@ -115,9 +117,15 @@ class Run:
         head = self.experiment.head
         return next(found for found in head.configurations if found.name == self.key.configuration)
 
-    def _run_mix(self, mix: Mix, setup: LoadSetup, server: ServerDriver, durability: Durability) -> None:
+    def _run_mix(self, mix: Mix, setup: LoadSetup, server: RunningServer, durability: Durability) -> None:
         self.progress.mix_started(self.key, mix, self.left.total_s())
-        meter = WindowMeter(server.cpu_s, durability.syncs, setup.generator_cpu_s, self._cpus(setup))
+        meter = WindowMeter(
+            server.cpu_s,
+            durability.syncs,
+            setup.generator_cpu_s,
+            self._cpus(setup),
+            server_is_here=server.is_here,
+        )
 
         def on_tick(snapshot: Snapshot) -> None:
             meter.look(snapshot["elapsed_s"], mix)
@@ -152,7 +160,7 @@ class Run:
 
     def _note(
         self,
-        server: ServerDriver,
+        server: RunningServer,
         served_before: int | None,
         members_before: Mapping[str, float | None],
         durability: Durability,

@@ -2,66 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from serverdyno import _native
-from serverdyno.fleet.consent import consent_token, open_target
+from serverdyno.errors import UserError
+from serverdyno.fleet.consent import bounds_of_ours, open_target, token_for
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.fleet.processes import processes
+from serverdyno.fleet.serving import NodeServer, served_by
 from serverdyno.plan.model import Configuration, Mix
 from serverdyno.plan.spoken import protocol_of
-from serverdyno.servers.base import ServerDriver
+from serverdyno.protocols.access import Access
+from serverdyno.runner.site import HERE, Site
+from serverdyno.servers.base import RunningServer
 from serverdyno.servers.running import running
 from serverdyno.store.head import ExperimentHead
 
 
 @contextmanager
 def under_test(
-    head: ExperimentHead, configuration: Configuration, mixes: Sequence[Mix]
-) -> Iterator[tuple[ServerDriver, LoadSetup]]:
+    head: ExperimentHead, configuration: Configuration, mixes: Sequence[Mix], site: Site = HERE
+) -> Iterator[tuple[RunningServer, LoadSetup]]:
     """The server, proven and open to load, and what load on it needs; it is stopped whatever happens.
 
     Raises DynoError, with nothing left running.
     """
-    suite, bounds = head.suite, configuration.bounds
+    suite = head.suite
     protocol = protocol_of(configuration, suite)
-    with running(
-        configuration.server, configuration.settings, cpus=configuration.cpus, url=configuration.url
-    ) as server:
+    with served(head, configuration, site) as server:
         # Consent comes before the first request, and every request goes to the address that has consented.
         access = server.access()
+        bounds = configuration.bounds if access.consent_token is None else bounds_of_ours(mixes)
         target = open_target(protocol, access, suite.settings(protocol), bounds, mixes)
         server.ask(target)
         setup = LoadSetup(
             suite=suite,
             target=target,
-            generator=head.plan.generator,
+            generator=site.generator(head.plan.generator),
             cpus=tuple(head.plan.generator.cpus),
             bounds=bounds,
             load_file=suite.work.load_file(suite.settings(suite.work)),
         )
-        with carried(setup, access.password) as setup:
+        apart = {each.node for each in head.configurations if each.node is not None}
+        with carried(setup, access, apart) as setup:
+            if setup.fleet is not None and isinstance(server, NodeServer):
+                setup.fleet.serving = server.node
             yield server, setup
 
 
 @contextmanager
-def carried(setup: LoadSetup, password: str | None) -> Iterator[LoadSetup]:
-    """The setup, with the fleet or the generator processes that its plan asks for; they end with it."""
+def served(head: ExperimentHead, configuration: Configuration, site: Site) -> Iterator[RunningServer]:
+    """The server of a configuration, on this machine or on the node that the plan names."""
+    if configuration.node is None:
+        with running(
+            configuration.server,
+            configuration.settings,
+            cpus=configuration.cpus,
+            url=configuration.url,
+            address=site.address,
+        ) as server:
+            yield server
+        return
+    from serverdyno.fleet.membership import server_node  # noqa: PLC0415 (of the extra)
+
+    fleet = head.plan.generator.fleet
+    assert fleet is not None, "checked with the plan"
+    with (
+        server_node(Path(fleet), configuration.node) as node,
+        served_by(node, configuration, configuration.address or node.host) as server,
+    ):
+        yield server
+
+
+@contextmanager
+def carried(setup: LoadSetup, access: Access, apart: Collection[str] = ()) -> Iterator[LoadSetup]:
+    """The setup, with the fleet or the generator processes that its plan asks for; they end with it.
+
+    `apart`: nodes of the fleet that serve.
+    """
     if setup.generator.processes == 1 and setup.generator.fleet is None:
         yield setup
         return
-    token = None if setup.target.loopback else consent_token()
-    secrets = {"consent_token": token, "password": password}
+    token = token_for(access, loopback=setup.target.loopback)
+    secrets = {"consent_token": token, "password": access.password}
     files = setup.suite.settings(setup.suite.work)
     path = getattr(files, "load_file", None)
     if setup.generator.fleet is not None:
         # Its modules are of an extra, and no load of this machine alone needs them.
         from serverdyno.fleet.membership import fleet_at  # noqa: PLC0415
 
-        made = fleet_at(Path(setup.generator.fleet), setup.generator.threads, setup.target, secrets, path)
+        folder = Path(setup.generator.fleet)
+        if path is not None:
+            raise UserError(
+                "a load file is not sent to the nodes of a fleet yet", hint="Make its load on one machine."
+            )
+        made = fleet_at(folder, setup.generator, setup.target, secrets, apart)
     else:
         made = processes(setup.generator.processes, setup.target, secrets, path, setup.cpus)
     with made as fleet:

@@ -16,10 +16,10 @@ from pydantic import Field, model_validator
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Settings
 from serverdyno.servers.local import ERROR_LOG, version_line, worker_user
-from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
     ACCESS_LOG,
+    CONSENT_PATH,
     DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
@@ -168,11 +168,11 @@ class Apache(WebServer[ApacheSettings]):
             f'PidFile "{self.directory}/httpd.pid"',
             *(f'LoadModule {module}_module "{MODULES}/mod_{module}.so"' for module in modules),
             *([f"User {user}", f"Group {user}"] if user else []),
-            f"ServerName {LOOPBACK}",
+            f"ServerName {self.host}",
             # A page's SERVER_PORT is the port that was asked, whatever a client or a front says in Host.
             "UseCanonicalName On",
             "UseCanonicalPhysicalPort On",
-            *(f"Listen {LOOPBACK}:{port}" for port in self.ports()),
+            *(f"Listen {self.host}:{port}" for port in self.ports()),
             f"ListenBacklog {LISTEN_BACKLOG}",
             f'ErrorLog "{self.directory}/{ERROR_LOG}"',
             "LogLevel warn",
@@ -196,7 +196,7 @@ class Apache(WebServer[ApacheSettings]):
         return [
             f'SSLSessionCache "{cache}"',
             f"SSLSessionCacheTimeout {SESSION_LIFETIME_S}",
-            f"<VirtualHost {LOOPBACK}:{host}>",
+            f"<VirtualHost {self.host}:{host}>",
             "SSLEngine on",
             f'SSLCertificateFile "{self.directory}/{CERTIFICATE}"',
             f'SSLCertificateKeyFile "{self.directory}/{KEY}"',
@@ -275,6 +275,7 @@ class Apache(WebServer[ApacheSettings]):
             "AddType image/gif .gif",
             f'DocumentRoot "{self.documents}"',
             f'Alias "/.serverdyno/" "{self.public_directory}/"',
+            *([f'Alias "{CONSENT_PATH}" "{self.consent_directory}/"'] if self.is_elsewhere else []),
             "<Directory />",
             "    Options FollowSymLinks",
             "    AllowOverride None",

@@ -12,7 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from serverdyno.protocols.access import Access
 
-__all__ = ["Access", "Description", "Installed", "LocalSettings", "ServerDriver", "Settings"]
+__all__ = [
+    "Access",
+    "Description",
+    "Installed",
+    "LocalSettings",
+    "RunningServer",
+    "ServerDriver",
+    "Settings",
+]
 
 
 class Settings(BaseModel):
@@ -20,12 +28,13 @@ class Settings(BaseModel):
 
     `protocol`: what the server speaks, so that a plan can be checked before anything is started; None: its URL says.
     `is_external`: whether the user runs it, so that a plan names its URL. `needs_documents`: whether it serves the
-    document tree from the disk.
+    document tree from the disk. `listens_elsewhere`: whether the server can listen on another address than loopback.
     """
 
     protocol: ClassVar[str | None] = None
     is_external: ClassVar[bool] = False
     needs_documents: ClassVar[bool] = False
+    listens_elsewhere: ClassVar[bool] = False
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -89,47 +98,22 @@ class Description:
     effective: dict[str, object] = field(default_factory=dict)
 
 
-class ServerDriver(Protocol):
-    """A server's life: prepare, start, ready, describe, stop. Every step may be repeated; `stop` always runs.
+class RunningServer(Protocol):
+    """A server that is ready for load, wherever it runs."""
 
-    A driver works in `directory` alone, which is its own; binds loopback alone, on a port that was free;
-    and never touches a server that was there before.
-    """
-
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    debian_package: ClassVar[str | None]
-    settings_type: ClassVar[type[Settings]]
-
-    def __init__(
-        self,
-        settings: Any,  # of `settings_type`
-        directory: Path,
-        documents: Path,
-        cpus: Sequence[int] = (),
-        url: str | None = None,
-    ) -> None: ...
-
-    @staticmethod
-    def installed() -> Installed | None:
-        """The program found here, or None."""
-
-    def prepare(self) -> None:
-        """Writes configuration and makes sure of the documents."""
-
-    def start(self) -> None:
-        """Starts the server; returns once its process exists."""
-
-    def ready(self) -> None:
-        """Returns once it answers, and is proven to be the process that `start` made. Raises ServerError."""
+    @property
+    def is_here(self) -> bool:
+        """Whether it takes CPU time of this machine; true where nobody knows."""
 
     def ask(self, target: Any) -> None:
         """Asks a server that the user runs for the first time, at the address that has consented; nothing of one that
-        `start` made. Raises ServerError.
+        we have started. Raises ServerError.
         """
 
     def check(self) -> None:
-        """Raises ServerError where it has ended since `ready`; one that the user runs is asked whether it is there."""
+        """Raises ServerError where it has ended since it was ready; one that the user runs is asked whether it is
+        there.
+        """
 
     def crashes(self) -> list[str]:
         """What its own log says of processes of it that crashed since its start, a line each; none where there is
@@ -137,10 +121,7 @@ class ServerDriver(Protocol):
         """
 
     def describe(self) -> Description:
-        """After `prepare`."""
-
-    def stop(self) -> None:
-        """Leaves no process behind. Never raises for a server that is already gone."""
+        """What is disclosed of it."""
 
     @property
     def url(self) -> str:
@@ -173,3 +154,44 @@ class ServerDriver(Protocol):
         """The server's own count of syncs of files since its start, where it keeps one; of its counters as they are
         now, so ask after `requests_served`.
         """
+
+
+class ServerDriver(RunningServer, Protocol):
+    """A server's life: prepare, start, ready, describe, stop. Every step may be repeated; `stop` always runs.
+
+    A driver works in `directory` alone, which is its own; binds loopback alone, or the one address that it is told,
+    on a port that was free; and never touches a server that was there before.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    debian_package: ClassVar[str | None]
+    settings_type: ClassVar[type[Settings]]
+
+    def __init__(
+        self,
+        settings: Any,  # of `settings_type`
+        directory: Path,
+        documents: Path,
+        cpus: Sequence[int] = (),
+        url: str | None = None,
+    ) -> None: ...
+
+    @staticmethod
+    def installed() -> Installed | None:
+        """The program found here, or None."""
+
+    def listen_on(self, address: str) -> None:
+        """Before `prepare`: listen on an address of this machine in place of loopback. Raises UserError."""
+
+    def prepare(self) -> None:
+        """Writes configuration and makes sure of the documents."""
+
+    def start(self) -> None:
+        """Starts the server; returns once its process exists."""
+
+    def ready(self) -> None:
+        """Returns once it answers, and is proven to be the process that `start` made. Raises ServerError."""
+
+    def stop(self) -> None:
+        """Leaves no process behind. Never raises for a server that is already gone."""

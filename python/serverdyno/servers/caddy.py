@@ -10,10 +10,10 @@ from pydantic import Field
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Settings
 from serverdyno.servers.local import version_line
-from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
     ACCESS_LOG,
+    CONSENT_PATH,
     DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     WebServer,
@@ -97,7 +97,7 @@ class Caddy(WebServer[CaddySettings]):
         ]
         for port, secure in self.doors():
             scheme = "https" if secure else "http"
-            lines += [f"{scheme}://:{port} {{", f"    bind {LOOPBACK}"]
+            lines += [f"{scheme}://:{port} {{", f"    bind {self.host}"]
             if secure:
                 versions = f"tls{settings.tls_min_version} tls{settings.tls_max_version}"
                 lines += [
@@ -126,11 +126,18 @@ class Caddy(WebServer[CaddySettings]):
             "    }",
             "}",
         ]
+        consent = [
+            f"handle_path {CONSENT_PATH}* {{",
+            f"    root * {self.consent_directory}",
+            "    file_server",
+            "}",
+        ]
         return [
             "handle_path /.serverdyno/* {",
             f"    root * {self.public_directory}",
             "    file_server",
             "}",
+            *(consent if self.is_elsewhere else []),
             *(page if self.dynamic == "fastcgi" else []),
             "handle {",
             f"    root * {self.documents}",

@@ -121,6 +121,10 @@ class External:
         """Always there: it is the user's."""
         return Installed("not known before it answers", None)
 
+    def listen_on(self, address: str) -> None:
+        """Raises UserError."""
+        raise UserError(f"the server {self.name} can't be given the address {address}")
+
     def prepare(self) -> None:
         """Nothing."""
 
@@ -137,6 +141,11 @@ class External:
                 f"the password of {self.settings.user} is not known: there is no {self.settings.password_variable}",
                 hint=f"export {self.settings.password_variable}=...",
             )
+
+    @property
+    def is_here(self) -> bool:
+        """As far as anybody knows."""
+        return True
 
     def ask(self, target: Any) -> None:
         """One question: something answers there. Raises ServerError."""

@@ -11,10 +11,10 @@ from pydantic import Field
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Settings
 from serverdyno.servers.local import ERROR_LOG, version_line, worker_user
-from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
     ACCESS_LOG,
+    CONSENT_PATH,
     DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     WebServer,
@@ -94,7 +94,7 @@ class H2o(WebServer[H2oSettings]):
             *([f'access-log: "{self.directory}/{ACCESS_LOG}"'] if settings.access_log else []),
         ]
         for port, secure in self.doors():
-            lines += ["listen:", f"  host: {LOOPBACK}", f"  port: {port}", *(self._tls() if secure else [])]
+            lines += ["listen:", f"  host: {self.host}", f"  port: {port}", *(self._tls() if secure else [])]
         lines += ["hosts:", "  default:", "    paths:", *self._paths()]
         return {CONFIGURATION: "\n".join(lines) + "\n"}
 
@@ -105,6 +105,10 @@ class H2o(WebServer[H2oSettings]):
             f'    key-file: "{self.directory}/{KEY}"',
             f"    minimum-version: TLSv{self.settings.tls_min_version}",
         ]
+
+    def _consent(self) -> list[str]:
+        served = [f'      "{CONSENT_PATH.rstrip("/")}":', f'        file.dir: "{self.consent_directory}"']
+        return served if self.is_elsewhere else []
 
     def _paths(self) -> list[str]:
         page = [
@@ -118,6 +122,7 @@ class H2o(WebServer[H2oSettings]):
         return [
             '      "/.serverdyno":',
             f'        file.dir: "{self.public_directory}"',
+            *self._consent(),
             *(page if self.dynamic == "fastcgi" else []),
             '      "/":',
             f'        file.dir: "{self.documents}"',

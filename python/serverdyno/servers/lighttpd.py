@@ -12,10 +12,10 @@ from pydantic import Field
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Settings
 from serverdyno.servers.local import version_line, worker_user
-from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import (
     ACCESS_LOG,
+    CONSENT_PATH,
     DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
@@ -145,7 +145,7 @@ class Lighttpd(WebServer[LighttpdSettings]):
     def _connection_lines(self) -> list[str]:
         settings = self.settings
         return [
-            f'server.bind = "{LOOPBACK}"',
+            f'server.bind = "{self.host}"',
             f"server.port = {self.port}",
             f"server.listen-backlog = {LISTEN_BACKLOG}",
             f"server.max-connections = {settings.max_connections}",
@@ -168,7 +168,7 @@ class Lighttpd(WebServer[LighttpdSettings]):
         ]
         enabled = ['ssl.engine = "enable"']
         if self.secure_port:
-            enabled = [f'$SERVER["socket"] == "{LOOPBACK}:{self.secure_port}" {{ ssl.engine = "enable" }}']
+            enabled = [f'$SERVER["socket"] == "{self.host}:{self.secure_port}" {{ ssl.engine = "enable" }}']
         return [
             *enabled,
             f'ssl.pemfile = "{self.directory}/{CERTIFICATE}"',
@@ -184,6 +184,11 @@ class Lighttpd(WebServer[LighttpdSettings]):
         return [
             f'server.document-root = "{self.documents}"',
             f'alias.url = ("/.serverdyno/" => "{self.public_directory}/")',
+            *(
+                [f'alias.url += ("{CONSENT_PATH}" => "{self.consent_directory}/")']
+                if self.is_elsewhere
+                else []
+            ),
             'mimetype.assign = (".html" => "text/html", ".htm" => "text/html", ".gif" => "image/gif")',
             *(log if self.settings.access_log else []),
             *self._page(),

@@ -30,7 +30,7 @@ from serverdyno.servers import abandoned
 from serverdyno.servers.base import Access, Description, Installed, LocalSettings, Settings
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.process import LOG_NAME, ServerProcess
-from serverdyno.servers.proof import free_port
+from serverdyno.servers.proof import LOOPBACK, free_port
 
 SettingsT = TypeVar("SettingsT", bound=LocalSettings)
 
@@ -95,8 +95,8 @@ def check_path(path: Path) -> None:
 
 
 class LocalServer(ABC, Generic[SettingsT]):
-    """A server in a private directory on a private port of 127.0.0.1. See `base.ServerDriver` for the
-    contract.
+    """A server in a private directory on a private port of 127.0.0.1, or of the address in `host`. See
+    `base.ServerDriver` for the contract.
     """
 
     name: ClassVar[str]
@@ -125,6 +125,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         self.directory = directory
         self.documents = documents
         self.cpus = tuple(cpus)
+        self.host = LOOPBACK
         self.port = 0
         self.secret = ""
         self.process: ServerProcess | None = None
@@ -174,9 +175,28 @@ class LocalServer(ABC, Generic[SettingsT]):
         """Before anything is written. Raises ServerError."""
         check_path(self.directory)
 
+    def listen_on(self, address: str) -> None:
+        """See `base.ServerDriver`."""
+        if not self.settings_type.listens_elsewhere:
+            raise UserError(
+                f"the server {self.name} listens on loopback alone: other machines can't reach it"
+            )
+        self.host = address
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it listens on another address than loopback."""
+        return self.host != LOOPBACK
+
     def choose_port(self) -> int:
-        """A port of 127.0.0.1 that is free now."""
-        return free_port()
+        """A port of its address that is free now. Raises ServerError where the address is not this machine's."""
+        try:
+            return free_port(self.host)
+        except OSError as error:
+            raise ServerError(
+                f"{self.name} can't listen on {self.host}: {error.strerror}",
+                hint="It must be an address of the machine on which the server runs.",
+            ) from error
 
     def ports(self) -> list[int]:
         """Every port that it listens on."""
@@ -188,6 +208,11 @@ class LocalServer(ABC, Generic[SettingsT]):
     def host_changes(self) -> HostChanges | None:
         """What its keeper is to change around it for as long as it runs."""
         return None
+
+    @property
+    def is_here(self) -> bool:
+        """It is."""
+        return True
 
     @property
     def processors(self) -> int:
@@ -237,6 +262,7 @@ class LocalServer(ABC, Generic[SettingsT]):
                 self.environment(),
                 remove_directory=True,
                 host_changes=self.host_changes(),
+                host=self.host,
             )
 
     def ready(self) -> None:

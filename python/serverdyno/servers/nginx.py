@@ -15,6 +15,7 @@ from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
     ACCESS_LOG,
+    CONSENT_PATH,
     DYNAMIC_MEANING,
     IDLE_CONNECTION_TIMEOUT_S,
     LISTEN_BACKLOG,
@@ -204,7 +205,7 @@ class Nginx(WebServer[NginxSettings]):
     def _server(self) -> list[str]:
         version = " http2" if self.settings.http2 else ""
         listen = [
-            f"listen {LOOPBACK}:{port}{f' ssl{version}' if secure else ''} backlog={LISTEN_BACKLOG};"
+            f"listen {self.host}:{port}{f' ssl{version}' if secure else ''} backlog={LISTEN_BACKLOG};"
             for port, secure in self.doors()
         ]
         return [
@@ -213,9 +214,14 @@ class Nginx(WebServer[NginxSettings]):
             *(f"    {line}" for line in self._tls()),
             f'    root "{self.documents}";',
             f'    location = {PROOF_PATH} {{ alias "{self.public_directory}/proof"; }}',
+            *self._consent(),
             *(f"    {line}" for line in self._page()),
             "}",
         ]
+
+    def _consent(self) -> list[str]:
+        served = f'    location {CONSENT_PATH} {{ alias "{self.consent_directory}/"; }}'
+        return [served] if self.is_elsewhere else []
 
     def _page(self) -> list[str]:
         if self.backs:

@@ -22,7 +22,7 @@ from serverdyno.errors import ServerError
 from serverdyno.probes.noise import process_cpu_s
 from serverdyno.servers import write_back
 from serverdyno.servers.host_changes import HostChanges
-from serverdyno.servers.proof import Listener, listeners
+from serverdyno.servers.proof import LOOPBACK, Listener, listeners
 
 KEEPER = Path(__file__).with_name("keeper.py")
 GRACE_S = 5.0  # between SIGTERM and SIGKILL
@@ -47,6 +47,7 @@ class ServerProcess:
         self._keeper_ended = False
         self._refusal: ServerError | None = None
         self._surroundings: HostChanges | None = None
+        self._host = LOOPBACK
 
     @classmethod
     def start(  # noqa: PLR0913 (what a process is given)
@@ -58,13 +59,14 @@ class ServerProcess:
         *,
         remove_directory: bool = False,
         host_changes: HostChanges | None = None,
+        host: str = LOOPBACK,
     ) -> ServerProcess:
         """Returns once the server's first process exists.
 
         `command[0]` is an absolute path; it runs in `directory`, where its output goes to `server.log`.
         `cpus` empty: all. `environment` is added to the few inherited variables. `remove_directory`: the
         keeper removes `directory` at the end, also when the tool is killed. `host_changes`: what the keeper changes
-        for the time of the server. Raises ServerError.
+        for the time of the server. `host`: the address that it listens on. Raises ServerError.
         """
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         spec = {
@@ -86,7 +88,7 @@ class ServerProcess:
                 start_new_session=True,
             )
         process = cls(keeper, directory)
-        process._surroundings = host_changes
+        process._surroundings, process._host = host_changes, host
         process._read_events(KEEPER_ANSWER_S, until_started=True)
         if process._server_pid is None:
             text = process.failure()
@@ -184,7 +186,7 @@ class ServerProcess:
         return None
 
     def strangers(self, port: int) -> list[Listener]:
-        """Listeners that take connections to `port` of loopback and may not be this server's.
+        """Listeners that take connections to `port` of its address and may not be this server's.
 
         Root without CAP_SYS_PTRACE, as in many containers, can't see what a process of another user holds. A
         socket of such a process passes if it is the only one: what answers can then only be its holder, and
@@ -197,11 +199,11 @@ class ServerProcess:
         return [listener for listener in found if listener.pid not in own]
 
     def owns_listener(self, port: int) -> bool:
-        """Whether somebody listens on `port` of loopback, and nobody but this server as far as is visible."""
+        """Whether somebody listens on `port` of its address, and nobody but this server as far as is visible."""
         return bool(self._listeners(port)) and not self.strangers(port)
 
     def _listeners(self, port: int) -> list[Listener]:
-        return listeners(port, self.keeper.pid if self.network_namespace else None)
+        return listeners(port, self.keeper.pid if self.network_namespace else None, self._host)
 
     @property
     def network_namespace(self) -> str | None:

@@ -1,6 +1,6 @@
 """Proof, before any load, that what answers on a port is the server that we started, and nobody else.
 
-Two things must hold: every socket that takes connections to the port on 127.0.0.1 is held by our processes
+Two things must hold: every socket that takes connections to its port and address is held by our processes
 (with SO_REUSEPORT a stranger could share it and the kernel would deal connections out to both), and an answer
 contains a secret that only the server's private directory holds.
 """
@@ -21,8 +21,8 @@ import psutil
 from serverdyno import _native
 
 LOOPBACK = "127.0.0.1"
-# Addresses whose listeners take connections to 127.0.0.1. "::" may be IPv6 only; it is counted all the same.
-TAKES_LOOPBACK = {LOOPBACK, "0.0.0.0", "::", "::ffff:127.0.0.1"}
+# Addresses whose listeners take connections to every IPv4 one. "::" may be IPv6 only; it is counted all the same.
+TAKES_ALL = {"0.0.0.0", "::"}
 REQUEST_TIMEOUT_S = 5.0
 OWNER_ATTEMPTS = 3
 LISTEN = "0A"  # TCP_LISTEN of the kernel's include/net/tcp_states.h, as /proc/net/tcp writes it
@@ -40,33 +40,32 @@ class Listener:
         return f"{self.address} (process {self.pid or 'unknown'})"
 
 
-def listeners(port: int, inside: int | None = None) -> list[Listener]:
-    """Every listening socket that takes connections to 127.0.0.1:`port` in this network namespace, or in that of the
+def listeners(port: int, inside: int | None = None, host: str = LOOPBACK) -> list[Listener]:
+    """Every listening socket that takes connections to `host`:`port` in this network namespace, or in that of the
     process `inside`.
 
     Owners are looked up before sockets, so a socket made in between has none: look again before saying so.
     """
-    found = _listeners_now(port, inside)
+    takes = TAKES_ALL | {host, f"::ffff:{host}"}
+    found = _listeners_now(port, inside, takes)
     for _ in range(OWNER_ATTEMPTS):
         if all(listener.pid is not None for listener in found):
             break
-        found = _listeners_now(port, inside)
+        found = _listeners_now(port, inside, takes)
     return found
 
 
-def _listeners_now(port: int, inside: int | None) -> list[Listener]:
+def _listeners_now(port: int, inside: int | None, takes: set[str]) -> list[Listener]:
     if inside is not None:
-        return _listeners_of_namespace(port, inside)
+        return _listeners_of_namespace(port, inside, takes)
     return [
         Listener(socket_.laddr.ip, socket_.pid)
         for socket_ in psutil.net_connections(kind="tcp")
-        if socket_.status == psutil.CONN_LISTEN
-        and socket_.laddr.port == port
-        and socket_.laddr.ip in TAKES_LOOPBACK
+        if socket_.status == psutil.CONN_LISTEN and socket_.laddr.port == port and socket_.laddr.ip in takes
     ]
 
 
-def _listeners_of_namespace(port: int, inside: int) -> list[Listener]:
+def _listeners_of_namespace(port: int, inside: int, takes: set[str]) -> list[Listener]:
     """As psutil does it, which only looks into the namespace of its own process."""
     owners = _sockets_of_namespace(inside)
     found = []
@@ -76,7 +75,7 @@ def _listeners_of_namespace(port: int, inside: int) -> list[Listener]:
                 fields = line.split()  # proc(5): number, local address, remote, state, ..., inode
                 address, _, hexadecimal_port = fields[1].partition(":")
                 ip = _ip(address)
-                if fields[3] == LISTEN and int(hexadecimal_port, 16) == port and ip in TAKES_LOOPBACK:
+                if fields[3] == LISTEN and int(hexadecimal_port, 16) == port and ip in takes:
                     found += [Listener(ip, pid) for pid in owners.get(fields[9], [None])]
     return found
 
@@ -105,23 +104,29 @@ def _ip(hexadecimal: str) -> str:
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody has at this moment. It is not reserved: the proof comes later."""
+def free_port(host: str = LOOPBACK) -> int:
+    """A TCP port of an address that nobody has at this moment. It is not reserved: the proof comes later."""
     with socket.socket() as candidate:
-        candidate.bind((LOOPBACK, 0))
+        candidate.bind((host, 0))
         port: int = candidate.getsockname()[1]
         return port
 
 
-def get(port: int, path: str, trust: Mapping[str, str] | None = None) -> _native.Answer:
-    """One plain GET to 127.0.0.1; at most the first 64 KiB of the body. Raises AnswerError.
+def get(
+    port: int,
+    path: str,
+    trust: Mapping[str, str] | None = None,
+    host: str = LOOPBACK,
+    consent_token: str | None = None,
+) -> _native.Answer:
+    """One plain GET; at most the first 64 KiB of the body. Raises AnswerError.
 
-    `trust`: whose certificates count, over TLS; None: in the clear.
+    `trust`: whose certificates count, over TLS; None: in the clear. `consent_token`: that of `host`, outside loopback.
     """
-    section: dict[str, Any] = {"url": f"http://{LOOPBACK}:{port}/"}
+    section: dict[str, Any] = {"url": f"http://{host}:{port}/"}
     if trust is not None:
-        section = {"url": f"https://{LOOPBACK}:{port}/", "trust": trust}
-    target = _native.Target.open("http", json.dumps(section))
+        section = {"url": f"https://{host}:{port}/", "trust": trust}
+    target = _native.Target.open("http", json.dumps(section), consent_token=consent_token)
     return _native.http_get(target, path, timeout_s=REQUEST_TIMEOUT_S, most_bytes=BODY_LIMIT_BYTES)
 
 

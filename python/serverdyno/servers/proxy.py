@@ -18,6 +18,7 @@ class ProxySettings(WebSettings):
     """The settings of a server that has no documents of its own."""
 
     needs_documents: ClassVar[bool] = False
+    listens_elsewhere: ClassVar[bool] = False
 
     workers: int | None = Field(
         default=None,

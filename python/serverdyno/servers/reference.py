@@ -18,9 +18,18 @@ import serverdyno
 from serverdyno import _native
 from serverdyno.servers.base import Installed, Settings
 from serverdyno.servers.tls import CERTIFICATE, KEY
-from serverdyno.servers.web import Http2Settings, WebServer
+from serverdyno.servers.web import CONSENT_PATH, Http2Settings, WebServer
 
+CONSENT_VARIABLE = "DYNO_CONSENT_TOKEN"
+"""The environment variable with the token of those who may load a server outside loopback."""
 REQUESTS_PATH = "/.serverdyno/requests"
+
+
+def consents(host: str, token: str | None) -> dict[str, bytes]:
+    """Document by path: those who know the token may load `host`, which is written HOST:PORT."""
+    if token is None:
+        return {}
+    return {f"{CONSENT_PATH}{token}": _native.consent_document(host, token).encode()}
 
 
 def package_environment(program: str | None) -> dict[str, str]:
@@ -89,6 +98,7 @@ class Reference(WebServer[ReferenceSettings]):
     def command(self) -> list[str]:
         """The same command that a user may run."""
         arguments = ["--port", str(self.port), "--threads", str(self.threads)]
+        arguments += ["--bind", self.host] if self.is_elsewhere else []
         if self.settings.body_bytes is not None:
             arguments += ["--body-bytes", str(self.settings.body_bytes)]
         arguments += ["--http2"] if self.settings.http2 else []
@@ -104,7 +114,8 @@ class Reference(WebServer[ReferenceSettings]):
 
     def environment(self) -> dict[str, str]:
         """So that the child runs this very package, also from a source checkout."""
-        return package_environment(self.settings.program)
+        token = {CONSENT_VARIABLE: self.secret} if self.is_elsewhere else {}
+        return package_environment(self.settings.program) | token
 
     def process_count(self) -> int:
         """One process with threads."""

@@ -15,14 +15,24 @@ from serverdyno.servers.documents import document_root
 
 @contextmanager
 def running(
-    name: str, settings: Mapping[str, Any], *, cpus: Sequence[int] = (), url: str | None = None
+    name: str,
+    settings: Mapping[str, Any],
+    *,
+    cpus: Sequence[int] = (),
+    url: str | None = None,
+    address: str | None = None,
 ) -> Iterator[ServerDriver]:
-    """The server called `name`, ready for load. Raises UserError or ServerError, with nothing left running."""
+    """The server called `name`, ready for load. Raises UserError or ServerError, with nothing left running.
+
+    `address`: of this machine, where one of ours listens in place of loopback.
+    """
     settings_type = registry.driver_type(name).settings_type
     documents = document_root() if settings_type.needs_documents else Path(os.devnull)
     abandoned.sweep_once()
     server = registry.create(name, settings, documents=documents, cpus=cpus, url=url)
     try:
+        if address is not None and url is None:
+            server.listen_on(address)
         server.prepare()
         server.start()
         server.ready()

@@ -34,6 +34,8 @@ OF_THE_TEAM = ("tls", "also_clear", "tls_min_version", "tls_max_version", "tls_r
 class TeamSettings(WebSettings):
     """What can be varied. Settings of TLS are those of the member that speaks it."""
 
+    listens_elsewhere: ClassVar[bool] = False
+
     front: Literal["nginx", "haproxy", "varnish"] = Field(
         default="nginx",
         description="Whom clients ask. nginx serves documents itself, varnish keeps them, haproxy hands all on.",
@@ -147,6 +149,10 @@ class Team:
             },
         }
 
+    def listen_on(self, address: str) -> None:
+        """Raises UserError."""
+        raise UserError(f"the server {self.name} can't be given the address {address}")
+
     def prepare(self) -> None:
         """Those behind first: the front's configuration has their ports, so it is written in `ready`."""
         for back in self.back_servers:
@@ -213,6 +219,11 @@ class Team:
             )
         by = "front" if server is self.front else "back"
         return f"Before load, the dynamic page asked for at the {by} was made, {over}, by {made}."
+
+    @property
+    def is_here(self) -> bool:
+        """As far as anybody knows."""
+        return True
 
     def ask(self, target: object) -> None:
         """Nothing: `ready` has asked it."""

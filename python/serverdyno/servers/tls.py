@@ -73,10 +73,10 @@ class Identity:
     key_pem: str
 
     @classmethod
-    def make(cls, key: str) -> Identity:
-        """Make a certificate for the loopback, by an authority of its own."""
+    def make(cls, key: str, host: str = LOOPBACK) -> Identity:
+        """Make a certificate for the loopback and the address that is listened on, by an authority of its own."""
         authority = _native.Authority()
-        certificate, private = authority.certify(key, NAMES)
+        certificate, private = authority.certify(key, [*dict.fromkeys([*NAMES, host])])
         return cls(authority.pem, certificate, private)
 
     def write(self, directory: Path) -> None:

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from serverdyno import _native
-from serverdyno.errors import ServerError
+from serverdyno.errors import ServerError, UserError
 from serverdyno.protocols.access import SYSTEM
 from serverdyno.protocols.http import HTTP
 from serverdyno.servers import dynamic
@@ -27,12 +27,13 @@ from serverdyno.servers.local import (
     make_private,
     worker_user,
 )
-from serverdyno.servers.proof import LOOPBACK, free_port, get
+from serverdyno.servers.proof import free_port, get
 from serverdyno.servers.tls import KEY, Identity, TlsServerSettings
 
 LISTEN_BACKLOG = 4096  # asked for; the kernel grants at most net.core.somaxconn
 IDLE_CONNECTION_TIMEOUT_S = 15  # the same for all, so that no difference comes from differing defaults
 PROOF_PATH = "/.serverdyno/proof"
+CONSENT_PATH = "/.well-known/serverdyno/"  # of crates/http/src/consent.rs; the user's token follows
 ACCESS_LOG = "access.log"
 HTTP2_PREFACE = b'"PRI * HTTP/2.0"'  # a line of lighttpd for each connection of HTTP/2, at its end
 
@@ -49,6 +50,7 @@ class WebSettings(TlsServerSettings):
 
     protocol: ClassVar[str | None] = HTTP.name
     needs_documents: ClassVar[bool] = True
+    listens_elsewhere: ClassVar[bool] = True
 
 
 class Http2Settings(WebSettings):
@@ -62,10 +64,6 @@ class Http2Settings(WebSettings):
 def on_off(value: bool) -> str:
     """As Apache and nginx spell it."""
     return "on" if value else "off"
-
-
-def _url(port: int, secure: bool) -> str:
-    return f"{'https' if secure else 'http'}://{LOOPBACK}:{port}/"
 
 
 WebSettingsT = TypeVar("WebSettingsT", bound=WebSettings)
@@ -83,6 +81,14 @@ class WebServer(LocalServer[WebSettingsT]):
     pages: list[str] = []  # noqa: RUF012 (replaced, never changed)
     log_delay_s: ClassVar[float] = 0.2  # an access log that hasn't grown for so long holds every request
 
+    def listen_on(self, address: str) -> None:
+        """See `base.ServerDriver`; a token of consent stands for one port."""
+        super().listen_on(address)
+        if self.settings.also_clear:
+            raise UserError(
+                f"{self.name} with also_clear has two ports, and outside loopback it can give consent for one"
+            )
+
     @property
     def dynamic(self) -> str:
         """How it makes the dynamic page."""
@@ -93,7 +99,7 @@ class WebServer(LocalServer[WebSettingsT]):
         port = super().choose_port()
         self.secure_port = 0
         while self.settings.also_clear and self.secure_port in (0, port):
-            self.secure_port = free_port()
+            self.secure_port = free_port(self.host)
         return port
 
     def ports(self) -> list[int]:
@@ -115,6 +121,18 @@ class WebServer(LocalServer[WebSettingsT]):
         """The part of the private directory that is served, as `/.serverdyno/`."""
         return self.directory / "public"
 
+    @property
+    def consent_directory(self) -> Path:
+        """What is served below `CONSENT_PATH`, outside loopback."""
+        return self.public_directory / "consent"
+
+    def consents(self) -> dict[str, str]:
+        """Document by path, outside loopback: who knows the secret of this start may load the server."""
+        if not self.is_elsewhere:
+            return {}
+        host = f"{self.host}:{self.port}"
+        return {f"{CONSENT_PATH}{self.secret}": _native.consent_document(host, self.secret)}
+
     def check_paths(self) -> None:
         """That the configuration language takes the paths, and that the workers can read the documents."""
         super().check_paths()
@@ -134,10 +152,13 @@ class WebServer(LocalServer[WebSettingsT]):
         """The secret, where the server hands it out; everything readable by the workers."""
         make_private(self.public_directory)
         (self.public_directory / Path(PROOF_PATH).name).write_text(self.secret)
+        for place, document in self.consents().items():
+            make_private(self.consent_directory)
+            (self.consent_directory / Path(place).name).write_text(document)
         for path in self.directory.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
         if self.settings.over_tls:
-            self.identity = Identity.make(self.settings.tls)
+            self.identity = Identity.make(self.settings.tls, self.host)
             self.identity.write(self.directory)
             (self.directory / KEY).chmod(0o600)
         if self.dynamic in ("cgi", "fastcgi"):
@@ -153,7 +174,8 @@ class WebServer(LocalServer[WebSettingsT]):
     def asked(self, path: str, door: tuple[int, bool] | None = None) -> _native.Answer:
         """One plain GET; of its first port where no other one is named. Raises AnswerError."""
         port, secure = door or self.doors()[0]
-        return get(port, path, self.identity.trust if secure and self.identity else None)
+        trust = self.identity.trust if secure and self.identity else None
+        return get(port, path, trust, self.host, self.secret if self.is_elsewhere else None)
 
     def ready(self) -> None:
         """Also proves the dynamic page, where it has one: see `base.ServerDriver`."""
@@ -195,14 +217,18 @@ class WebServer(LocalServer[WebSettingsT]):
     @property
     def url(self) -> str:
         """After `prepare`; it may change in `ready`."""
-        return _url(*self.doors()[0])
+        return self._url(*self.doors()[0])
+
+    def _url(self, port: int, secure: bool) -> str:
+        return f"{'https' if secure else 'http'}://{self.host}:{port}/"
 
     def access(self) -> Access:
         """Everybody is let in; over TLS, who signed the server's certificate is trusted."""
         return Access(
             self.url,
             trust=self.identity.trust if self.identity else SYSTEM,
-            secure_url=_url(self.secure_port, True) if self.secure_port else None,
+            secure_url=self._url(self.secure_port, True) if self.secure_port else None,
+            consent_token=self.secret if self.is_elsewhere else None,
         )
 
     def runs_as(self) -> str | None:

@@ -64,6 +64,19 @@ function take(events) {
   charts.throughput.draw(curves("throughput"));
   charts.p99.draw(curves("p99_ms"));
   charts.server.draw(curves("server_cpus"));
+  nodes();
+}
+
+function nodes() {
+  const newest = levels[levels.length - 1];
+  place("nodes-section").hidden = !newest?.nodes.length;
+  if (!newest?.nodes.length) return;
+  place("nodes-head").replaceChildren(row(["node", "clients", "operations/s", "Mbit/s received", "generator CPUs", "errors"], "th"));
+  place("nodes").replaceChildren(
+    ...newest.nodes.map((each) =>
+      row([each.node, number(each.clients), number(each.operations_s), number(each.mbit_s), number(each.generator_cpus), number(each.errors)]),
+    ),
+  );
 }
 
 function tile(name, value, bad) {

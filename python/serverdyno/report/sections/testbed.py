@@ -20,6 +20,8 @@ NETWORK_NOTE = "Network: "
 """How a driver's notes begin that say which network its server is on."""
 LOOPBACK = ("127.", "localhost", "::1")
 MOST_NAMES = 4
+SUBNET = "subnet "
+"""How the names of subnets begin in the disclosure of a testbed's network."""
 
 
 def section(source: Source) -> Section:
@@ -36,12 +38,12 @@ def testbed(source: Source) -> Testbed:
         described = _described(source, configuration)
         lines = (_software(configuration, described), *_where(source, configuration), *_volumes(described))
         spoken = protocol_of(configuration, source.head.suite).title
-        boxes[lines, spoken, _network(configuration, described), _outside(configuration)].append(
+        boxes[lines, spoken, _network(source, configuration, described), _outside(configuration)].append(
             configuration.name
         )
     return Testbed(
         machine=_machine(source),
-        generator=Box("Generator", _generator(source)),
+        generators=_subnets(source) or (Box("Generator", _generator(source)),),
         links=tuple(
             Link(f"{spoken}, {network}", Box(_names(names), lines), outside)
             for (lines, spoken, network, outside), names in boxes.items()
@@ -74,6 +76,33 @@ def _generator(source: Source) -> tuple[str, ...]:
         return (f"a fleet: {_names(names)}", each, f"up to {wording.plural(most, 'client')} together")
     where = f"on {wording.cpu_set(plan.cpus)}" if plan.cpus else "CPUs not recorded"
     return (wording.plural(plan.threads, "thread"), where, f"up to {wording.plural(most, 'client')}")
+
+
+def _subnets(source: Source) -> tuple[Box, ...]:
+    """Those of a testbed in network namespaces, as they were disclosed; none where there was no such testbed."""
+    found = [(name, facts) for name, facts in _network_facts(source).items() if name.startswith(SUBNET)]
+    return tuple(
+        Box(
+            name.capitalize(),
+            (
+                f"{wording.plural(len(facts['hosts']), 'host')}: {_names(facts['hosts'])}",
+                f"links of {_rate(facts.get('link_mbit_s'))}",
+                f"server's leg {facts.get('server_leg')}, {_rate(facts.get('server_link_mbit_s'))}",
+            ),
+        )
+        for name, facts in found
+        if isinstance(facts, Mapping) and isinstance(facts.get("hosts"), list)
+    )
+
+
+def _network_facts(source: Source) -> Mapping[str, Any]:
+    fleet = source.disclosure.get("fleet")
+    network = fleet.get("network") if isinstance(fleet, Mapping) else None
+    return network if isinstance(network, Mapping) else {}
+
+
+def _rate(mbit_s: Any) -> str:
+    return f"{mbit_s:g} Mbit/s" if isinstance(mbit_s, float | int) else "no limit"
 
 
 def fleet_names(source: Source) -> list[str]:
@@ -111,9 +140,12 @@ def _volumes(described: Mapping[str, Any]) -> tuple[str, ...]:
     return (wording.plural(count, "volume"),) if isinstance(count, int) else ()
 
 
-def _network(configuration: Configuration, described: Mapping[str, Any]) -> str:
+def _network(source: Source, configuration: Configuration, described: Mapping[str, Any]) -> str:
     if configuration.url is not None:
         return urlsplit(configuration.url).netloc.rpartition("@")[2] or configuration.url
+    server = _network_facts(source).get("server")
+    if isinstance(server, Mapping) and server.get("address"):
+        return f"{server['address']}"
     notes = described.get("notes")
     for note in notes if isinstance(notes, list) else ():
         if f"{note}".startswith(NETWORK_NOTE):

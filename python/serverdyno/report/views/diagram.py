@@ -1,4 +1,4 @@
-"""Draws a testbed as SVG: the generator to the left, a line for each network, the servers to the right.
+"""Draws a testbed as SVG: generators to the left, a line for each network, the servers to the right.
 
 By hand, since it is boxes and lines; sizes follow from the texts, so that nothing overlaps.
 """
@@ -13,6 +13,7 @@ from serverdyno.report.model import Box, Figure, Link
 WIDTH = 784
 MARGIN, PADDING, LINE, GAP = 16.0, 12.0, 17.0, 18.0
 GENERATOR_WIDTH, SERVER_WIDTH = 190.0, 290.0
+JOIN = 10.0
 LETTER = 6.6
 """Pixels of an average letter at 12 px."""
 INK, QUIET, WASH, FRAME = "#1b2733", "#55616d", "#f4f6f8", "#8593a0"
@@ -26,9 +27,10 @@ def svg(figure: Figure) -> Element:
     inside = [link for link in testbed.links if not link.outside]
     outside = [link for link in testbed.links if link.outside]
     top = MARGIN + len(testbed.machine) * LINE + PADDING
-    tops, below = _stacked(inside, top)
-    frame_bottom = max(below, top + _height(testbed.generator) + GAP)
-    outside_tops, bottom = _stacked(outside, frame_bottom + 2 * GAP)
+    tops, below = _stacked([link.server for link in inside], top)
+    left_tops, left_below = _stacked(testbed.generators, top, GENERATOR_WIDTH)
+    frame_bottom = max(below, left_below)
+    outside_tops, bottom = _stacked([link.server for link in outside], frame_bottom + 2 * GAP)
     height = (bottom if outside else frame_bottom) + MARGIN
     middle = (top + frame_bottom) / 2
     box = {"viewBox": f"0 0 {WIDTH} {height:g}", "width": f"{WIDTH}", "height": f"{height:g}", "role": "img"}
@@ -39,36 +41,40 @@ def svg(figure: Figure) -> Element:
     frame.attrib |= {"fill": "none", "stroke-dasharray": "5 4"}
     _texts(root, testbed.machine, (MARGIN + 4, MARGIN + LINE - 3), strong=1)
     for link, y in zip((*inside, *outside), (*tops, *outside_tops), strict=True):
-        _wire(root, link, y, middle)
+        _wire(root, link, y, middle, JOIN if len(testbed.generators) > 1 else 0.0)
         _box(root, link.server, (WIDTH - MARGIN - 8 - SERVER_WIDTH, y), SERVER_WIDTH)
-    _box(root, testbed.generator, (MARGIN + 8, middle - _height(testbed.generator) / 2), GENERATOR_WIDTH)
+    if len(left_tops) == 1:
+        left_tops = [middle - _height(testbed.generators[0], GENERATOR_WIDTH) / 2]
+    for generator, y in zip(testbed.generators, left_tops, strict=True):
+        _joined(root, y + _height(generator, GENERATOR_WIDTH) / 2, middle)
+        _box(root, generator, (MARGIN + 8, y), GENERATOR_WIDTH)
     return root
 
 
-def _stacked(links: Sequence[Link], top: float) -> tuple[list[float], float]:
+def _stacked(boxes: Sequence[Box], top: float, width: float = SERVER_WIDTH) -> tuple[list[float], float]:
     """Where each box begins, one below another, and where the space below the last one ends."""
     tops = []
-    for link in links:
+    for box in boxes:
         tops.append(top)
-        top += _height(link.server) + GAP
+        top += _height(box, width) + GAP
     return tops, top
 
 
-def _height(box: Box) -> float:
-    return len(_title(box) + _others(box)) * LINE + 2 * PADDING - 4
+def _height(box: Box, width: float = SERVER_WIDTH) -> float:
+    return len(_title(box, width) + _others(box, width)) * LINE + 2 * PADDING - 4
 
 
-def _title(box: Box) -> list[str]:
-    return _wrapped(box.title)
+def _title(box: Box, width: float) -> list[str]:
+    return _wrapped(box.title, width)
 
 
-def _others(box: Box) -> list[str]:
-    return [part for line in box.lines for part in _wrapped(line)]
+def _others(box: Box, width: float) -> list[str]:
+    return [part for line in box.lines for part in _wrapped(line, width)]
 
 
-def _wrapped(text: str) -> list[str]:
-    """In lines as long as a server's box is wide; what is longer in itself is cut. The generator's are shorter."""
-    letters = int((SERVER_WIDTH - 2 * PADDING) / LETTER)
+def _wrapped(text: str, width: float) -> list[str]:
+    """In lines as long as a box is wide; what is longer in itself is cut."""
+    letters = int((width - 2 * PADDING) / LETTER)
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + 1 + len(word) > letters:
@@ -80,8 +86,13 @@ def _wrapped(text: str) -> list[str]:
 
 def _box(root: Element, box: Box, corner: tuple[float, float], width: float) -> None:
     _rectangle(root, corner, (width, _height(box))).set("fill", WASH)
-    title = _title(box)
-    _texts(root, [*title, *_others(box)], (corner[0] + PADDING, corner[1] + PADDING + 9), strong=len(title))
+    title = _title(box, width)
+    _texts(
+        root,
+        [*title, *_others(box, width)],
+        (corner[0] + PADDING, corner[1] + PADDING + 9),
+        strong=len(title),
+    )
 
 
 def _rectangle(root: Element, corner: tuple[float, float], size: tuple[float, float]) -> Element:
@@ -97,10 +108,20 @@ def _texts(root: Element, lines: Sequence[str], at: tuple[float, float], *, stro
         SubElement(root, "text", {"x": f"{at[0]:g}", "y": f"{at[1] + place * LINE:g}", **style}).text = line
 
 
-def _wire(root: Element, link: Link, top: float, middle: float) -> None:
-    """From the generator to the left edge of a server, with the network's name above its last part."""
+def _joined(root: Element, y: float, middle: float) -> None:
+    """From one of several generators to where their lines meet."""
+    if y != middle:
+        start = MARGIN + 8 + GENERATOR_WIDTH
+        path = f"M{start:g} {y:g} H{start + JOIN:g} V{middle:g} H{start + 2 * JOIN:g}"
+        SubElement(root, "path", {"d": path, "fill": "none", "stroke": FRAME, "stroke-width": "1.5"})
+
+
+def _wire(root: Element, link: Link, top: float, middle: float, joined: float) -> None:
+    """From the generator, or `joined` right of several, to the left edge of a server, with the network's name above its
+    last part.
+    """
     start, edge = MARGIN + 8 + GENERATOR_WIDTH, WIDTH - MARGIN - 8 - SERVER_WIDTH
     bend, y = start + 24, top + _height(link.server) / 2
-    path = f"M{start:g} {middle:g} H{bend:g} V{y:g} H{edge:g}"
+    path = f"M{start + joined:g} {middle:g} H{bend:g} V{y:g} H{edge:g}"
     SubElement(root, "path", {"d": path, "fill": "none", "stroke": FRAME, "stroke-width": "1.5"})
     _texts(root, [link.network], (bend + 8, y - 6), strong=0)

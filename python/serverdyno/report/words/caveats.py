@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from serverdyno import clean, wording
-from serverdyno.analysis.oddities import RANGE_SHARE, counts_agree, wide_range
+from serverdyno.analysis.oddities import CLOCK_SHARE, RANGE_SHARE, counts_agree, vague_clock, wide_range
 from serverdyno.analysis.trust import Mark, machine_marks
 from serverdyno.plan.model import RunKey
 from serverdyno.report.figures.results import Results
@@ -61,6 +61,7 @@ def _texts(source: Source, results: Results) -> tuple[str, ...]:
         *tls.warnings(source),
         *_run_warnings(source),
         *_shared_cpus(source),
+        *_vague_clocks(source),
         *_noise(results),
         *_clients_left(results),
         *_starved(results),
@@ -251,6 +252,24 @@ def _stalled(results: Results) -> list[str]:
         f"window meanwhile: {named}. These points are marked T. Seconds are counted from 0 at the start of the "
         "mix, ramps "
         "included; the chart of each mix second by second shows them."
+    ]
+
+
+def _vague_clocks(source: Source) -> list[str]:
+    """Nodes whose clocks were known too badly for their windows, the worst first."""
+    worst: dict[str, float] = {}
+    for record in source.records:
+        for row in record.nodes:
+            if vague_clock(row.clock_error_s, record.window_s):
+                worst[row.node] = max(row.clock_error_s, worst.get(row.node, 0.0))
+    if not worst:
+        return []
+    named = _named(
+        [f"{node} ({1000 * worst[node]:.0f} ms)" for node in sorted(worst, key=lambda each: -worst[each])]
+    )
+    return [
+        f"The clocks of some nodes were known no better than {CLOCK_SHARE:.0%} of the window: {named}. Their windows "
+        "may have been apart by as much, so figures by second are doubtful."
     ]
 
 

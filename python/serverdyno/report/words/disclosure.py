@@ -24,8 +24,12 @@ def disclosure(kept: Mapping[str, Any]) -> tuple[Disclosure, ...]:
     return tuple(subject for subject in _subjects("", _plain(kept)) if subject.facts or subject.documents)
 
 
-def folded(fleet: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the nodes of a fleet, those that are alike in one entry under all their names."""
+def folded(fleet: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the nodes of a fleet, those that are alike in one entry under all their names, and what is known of their
+    network.
+    """
+    network = fleet.get("network")
+    shown = network.items() if isinstance(network, Mapping) else ()
     kinds: dict[str, tuple[list[str], dict[str, Any]]] = {}
     nodes = fleet.get("nodes")
     for node in nodes if isinstance(nodes, list) else ():
@@ -35,8 +39,11 @@ def folded(fleet: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         names, _ = kinds.setdefault(json.dumps(facts, sort_keys=True, default=str), ([], facts))
         names.append(f"{node.get('node')}")
     return {
-        f"{'node' if len(names) == 1 else 'nodes'} {wording.listing(names)}": facts
-        for names, facts in kinds.values()
+        **{f"network, {name}": facts for name, facts in shown if isinstance(facts, Mapping)},
+        **{
+            f"{'node' if len(names) == 1 else 'nodes'} {wording.listing(names)}": facts
+            for names, facts in kinds.values()
+        },
     }
 
 

@@ -1,0 +1,168 @@
+"""Starts a fleet's nodes over SSH, with the user's own program, keys and configuration, and takes them away again.
+
+A node's certificate travels over the same connection into a directory of its own; the node stays when the connection
+ends, and joins the scheduler here. Not for: the scheduler (`up.py`), nor what a node does (`node.py`).
+"""
+
+from __future__ import annotations
+
+import io
+import shlex
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from serverdyno.errors import DynoError, PlanError, UserError
+from serverdyno.fleet.folder import FLEET, HOSTS, MOST_DAYS, FleetFolder, create
+from serverdyno.plan.document import check_model, described, parse_toml, read_text
+from serverdyno.plan.model import Name
+from serverdyno.protocols.model import Model, Spelled
+
+AT_ONCE = 16
+STEP_S = 60.0
+CONNECT_S = 10
+OPTIONS = ("-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}")
+EXAMPLE = 'For example: at = "10.0.0.1"; [[hosts]] name = "a", ssh = "me@a.example"'
+
+Destination = Annotated[str, Spelled(r"[^-\s][^\s]*", "a destination of ssh, such as me@a.example")]
+
+
+class SshHost(Model):
+    """One machine that is to be a node."""
+
+    name: Name = Field(description="The node's name.")
+    ssh: Destination = Field(
+        description="Destination, as `ssh` takes it: me@a.example, or a Host of ~/.ssh/config."
+    )
+    dyno: list[str] = Field(
+        default=["dyno"], min_length=1, description="How `dyno` is called there, word by word."
+    )
+
+
+class SshHosts(Model):
+    """The file that `dyno fleet up HOSTS.toml` takes."""
+
+    at: str = Field(description="HOST or HOST:PORT of this machine, by which every node reaches it.")
+    days: float = Field(default=90, gt=0, le=MOST_DAYS, description="For how long the certificates hold.")
+    directory: str = Field(
+        default=".cache/serverdyno/fleet",
+        min_length=1,
+        description="Directory on each host, from its user's home, for the node's certificate.",
+    )
+    ssh_options: list[str] = Field(default=[], description="Further options of ssh, word by word: -p, 2222.")
+    hosts: list[SshHost] = Field(min_length=1, description="The machines.")
+
+    @model_validator(mode="after")
+    def _have_names_of_their_own(self) -> Self:
+        if len({host.name for host in self.hosts}) < len(self.hosts):
+            raise ValueError("two hosts have the same name")
+        return self
+
+
+def read_hosts(path: Path) -> SshHosts:
+    """Read a file of hosts. Raises PlanError with all its problems."""
+    text = read_text(path)
+    hosts, problems = check_model(SshHosts, parse_toml(text, str(path)))
+    if hosts is None:
+        raise PlanError(str(path), described(problems, text))
+    return hosts
+
+
+def folder_of(path: Path, hosts: SshHosts) -> FleetFolder:
+    """The folder of the fleet, `lab` for `lab.toml`; it is made at first. Raises UserError where it has other nodes."""
+    folder = path.with_suffix("")
+    names = [host.name for host in hosts.hosts]
+    if not (folder / FLEET).exists():
+        made = create(folder, hosts.at, names, hosts.days)
+    else:
+        made = FleetFolder.open(folder)
+        if list(made.nodes) != names:
+            raise UserError(
+                f"{folder} is a fleet of {', '.join(made.nodes)}, and {path} names {', '.join(names)}",
+                hint=f"End it with dyno fleet down {folder}, then remove {folder}.",
+            )
+    shutil.copyfile(path, folder / HOSTS)
+    return made
+
+
+def start_nodes(folder: FleetFolder, hosts: SshHosts) -> None:
+    """Start a node on every host; none is waited for. Raises DynoError that names every host where it failed."""
+
+    def start(host: SshHost) -> None:
+        there = _directory(folder, hosts, host)
+        place = shlex.quote(there)
+        command = shlex.join([*host.dyno, "node", there])
+        _run(
+            hosts,
+            host,
+            f"umask 077 && mkdir -p {place} && tar -x -C {place}",
+            _packed(folder.node(host.name)),
+        )
+        # setsid: the node is no part of this session, and stays when the connection ends.
+        _run(hosts, host, f"setsid {command} >{place}/node.log 2>&1 </dev/null & echo started")
+
+    _each(hosts, start, "can't be started")
+
+
+def words_of(folder: FleetFolder, hosts: SshHosts, name: str) -> str:
+    """The last line that a node has said on its host. Raises DynoError."""
+    host = next(host for host in hosts.hosts if host.name == name)
+    place = shlex.quote(_directory(folder, hosts, host))
+    return _run(hosts, host, f"tail -n 1 {place}/node.log").strip() or "nothing"
+
+
+def remove_certificates(folder: FleetFolder, hosts: SshHosts) -> None:
+    """Take away what `start_nodes` has put on the hosts. Raises DynoError that names every host where it stays."""
+
+    def remove(host: SshHost) -> None:
+        _run(hosts, host, f"rm -rf {shlex.quote(_directory(folder, hosts, host))}")
+
+    _each(hosts, remove, "still has the node's certificate")
+
+
+def _directory(folder: FleetFolder, hosts: SshHosts, host: SshHost) -> str:
+    return f"{hosts.directory.rstrip('/')}/{folder.name}/{host.name}"
+
+
+def _packed(folder: Path) -> bytes:
+    """A node's folder as a tar archive."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for path in sorted(folder.iterdir()):
+            archive.add(path, path.name)
+    return data.getvalue()
+
+
+def _each(hosts: SshHosts, do: Callable[[SshHost], None], failed: str) -> None:
+    def tried(host: SshHost) -> str | None:
+        try:
+            do(host)
+        except DynoError as error:
+            return f"{host.name} {failed}: {error}"
+        return None
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        problems = [problem for problem in pool.map(tried, hosts.hosts) if problem is not None]
+    if problems:
+        raise DynoError("\n".join(problems), hint="Does `ssh DESTINATION true` work without a question?")
+
+
+def _run(hosts: SshHosts, host: SshHost, command: str, data: bytes = b"") -> str:
+    """Run a command line in the shell of a host. Raises DynoError with what was said."""
+    words: Sequence[str] = ("ssh", *OPTIONS, *hosts.ssh_options, "--", host.ssh, command)
+    try:
+        done = subprocess.run(words, input=data, capture_output=True, timeout=STEP_S, check=False)
+    except FileNotFoundError as error:
+        raise DynoError("there is no ssh here", hint="apt-get install openssh-client") from error
+    except subprocess.TimeoutExpired as error:
+        raise DynoError(f"ssh {host.ssh}: no end after {STEP_S:g} s") from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
+        raise DynoError(f"ssh {host.ssh}: {said}")
+    return done.stdout.decode(errors="replace")

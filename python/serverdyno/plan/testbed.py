@@ -1,0 +1,109 @@
+"""The testbed of a plan: hosts in network namespaces of this machine, in subnets whose links have rates. Data only.
+
+Making one is in `testbed/`. Each host is a node of a fleet of its own; the server has a leg in every subnet.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from serverdyno.errors import UserError
+from serverdyno.protocols.model import Model, Spelled
+
+MOST_SUBNETS = 64
+MOST_HOSTS = 200
+MOST_CLOCK_OFFSET_S = 10 * 365 * 86400.0
+NAMESPACES = re.compile(r"namespaces:([1-9][0-9]{0,2})")
+
+SubnetName = Annotated[
+    str, Spelled(r"[a-z][a-z0-9]{0,14}", "1 to 15 lower-case letters and digits, the first a letter")
+]
+
+
+class Subnet(Model):
+    """A switch, its hosts, and the server's leg on it. Rates are of each direction, with Ethernet's headers."""
+
+    name: SubnetName = Field(description="The subnet's name; its hosts are NAME-1, NAME-2 ...")
+    hosts: int = Field(ge=1, le=MOST_HOSTS, description="Hosts that make load.")
+    link_mbit_s: float | None = Field(
+        default=None,
+        ge=0.1,
+        le=100_000,
+        description="Rate of each host's link, either way; left out: as quick as this machine.",
+    )
+    server_link_mbit_s: float | None = Field(
+        default=None,
+        ge=0.1,
+        le=100_000,
+        description="Rate of the server's leg in this subnet, either way; left out: as quick as this machine.",
+    )
+    delay_ms: float = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="Delay on each host's link, either way; needs the kernel's netem.",
+    )
+    loss_percent: float = Field(
+        default=0, ge=0, lt=100, description="Packets lost on each host's link, either way; needs netem."
+    )
+    clock_offset_s: list[Annotated[float, Field(ge=-MOST_CLOCK_OFFSET_S, le=MOST_CLOCK_OFFSET_S)]] = Field(
+        default=[],
+        description="What each host's monotonic clock is ahead of this machine's, host by host; left out: nothing.",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_clock_for_each_offset(self) -> Self:
+        if len(self.clock_offset_s) > self.hosts:
+            raise ValueError(f"{len(self.clock_offset_s)} clock offsets for {self.hosts} hosts")
+        return self
+
+    def host_names(self) -> list[str]:
+        """Return the names of its hosts."""
+        return [f"{self.name}-{number}" for number in range(1, self.hosts + 1)]
+
+    def offset_s(self, host: int) -> float:
+        """Return the offset of a host's clock, counted from 0."""
+        return self.clock_offset_s[host] if host < len(self.clock_offset_s) else 0.0
+
+
+class Testbed(Model):
+    """Hosts on this machine that make the load, each with a network of its own."""
+
+    __test__: ClassVar[bool] = False  # pytest takes the name for a test's
+
+    subnets: list[Subnet] = Field(
+        min_length=1, max_length=MOST_SUBNETS, description="Each with a switch of its own."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        names = [subnet.name for subnet in self.subnets]
+        if len(set(names)) < len(names):
+            raise ValueError("two subnets have the same name")
+        if (hosts := sum(subnet.hosts for subnet in self.subnets)) > MOST_HOSTS:
+            raise ValueError(f"{hosts} hosts, more than {MOST_HOSTS}")
+        return self
+
+    def host_names(self) -> list[str]:
+        """Return the names of all hosts, one subnet after the other in turn: neighbours in the list share no subnet.
+
+        Clients are dealt out in this order, so that every subnet has its part of any number of them.
+        """
+        columns = [subnet.host_names() for subnet in self.subnets]
+        return [
+            column[row] for row in range(max(map(len, columns))) for column in columns if row < len(column)
+        ]
+
+
+def of_option(text: str) -> Testbed:
+    """Return the testbed of `--testbed namespaces:N`: N hosts in one subnet, with no limit. Raises UserError."""
+    found = NAMESPACES.fullmatch(text)
+    if found is None or int(found[1]) > MOST_HOSTS:
+        raise UserError(
+            f"--testbed: unknown value {text!r}; expected namespaces:N, with N from 1 to {MOST_HOSTS}",
+            hint="Subnets and rates are written in the plan, as [[testbed.subnets]].",
+        )
+    return Testbed(subnets=[Subnet(name="lan", hosts=int(found[1]))])

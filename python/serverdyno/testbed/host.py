@@ -1,0 +1,93 @@
+"""The first process of a host: `python -I -S host.py`, as process 1 of namespaces of its own.
+
+It stays until its standard input closes, and starts the command of each line that it reads there (JSON: `command`, a
+list of words, `log`, the file that its output goes to, and `environment`; or `remove`, a directory that goes with the
+host). The tool holds the other end: however it ends, kill -9 as well, the input closes, and with process 1 the kernel
+ends every process of the host and its network.
+
+Standard library alone, so that it starts at once. Not for: making namespaces (`hosts.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+READY = "ready"
+MOST_BYTES = 65536
+REMOVALS, BETWEEN_S = 50, 0.1
+DEAF_TO = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)
+
+
+def main() -> None:
+    """Say that it is there, and start what it is told to until nobody tells it any more."""
+    for number in DEAF_TO:
+        signal.signal(number, signal.SIG_IGN)  # who interrupts the tool means its process alone
+    ended, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    print(READY, flush=True)
+    unread, remove = b"", list[str]()
+    while True:
+        ready, _, _ = select.select([sys.stdin.fileno(), ended], [], [])
+        if ended in ready:
+            os.read(ended, MOST_BYTES)
+            reap()
+        if sys.stdin.fileno() in ready:
+            data = os.read(sys.stdin.fileno(), MOST_BYTES)
+            if not data:
+                break
+            *lines, unread = (unread + data).split(b"\n")
+            for line in lines:
+                told = json.loads(line)
+                if "remove" in told:
+                    remove.append(told["remove"])
+                else:
+                    start(told)
+    for directory in remove:
+        take_away(directory)
+
+
+def take_away(directory: str) -> None:
+    """Remove a directory, again until it is gone: processes of other hosts that end now may still write there."""
+    import shutil  # noqa: PLC0415 (not needed before the end, and slow to import)
+
+    for _ in range(REMOVALS):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not os.path.exists(directory):  # noqa: PTH110 (pathlib is slow to import)
+            return
+        time.sleep(BETWEEN_S)
+
+
+def start(told: dict[str, object]) -> None:
+    """Start one command, which nobody waits for."""
+    command, log, environment = told["command"], told["log"], told["environment"]
+    assert isinstance(command, list) and isinstance(log, str) and isinstance(environment, dict)
+    os.posix_spawn(
+        command[0],
+        command,
+        os.environ | environment,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsigdef=DEAF_TO,
+    )
+
+
+def reap() -> None:
+    """Take note of whoever has ended: orphans of a namespace become children of its process 1."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""A host: processes of this machine with a network, mounts, a host name, process numbers and a clock of their own.
+
+Nothing of it has a name outside: its namespaces live as long as its first process (`host.py`), which ends with the
+tool, however that ends. So nothing is left behind, and no later run has to clean up. Not for: links (`network.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from serverdyno.errors import DynoError, UserError
+from serverdyno.testbed.host import READY
+
+FIRST = Path(__file__).with_name("host.py")
+START_S = 60.0
+END_S = 10.0
+NEEDED = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tc": "iproute2"}
+"""Programs, and the Debian packages that have them."""
+
+
+def check_possible() -> None:
+    """Raises UserError where hosts can't be made here."""
+    absent = sorted({package for program, package in NEEDED.items() if shutil.which(program) is None})
+    problems = [f"not installed: {', '.join(absent)} (apt-get install {' '.join(absent)})"] if absent else []
+    if os.geteuid() != 0:
+        problems.append("network namespaces are made by root, and this user is another one")
+    if problems:
+        raise UserError(
+            "a testbed can't be made here:\n" + "\n".join(problems),
+            hint="Without [testbed], or --testbed, the load is made over loopback.",
+        )
+
+
+class Host:
+    """One host. `pid`: of its first process, as this machine counts."""
+
+    def __init__(self, name: str, *, clock_offset_s: float = 0.0) -> None:
+        """`start` has it ready; `clock_offset_s`: what its monotonic clock is ahead of this machine's."""
+        self.name = name
+        command = ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        if clock_offset_s:
+            # unshare(1) takes whole seconds, and both clocks: boot time must not be behind monotonic time.
+            command += ["--time", "--monotonic", str(round(clock_offset_s))]
+        inner = 'mount -t sysfs none /sys && hostname "$1" && shift && exec "$@"'
+        self._process = subprocess.Popen(
+            [*command, "sh", "-c", inner, "sh", name, sys.executable, "-I", "-S", str(FIRST)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.pid = 0
+
+    def wait_until_ready(self) -> None:
+        """Return once its first process is there. Raises DynoError."""
+        assert self._process.stdout is not None and self._process.stderr is not None
+        watch = select.poll()
+        watch.register(self._process.stdout, select.POLLIN)
+        said = self._process.stdout.readline() if watch.poll(START_S * 1000) else b""
+        if said.strip() != READY.encode():
+            self._process.kill()
+            words = self._process.stderr.read().decode(errors="replace").strip()
+            raise DynoError(
+                f"the host {self.name} of the testbed can't be made: {words or 'it did not start'}",
+                hint="Namespaces of networks, mounts, host names, processes and time are needed, and the right to "
+                "make them: containers often lack it.",
+            )
+        [first] = psutil.Process(self._process.pid).children()
+        self.pid = first.pid
+
+    @property
+    def network(self) -> Path:
+        """The file of its network namespace."""
+        return Path(f"/proc/{self.pid}/ns/net")
+
+    def begin(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Start a command there, and don't wait for it. Raises DynoError where the host is gone."""
+        self._tell({"command": list(command), "log": str(log), "environment": dict(environment or {})})
+
+    def remove_at_end(self, directory: Path) -> None:
+        """Have a directory removed when the host ends, also where the tool was killed. Raises DynoError."""
+        self._tell({"remove": str(directory)})
+
+    def _tell(self, what: Mapping[str, object]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(what).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise DynoError(f"the host {self.name} of the testbed is gone: {error}") from error
+
+    def run(self, program: str, *words: str, text: str = "") -> str:
+        """Run a program in its network and mounts, with `text` as its input; what it prints. Raises DynoError."""
+        command = ["nsenter", "--target", str(self.pid), "--net", "--mount", "--", program, *words]
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=START_S, check=False
+        )
+        if done.returncode != 0:
+            raise DynoError(
+                f"{program} {' '.join(words)} on {self.name}: {done.stderr.strip()}\n{text}".rstrip()
+            )
+        return done.stdout
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process of it now, but the first."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found: list[psutil.Process] = psutil.Process(self.pid).children(recursive=True)
+            return found
+        return []
+
+    def end(self) -> None:
+        """End every process of it; its network goes with them. May be repeated."""
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

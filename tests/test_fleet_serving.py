@@ -1,0 +1,125 @@
+"""A server runs on a node of the fleet: started, proven, measured and stopped there, and gone when its node is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from dyno_process import INSTALLED, PATIENCE_S
+from fleet_nodes import RunningFleet, running_fleet
+from serverdyno.errors import DynoError, PlanError
+from serverdyno.plan.load import parse_plan
+from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
+from serverdyno.runner.create import create_experiment
+from serverdyno.servers.registry import settings_types
+from serverdyno.store.experiment import Experiment
+from test_fleet_faults import Breaker
+from test_runner import Listener, carried_out
+
+NAMES = ("a", "b", "s")
+SERVERS = [
+    ServerPlan(server=name, node="s", settings={} if name == "reference" else {"access_log": True})
+    for name in [*INSTALLED[:1], "reference"]
+]
+
+
+def planned(folder: Path, fleet: Path, servers: list[ServerPlan], **shape: Any) -> Path:
+    wanted: dict[str, Any] = {"clients": [4], "length_s": 1.0, "ramp_up_s": 0.2}
+    suite = Suite(name="tiny", source="a test", workload="webbench-static", **(wanted | shape))
+    plan = Plan(
+        name="tiny",
+        suite="tiny",
+        repetitions=1,
+        servers=servers,
+        generator=GeneratorPlan(fleet=str(fleet)),
+    )
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
+    return folder
+
+
+def below(fleet: RunningFleet, name: str) -> list[psutil.Process]:
+    """Processes that a node has started."""
+    found: list[psutil.Process] = psutil.Process(fleet.nodes[name].pid).children(recursive=True)
+    return found
+
+
+class Witness(Listener):
+    """Sees who has started what while a mix runs."""
+
+    def __init__(self, fleet: RunningFleet) -> None:
+        super().__init__()
+        self.fleet, self.seen = fleet, set[str]()
+
+    def mix_tick(self, snapshot: Any) -> None:
+        self.seen |= {name for name in NAMES if below(self.fleet, name)}
+
+
+def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_asked(tmp_path: Path) -> None:
+    with running_fleet(tmp_path / "lab", NAMES) as fleet:
+        folder, witness = planned(tmp_path / "e", fleet.path, SERVERS), Witness(fleet)
+        assert carried_out(folder, witness), witness.failures
+        assert witness.seen == {"s"}
+        assert below(fleet, "s") == []
+    experiment = Experiment.open(folder)
+    for record in experiment.mixes():
+        assert {row.node for row in record.nodes} == {"node a", "node b"}
+        assert record.errors == []
+        assert record.server_cpu_s is not None and record.server_cpu_s > 0
+        assert record.server_rss_bytes is not None and record.server_rss_bytes > 2**20
+    for note in experiment.run_notes().values():
+        assert note.requests_by_server_count == note.requests_answered
+    described = experiment.disclosure()["servers"]
+    assert {each["server"] for each in described.values()} == {plan.server for plan in SERVERS}
+    for each in described.values():
+        assert each["notes"][0] == "Runs on node s of the fleet."
+
+
+def test_a_lost_server_node_fails_the_run_takes_the_server_with_it_and_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", 1.0)
+    with running_fleet(tmp_path / "lab", NAMES) as fleet:
+        servers = [ServerPlan(server=SERVERS[0].server, node="s", name=name) for name in ("one", "two")]
+        folder = planned(tmp_path / "e", fleet.path, servers, length_s=2.0, clients=[2, 4])
+        left: list[psutil.Process] = []
+
+        def kill() -> None:
+            left.extend(below(fleet, "s"))
+            fleet.nodes["s"].kill()
+            fleet.nodes["s"].wait(PATIENCE_S)
+
+        breaker = Breaker(kill)
+        with pytest.raises(DynoError, match="lacks s of its 3 nodes"):
+            carried_out(folder, breaker)
+        assert "node s is lost: it has ended" in breaker.failures[0]
+        assert left
+        assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
+        assert Experiment.open(folder).finished() == {(1, 1)}
+        monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", PATIENCE_S)
+        fleet.start_node("s")
+        last = Listener()
+        assert carried_out(folder, last), last.failures
+
+
+def test_what_keeps_a_server_from_starting_on_its_node_is_told_with_the_node(tmp_path: Path) -> None:
+    with running_fleet(tmp_path / "lab", ("a", "s")) as fleet:
+        elsewhere = [ServerPlan(server="reference", node="s", address="192.0.2.1")]
+        listener = Listener()
+        assert not carried_out(planned(tmp_path / "e", fleet.path, elsewhere), listener)
+        assert "node s: reference can't listen on 192.0.2.1" in listener.failures[0]
+        stranger = [ServerPlan(server="reference", node="x")]
+        assert not carried_out(planned(tmp_path / "f", fleet.path, stranger), listener)
+        assert "has no node x" in listener.failures[1]
+
+
+def test_a_plan_says_everything_that_is_wrong_with_a_node_at_once() -> None:
+    text = 'name = "p"\nsuite = "quick-static"\n[[servers]]\nserver = "team"\nnode = "s"\naddress = "here"\n'
+    with pytest.raises(PlanError) as found:
+        parse_plan(text, "plan", settings_types())
+    told = "\n".join(found.value.problems)
+    for words in ("the plan names none", "team can't run there", '"here" is no address'):
+        assert words in told, words

@@ -1,0 +1,287 @@
+"""A testbed of network namespaces: links carry what their rates allow, clocks are hours apart, cut links are told, and
+nothing is left of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from dyno_process import INSTALLED, PATIENCE_S, Home, wait_for_line
+from serverdyno import _native
+from serverdyno.errors import DynoError, PlanError, UserError
+from serverdyno.plan.load import load_plan, parse_plan
+from serverdyno.plan.model import Plan, RunKey, ServerPlan, Suite
+from serverdyno.plan.testbed import Subnet, Testbed, of_option
+from serverdyno.protocols.documents import DocumentsSettings
+from serverdyno.runner.create import create_experiment
+from serverdyno.servers.registry import DRIVERS, settings_types
+from serverdyno.servers.running import running
+from serverdyno.store.experiment import Experiment
+from serverdyno.testbed import standing
+from serverdyno.testbed.hosts import Host
+from serverdyno.testbed.network import SERVER, SERVICE, network_of
+from test_runner import Listener, carried_out
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made as root")
+
+RATE_MBIT_S = 4.0
+FRAME_BYTES = 66  # heads of Ethernet (14), IPv4 (20) and TCP (20, and 12 of time stamps) around each segment
+SEGMENT_BYTES = 1448
+OFFSETS_S = [7200.0, 3 * 86400.0]
+TESTBED = Testbed(
+    subnets=[
+        Subnet(name="a", hosts=2, link_mbit_s=RATE_MBIT_S, clock_offset_s=OFFSETS_S),
+        Subnet(name="b", hosts=2, server_link_mbit_s=RATE_MBIT_S),
+    ]
+)
+WEB_SERVERS = [
+    name for name, driver in DRIVERS.items() if driver.settings_type.listens_elsewhere and driver.installed()
+]
+
+
+def planned(folder: Path, testbed: Testbed, server: ServerPlan, **shape: Any) -> Path:
+    """An experiment on a testbed that was not begun."""
+    wanted: dict[str, Any] = {"workload": "webbench-static", "clients": [4], "length_s": 2.0}
+    suite = Suite(name="tiny", source="a test", **(wanted | shape))
+    plan = Plan(name="tiny", suite="tiny", repetitions=1, servers=[server], testbed=testbed)
+    with create_experiment(folder, "# made by a test\n", plan, suite):
+        pass
+    return folder
+
+
+def links_here() -> set[str]:
+    told = subprocess.run(["ip", "-json", "link"], capture_output=True, text=True, check=True).stdout
+    return {link["ifname"] for link in json.loads(told)}
+
+
+def document() -> str:
+    """A path of the tree whose file has the size in its folder's name."""
+    from serverdyno.servers.documents import document_root  # noqa: PLC0415
+
+    root = document_root()
+    found = sorted(path for path in root.rglob("*") if path.is_file() and path.stat().st_size == 11426)
+    return f"/{found[0].relative_to(root)}"
+
+
+def share_of_a_link(response_bytes: float) -> float:
+    """How much of a link's rate responses of a size can take, their packets' heads left out."""
+    return response_bytes / (response_bytes + FRAME_BYTES * math.ceil(response_bytes / SEGMENT_BYTES))
+
+
+@pytest.mark.skipif("nginx" not in INSTALLED, reason="nginx is not installed")
+def test_links_carry_their_rates_clocks_are_hours_apart_and_the_server_counts_the_sum(tmp_path: Path) -> None:
+    before, listener = links_here(), Listener()
+    server = ServerPlan(server="nginx", settings={"access_log": True})
+    folder = planned(
+        tmp_path / "e",
+        TESTBED,
+        server,
+        workload="url",
+        clients=[16],
+        length_s=10.0,
+        ramp_up_s=1.0,
+        ramp_down_s=0.5,
+        sections={"documents": DocumentsSettings(paths=[document()])},
+    )
+    assert carried_out(folder, listener), listener.failures
+    assert links_here() == before
+    experiment = Experiment.open(folder)
+    [record] = experiment.mixes()
+    assert record.errors == []
+
+    def rate(name: str) -> float:
+        return nodes[name].bytes_in * 8 / record.window_s / 1e6
+
+    nodes = {row.node.removeprefix("node "): row for row in record.nodes}
+    assert nodes.keys() == {"a-1", "a-2", "b-1", "b-2"}
+    link = RATE_MBIT_S * share_of_a_link(record.bytes_in / record.operations)
+    # Links of their own in subnet a; in b both hosts share the server's leg.
+    for carried in (rate("a-1"), rate("a-2"), rate("b-1") + rate("b-2")):
+        assert carried <= link * 1.03
+        # Full on a quiet machine, within 3 %; where processes wait for CPUs, links are idle at times.
+        assert carried > link / 2
+    # Each clock is off by what the plan says, within what was measured as the error.
+    for name, offset_s in zip(("a-1", "a-2", "b-1", "b-2"), [*OFFSETS_S, 0.0, 0.0], strict=True):
+        assert abs(nodes[name].clock_offset_s - offset_s) <= nodes[name].clock_error_s
+    # Whoever started late, or by hours, would be missing in whole seconds of the series.
+    inner = [row.bytes_in for row in record.by_second if 1 <= row.second < 9]
+    assert len(inner) == 8
+    assert min(inner) > 0
+    assert sum(row.operations_total for row in record.nodes) == record.operations_total
+    [note] = experiment.run_notes().values()
+    assert note.requests_by_server_count == note.requests_answered
+    network = experiment.disclosure()["fleet"]["network"]
+    assert network["subnet a"]["link_mbit_s"] == RATE_MBIT_S
+    assert network["server"]["address"] == SERVICE
+
+
+class Puller(Listener):
+    """Pulls cables in the middle of the first mix, and measures until the run has failed."""
+
+    def __init__(self, made: list[standing.StandingTestbed], interfaces: tuple[str, ...]) -> None:
+        super().__init__()
+        self.made, self.interfaces = made, interfaces
+        self.pulled_s: float | None = None
+        self.told_after_s: float | None = None
+
+    def mix_tick(self, snapshot: _native.Snapshot) -> None:
+        if self.pulled_s is None and snapshot["operations"]:
+            self.made[-1].pull("lan-2", *self.interfaces)
+            self.pulled_s = time.monotonic()
+
+    def run_failed(self, run: RunKey, error: DynoError) -> None:
+        super().run_failed(run, error)
+        assert self.pulled_s is not None
+        self.told_after_s = time.monotonic() - self.pulled_s
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[standing.StandingTestbed]:
+    """Every testbed that a test makes."""
+    found: list[standing.StandingTestbed] = []
+    make = standing.standing
+
+    @contextmanager
+    def remembered(testbed: Testbed) -> Iterator[standing.StandingTestbed]:
+        with make(testbed) as each:
+            found.append(each)
+            yield each
+
+    monkeypatch.setattr(standing, "standing", remembered)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "words"),
+    [
+        (("lan",), "the link lan of node lan-2 is down"),
+        (("lan", "control"), "node lan-2 is lost: its machine does not answer"),
+    ],
+    ids=["lan", "all"],
+)
+def test_a_cut_link_loses_the_mix_in_words_and_resume_does_it_on_a_new_testbed(
+    tmp_path: Path,
+    made: list[standing.StandingTestbed],
+    interfaces: tuple[str, ...],
+    words: str,
+    record_property: Any,
+) -> None:
+    folder = planned(tmp_path / "e", of_option("namespaces:2"), ServerPlan(server="reference"), length_s=3.0)
+    puller = Puller(made, interfaces)
+    assert not carried_out(folder, puller)
+    assert words in puller.failures[0]
+    record_property("told_after_s", puller.told_after_s)
+    assert Experiment.open(folder).finished() == set()
+    last = Listener()
+    assert carried_out(folder, last), last.failures
+
+
+def test_a_run_that_is_killed_leaves_nothing_of_its_testbed(home: Home, tmp_path: Path) -> None:
+    before, clients = links_here(), range(4, 24)
+    testbed, server = of_option("namespaces:2"), ServerPlan(server="reference")
+    folder = planned(tmp_path / "e", testbed, server, clients=list(clients))
+    with home.started("resume", folder) as dyno:
+        wait_for_line(dyno, "4 clients")
+        left = psutil.Process(dyno.pid).children(recursive=True)
+        assert sum("node" in process.cmdline() for process in left) == 2
+        dyno.kill()
+        dyno.wait(PATIENCE_S)
+    assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
+    assert links_here() == before
+    home.assert_nothing_is_left([])
+
+
+@pytest.mark.parametrize("name", WEB_SERVERS)
+def test_a_server_elsewhere_consents_to_who_started_it_and_to_nobody_else(name: str) -> None:
+    host = Host("alone")
+    try:
+        host.wait_until_ready()
+        host.run("ip", "-batch", "-", text=f"link set lo up\naddress add {SERVICE}/32 dev lo\n")
+        with standing.inside(host.network), running(name, {}, address=SERVICE) as server:
+            access = server.access()
+            section = json.dumps({"url": access.url})
+            target = _native.Target.open("http", section, consent_token=access.consent_token)
+            assert not target.loopback
+            answer = _native.http_get(target, "/", timeout_s=PATIENCE_S, most_bytes=100)
+            assert answer["status"] < 500
+            for wrong in (None, "x" * 32):
+                with pytest.raises(PermissionError):
+                    _native.Target.open("http", section, consent_token=wrong)
+            described = json.dumps([server.describe().command, server.describe().files])
+            assert access.consent_token is not None
+            assert access.consent_token not in described
+    finally:
+        host.end()
+
+
+def test_what_this_kernel_or_user_can_not_do_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    lossy = Testbed(subnets=[Subnet(name="far", hosts=1, delay_ms=5.0)])
+    host = Host("alone")
+    try:
+        host.wait_until_ready()
+        host.run("ip", "-batch", "-", text="link set lo up\n")
+        try:
+            host.run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
+        except DynoError:
+            with pytest.raises(UserError, match="no netem"), standing.standing(lossy):
+                pass
+    finally:
+        host.end()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(UserError, match="made by root"), standing.standing(lossy):
+        pass
+
+
+PLAN = """
+name = "spread"
+suite = "quick-static"
+[[servers]]
+server = "reference"
+[[testbed.subnets]]
+name = "a"
+hosts = 2
+"""
+
+
+def test_a_plan_says_everything_that_is_wrong_with_its_testbed_at_once() -> None:
+    assert parse_plan(PLAN, "plan", settings_types()).testbed is not None
+    wrong = PLAN.replace('"reference"', '"team"') + '[generator]\nfleet = "lab"\n'
+    with pytest.raises(PlanError) as found:
+        parse_plan(wrong, "plan", settings_types())
+    assert [problem for problem in found.value.problems if "can't reach the server team" in problem]
+    assert [problem for problem in found.value.problems if "leave generator.fleet" in problem]
+    with pytest.raises(PlanError, match="3 clock offsets for 2 hosts"):
+        parse_plan(PLAN + "clock_offset_s = [1, 2, 3]\n", "plan", settings_types())
+    with pytest.raises(UserError, match=r"expected namespaces:N"):
+        of_option("vms:4")
+
+
+def test_a_testbed_of_the_command_is_checked_as_one_of_the_plan(home: Home, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN.partition("[[testbed")[0])
+    assert load_plan(plan, settings_types()).plan.testbed is None
+    refused = home.dyno("run", plan, "--testbed", "namespaces:0")
+    assert (refused.returncode, "expected namespaces:N" in refused.stderr) == (2, True), refused.stderr
+    plan.write_text(plan.read_text().replace("reference", "varnish"))
+    refused = home.dyno("run", plan, "--testbed", "namespaces:2")
+    assert (refused.returncode, "can't reach the server varnish" in refused.stderr) == (2, True)
+
+
+def test_every_subnet_has_its_part_of_few_clients() -> None:
+    testbed = Testbed(subnets=[Subnet(name="a", hosts=2), Subnet(name="b", hosts=1)])
+    assert testbed.host_names() == ["a-1", "b-1", "a-2"]
+    network = network_of(testbed)
+    addresses = [leg.address for switch in network.switches for leg in switch.legs]
+    assert len(set(addresses)) == len(addresses) == 2 * 3 + 1 + 2
+    assert [leg.interface for leg in network.legs_of(SERVER)] == ["control", "lan0", "lan1"]
