@@ -210,7 +210,7 @@ def _timed(stand: FileStand, command: list[str], idle: list[str], units: int) ->
         requests_s=units / elapsed_s,
         errors=0,
         server_requests=None,
-        generator_cpu_s=max(0.0, process_s - idle_s),
+        generator_cpu_s=process_s - idle_s,
         server_cpu_s=server_s,
         measured_s=elapsed_s,
         foreign_cpu_share=others,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from benches import files, load_files
+from benches import files, load_files, nfs
 from benches.file_runs import FileStand, one_run
 from benches.file_server import running_samba
 from benches.file_streams import stream_account
@@ -19,7 +19,7 @@ from benches.publish import write
 from benches.results import Results
 from benches.rounds import BenchError, Effort, cpus
 
-from file_server import skip_unless_installed
+from file_server import needs_root, skip_unless_installed
 from serverdyno import _native
 from test_benches import two_cpus
 
@@ -125,6 +125,27 @@ def test_every_comparison_of_file_servers_runs_and_is_published(tmp_path: Path, 
                 assert uncertain or told[case.name, run.tool, figure] > 0
     ratios = {row.case for row in results.ratios()}
     assert ratios == {case.name for case in results.file_cases if case.goals}
+    write(results, tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert all(f"## {case.title}" in text for case in results.file_cases)
+
+
+@two_cpus
+@needs_root
+def test_every_comparison_over_nfs_runs_and_is_published(tmp_path: Path) -> None:
+    if absent := nfs.missing():
+        pytest.skip(f"not installed here: {', '.join(absent)}")
+    sizes = nfs.Sizes(copy_bytes=1 << 20, files=300)
+    results = Results(TINY, "", file_cases=nfs.cases(tmp_path, sizes))
+    for case in results.file_cases:
+        runs = case.carry_out(cpus(), TINY)
+        assert [(run.tool, run.errors) for run in runs] == [(run.tool, 0) for run in runs]
+        assert len(runs) == len(case.tools)
+        assert all(run.requests_s > 0 for run in runs)
+        results.runs += runs
+    [listing] = [run for run in results.kept("nfs-list") if run.tool == nfs.OURS]
+    assert listing.requests % sizes.files == 0
+    assert {row.case for row in results.ratios()} >= {case.name for case in results.file_cases}
     write(results, tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert all(f"## {case.title}" in text for case in results.file_cases)
