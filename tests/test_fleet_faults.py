@@ -118,7 +118,7 @@ def test_a_lost_node_loses_its_mix_alone_and_the_experiment_is_resumed(
 
 
 def test_without_its_scheduler_a_mix_is_lost_in_words_and_the_nodes_join_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with running_fleet(tmp_path / "lab", NAMES) as fleet:
         folder = planned(tmp_path / "e", fleet.path, length_s=1.5)
@@ -134,6 +134,7 @@ def test_without_its_scheduler_a_mix_is_lost_in_words_and_the_nodes_join_the_nex
         for node in fleet.nodes.values():
             wait_for_line(node, "has joined")
         assert carried_out(folder)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def backend_up(fleet: RunningFleet) -> None:

@@ -20,8 +20,10 @@ from serverdyno import published
 from serverdyno.errors import UserError
 from serverdyno.report import View
 from serverdyno.report.build import build_from
-from serverdyno.report.model import Report
-from serverdyno.report.views import charts, document, files, markdown, pdf, text
+from serverdyno.report.model import Box, Figure, Link, Report
+from serverdyno.report.model import Testbed as DrawnTestbed
+from serverdyno.report.views import charts, diagram, document, files, markdown, pdf, text
+from serverdyno.report.views.diagram import GAP, PADDING
 from serverdyno.store.experiment import Experiment
 from serverdyno.store.folder import Folder
 from synthetic_experiment import Shape, experiment, with_error, without_success
@@ -235,3 +237,32 @@ def test_the_command_writes_what_is_asked_and_says_where(tmp_path: Path) -> None
     for name in ("report.html", *View):
         assert f"report: {folder / 'report' / name}\n" in done.stdout
         assert (folder / "report" / name).stat().st_size > 0
+
+
+def test_boxes_of_subnets_are_as_high_as_what_stands_in_them() -> None:
+    lines = ("2 hosts: a-1 and a-2", "links of 100 Mbit/s", "server's leg 10.78.0.1, 100 Mbit/s")
+    boxes = tuple(Box(f"Subnet {name}", lines) for name in "ab")
+    links = (Link("HTTP, 10.76.0.1", Box("nginx", ("nginx/1.22.1",)), outside=False),)
+    figure = Figure(
+        "testbed",
+        0,
+        "A testbed",
+        "",
+        "diagram",
+        "",
+        (),
+        testbed=DrawnTestbed(("This machine",), boxes, links),
+    )
+    drawn = diagram.svg(figure)
+    frame, *rectangles = [
+        [float(each.get(key, "")) for key in ("x", "y", "width", "height")] for each in drawn.iter("rect")
+    ]
+    texts = [(each.text, float(each.get("x", "")), float(each.get("y", ""))) for each in drawn.iter("text")]
+    assert len(rectangles) == 3
+    for x, y, width, height in rectangles:
+        inside = [
+            (text, at) for text, left, at in texts if x < left < x + width and y <= at < y + height + GAP
+        ]
+        assert len(inside) >= 2
+        assert all(at <= y + height - PADDING / 2 for _, at in inside), inside
+        assert y + height < frame[1] + frame[3]

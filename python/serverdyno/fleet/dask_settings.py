@@ -69,7 +69,7 @@ def prepare() -> RefusedConnections:
     """Set everything for this process; what its listeners refuse is counted. Errors alone are logged."""
     dask.config.set(SETTINGS)
     refused = RefusedConnections()
-    for name in ("distributed", "distributed.comm.tcp", "tornado"):
+    for name in ("distributed", "distributed.client", "distributed.comm.tcp", "tornado"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [logging.NullHandler()], False
     logging.getLogger("distributed.comm.tcp").addHandler(refused)

@@ -85,7 +85,7 @@ def _wrapped(text: str, width: float) -> list[str]:
 
 
 def _box(root: Element, box: Box, corner: tuple[float, float], width: float) -> None:
-    _rectangle(root, corner, (width, _height(box))).set("fill", WASH)
+    _rectangle(root, corner, (width, _height(box, width))).set("fill", WASH)
     title = _title(box, width)
     _texts(
         root,
