@@ -65,13 +65,18 @@ def needs(name: str) -> None:
 
 
 def loaded(
-    server: Any, *, keep_alive: bool = True, shares: dict[str, float], **mix: Any
+    server: Any,
+    *,
+    keep_alive: bool = True,
+    shares: dict[str, float],
+    speaks: dict[str, Any] | None = None,
+    **mix: Any,
 ) -> _native.MixResult:
     """One mix of the dynamic workload to its end, which must come."""
     section = HTTP.target_section(server.access(), HttpSettings())
     target = _native.Target.open("http", json.dumps(section))
     workload = {"name": "webbench-dynamic", "dynamic_share": 0.5, **shares}
-    client = {"version": "1.1", "keep_alive": keep_alive}
+    client = {"version": "1.1", "keep_alive": keep_alive} | (speaks or {})
     text = json.dumps(document(target, workload, client, **(SHORT | {"seed": 1} | mix)))
     load = _native.prepare(text, target).start()
     assert load.wait(PATIENCE_S), "the mix does not end"
@@ -112,6 +117,41 @@ def test_each_carrier_gives_the_page_in_the_clear_and_over_tls_under_load(
         if "dynamic" in row["operation"] and row["count"]
     }
     assert page_bytes == {1024}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("apache", {"dynamic": "fastcgi", "workers": 64}),
+        ("lighttpd", {"dynamic": "fastcgi"}),
+        ("reference", {}),
+    ],
+)
+def test_pages_come_over_http2_in_the_clear_and_over_tls(name: str, settings: dict[str, Any]) -> None:
+    needs(name)
+    speaks = {"version": "2", "streams": 4}
+    shares = {"secure_share": 0.4, "dynamic_share_of_secure": 0.5}
+    with running(name, {**settings, **BOTH, "http2": True}) as server:
+        result = loaded(server, shares=shares, speaks=speaks, threads=8)
+    assert result["errors"] == []
+    found = counts(result)
+    assert all(found[kind] > 0 for kind in ("static", "dynamic", "static over TLS", "dynamic over TLS")), (
+        found
+    )
+    [row] = result["requests"]
+    assert row["count"] >= result["operations_total"]
+
+
+def test_no_number_of_a_page_comes_twice_in_the_clear_or_over_tls() -> None:
+    needs("nginx")
+    shares = {"secure_share": 0.5, "dynamic_share_of_secure": 1.0}
+    with running("nginx", {"dynamic": "fastcgi", "access_log": True, **BOTH}) as server:
+        result = loaded(server, shares=shares, clients=4)
+        logs = [file.read_text() for file in server.directory.rglob("*access*") if file.is_file()]  # type: ignore[attr-defined]
+    assert result["errors"] == []
+    numbers = re.findall(r"/cgi-bin/dyno\?n=([0-9a-f]{16})", "".join(logs))
+    assert len(numbers) > result["operations_total"] / 3
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_the_server_counts_what_was_asked_for_on_both_ports() -> None:

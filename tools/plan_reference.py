@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from serverdyno import protocols
 from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, ServerPlan, Suite, ThreadStep
 from serverdyno.plan.testbed import Subnet
+from serverdyno.protocols.steps import Step, Take
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEAD = """\
@@ -95,6 +96,8 @@ def _lines() -> Iterator[str]:
     yield from _titled("### `threads_from`: more threads from a number of clients on", ThreadStep)
     for name, having in sorted(protocols.sections().items()):
         yield from _titled(f"### `[{name}]`", having.settings_type)
+    yield from _titled("### `[[documents.steps]]`: a request of a session", Step)
+    yield from _titled("### `take` of a step: where a value stands, one of these", Take)
 
 
 def _titled(title: str, model: type[BaseModel]) -> Iterator[str]:

@@ -6,7 +6,7 @@
 #![no_main]
 
 use dyno_http::h2::{Request, RequestMaker, Session};
-use dyno_http::{Body, Limits, Shape};
+use dyno_http::{Body, Conversation, Limits, Shape};
 use dyno_measure::Fault;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;

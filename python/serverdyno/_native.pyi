@@ -25,6 +25,9 @@ def tree_check(directory: str) -> list[str]:
 def workload_paths(seed: int, client: int, thread: int, count: int) -> list[str]:
     """The first `count` request paths of one client thread of `webbench-static`."""
 
+def session_problems(steps: str) -> list[str]:
+    """What is wrong with the steps of a session (JSON, as in the section `workload` of a document), a sentence each."""
+
 @final
 class Target:
     """A destination that load may go to. `open` is the only way to get one, and `prepare` takes nothing else."""

@@ -193,7 +193,8 @@ impl ClientThread {
             }
             // What comes at a rate of its own needs no pause to ask a server that is gone no more often than that.
             let pause_ns = if self.open.is_some() { 0 } else { pause_ns };
-            self.due.ended(done_ns, workload.begins_piece(), pause_ns);
+            self.due
+                .ended(done_ns, workload.begins_piece(), pause_ns + workload.pause_ns());
         }
         self.close(&digest, end_ns);
     }

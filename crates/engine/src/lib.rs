@@ -47,4 +47,5 @@ pub use tally::{
     CallTally, ClientTally, ErrorTally, GeneratorTally, HandshakeTally, MixResult, MixTally, OperationTally,
     RequestTally, SecondTally, SessionTally,
 };
+pub use web::session_problems;
 pub use workspaces::Workspaces;

@@ -46,6 +46,14 @@ pub fn advice(failure: &Failure) -> Option<&'static str> {
         Fault::WrongPage => Some(
             "Look at what stands between: a cache, a filter or another program answered in place of the dynamic page.",
         ),
+        Fault::MissingValue => Some(
+            "Look at the answer with another client: the step's header, cookie, expression or pointer is not in it, or \
+             not within the first 256 KiB of its body.",
+        ),
+        Fault::UnusableValue => Some(
+            "Look at the value: it has more than 4 KiB, or characters that would end the path or the header in which it \
+             shall stand; ${name:url} encodes them.",
+        ),
         Fault::CertificateExpired | Fault::CertificateInvalid => Some("Give the server another certificate."),
         _ => None,
     }

@@ -91,6 +91,11 @@ impl<T: Transport> Connection<T> {
         }
     }
 
+    /// Says of the next requests whether they may be sent again on a new connection (`Connecting::repeat`).
+    pub fn may_repeat(&mut self, repeat: bool) {
+        self.connecting.repeat = repeat;
+    }
+
     /// Sends `request` and reads the response whole. The bytes of its body go to `body`.
     ///
     /// # Errors

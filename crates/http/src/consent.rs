@@ -9,21 +9,23 @@
 //! `Target` can be neither built nor changed elsewhere:
 //!
 //! ```compile_fail,E0451
-//! let target = dyno_http::Target { address: ([10, 0, 0, 1], 80).into(), host: String::new(), path: String::new(), trust: None };
+//! let target = dyno_http::Target { peer: dyno_reactor::Peer::Tcp(([10, 0, 0, 1], 80).into()), host: String::new(), path: String::new(), trust: None };
 //! ```
 //! ```compile_fail,E0616
 //! let mut target = dyno_http::Target::open("http://127.0.0.1/", None, &Default::default()).unwrap();
-//! target.address = ([10, 0, 0, 1], 80).into();
+//! target.peer = dyno_reactor::Peer::Tcp(([10, 0, 0, 1], 80).into());
 //! ```
 //! ```compile_fail,E0277
 //! let target: dyno_http::Target = Default::default();
 //! ```
 
 use dyno_measure::{monotonic_ns, NS_PER_S};
-use dyno_reactor::{Dialer, Executor};
+use dyno_reactor::{Dialer, Executor, Peer};
 use dyno_target::{is_loopback, name_and_port, resolve, Consent, TargetError};
 use dyno_tls::{can_be_certified, ClientOptions, TlsClient, Trust, Version, Versions};
-use std::net::SocketAddr;
+use rustix::net::SocketAddrUnix;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 /// For everything together: the look-up of the name, the connection and the answer.
 const TIMEOUT_NS: u64 = 10 * NS_PER_S;
@@ -43,17 +45,28 @@ pub enum Trusting {
     Anybody,
 }
 
+/// Where connections go in place of the URL's host, which is still asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectTo {
+    /// To this address, at the URL's port.
+    Address(IpAddr),
+    /// To this socket in the file system.
+    Unix(PathBuf),
+}
+
 /// How a target is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Opening {
     /// Of a URL that begins with `https`.
     pub trusting: Trusting,
+    /// None: to the URL's host.
+    pub connect_to: Option<ConnectTo>,
 }
 
 /// A destination that load may go to.
 #[derive(Debug, Clone)]
 pub struct Target {
-    address: SocketAddr,
+    peer: Peer,
     host: String,
     path: String,
     /// Of a server that speaks TLS.
@@ -70,9 +83,18 @@ impl Target {
         let trust = secure.then(|| trust_of(&opening.trusting)).transpose()?;
         let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
         let port = if secure { HTTPS_PORT } else { HTTP_PORT };
-        let address = resolve(&host, port, deadline_ns).map_err(TargetError::Io)?;
+        let peer = match &opening.connect_to {
+            None => resolve(&host, port, deadline_ns).map_err(TargetError::Io)?.into(),
+            Some(ConnectTo::Address(address)) => {
+                let port = name_and_port(&host, port).map_or(port, |(_, port)| port);
+                SocketAddr::new(*address, port).into()
+            }
+            Some(ConnectTo::Unix(path)) => {
+                Peer::Unix(SocketAddrUnix::new(path).map_err(|error| TargetError::Io(error.into()))?)
+            }
+        };
         let target = Self {
-            address,
+            peer,
             host,
             path,
             trust,
@@ -104,7 +126,7 @@ impl Target {
     /// Makes connections to it; `number` differs between the dialers of a process.
     #[must_use]
     pub fn dialer(&self, executor: &Executor, number: u8) -> Dialer {
-        Dialer::new(executor.clone(), self.address, number)
+        Dialer::new(executor.clone(), self.peer.clone(), number)
     }
 
     /// TLS as a question outside of load offers it.
@@ -123,10 +145,10 @@ impl Target {
         TlsClient::new(&options).ok()
     }
 
-    /// The address that was checked.
+    /// Where connections go: what was checked.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn peer(&self) -> &Peer {
+        &self.peer
     }
 
     /// The `Host` header.
@@ -144,7 +166,10 @@ impl Target {
     /// Whether it is this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
-        is_loopback(self.address.ip())
+        match &self.peer {
+            Peer::Tcp(address) => is_loopback(address.ip()),
+            Peer::Unix(_) => true,
+        }
     }
 
     fn ask_consent(&self, token: Option<&str>, deadline_ns: u64) -> Result<(), TargetError> {

@@ -5,7 +5,7 @@
 
 use crate::consent::Target;
 use crate::request::{RequestStyle, Version};
-use crate::response::{Body, Limits, Progress, ResponseReader};
+use crate::response::{each_field, Body, Limits, Progress, ResponseReader};
 use crate::stream::{PlainTcp, Received, Stream, Transport};
 use crate::tls::{EvenShare, TlsOverTcp};
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
@@ -130,14 +130,13 @@ impl Body for Beginning {
 
 /// The `Server` header of a head that the reader has accepted.
 fn server_header(head: &[u8]) -> Option<String> {
-    let mut headers = [httparse::EMPTY_HEADER; crate::response::MAX_HEADERS];
-    let mut response = httparse::Response::new(&mut headers);
-    response.parse(head).ok()?;
-    let named = response
-        .headers
-        .iter()
-        .find(|header| header.name.eq_ignore_ascii_case("server"))?;
-    std::str::from_utf8(named.value).ok().map(str::to_owned)
+    let mut found = None;
+    each_field(head, &mut |name, value| {
+        if found.is_none() && name.eq_ignore_ascii_case("server") {
+            found = Some(std::str::from_utf8(value).ok().map(str::to_owned));
+        }
+    });
+    found.flatten()
 }
 
 fn system_failure(error: Errno) -> Failure {

@@ -6,7 +6,7 @@ use dyno_measure::{Detail, Failure, Fault, ProtocolStatus, StatusTable};
 use httparse::Status;
 use std::mem::MaybeUninit;
 
-pub(crate) const MAX_HEADERS: usize = 100;
+const MAX_HEADERS: usize = 100;
 /// A chunk's size line with its extensions, or a trailer section, may have this many bytes.
 const MAX_CHUNK_LINE_BYTES: usize = 4096;
 const MAX_INTERIM_RESPONSES: u32 = 8;
@@ -165,6 +165,8 @@ pub struct ResponseReader {
     received_bytes: u64,
     body_bytes: u64,
     interim_responses: u32,
+    /// Bytes behind the response that came with its last ones.
+    surplus: usize,
 }
 
 impl ResponseReader {
@@ -179,6 +181,7 @@ impl ResponseReader {
             received_bytes: 0,
             body_bytes: 0,
             interim_responses: 0,
+            surplus: 0,
         }
     }
 
@@ -191,6 +194,7 @@ impl ResponseReader {
         self.received_bytes = 0;
         self.body_bytes = 0;
         self.interim_responses = 0;
+        self.surplus = 0;
     }
 
     /// The head, once it is whole.
@@ -216,6 +220,24 @@ impl ResponseReader {
     /// # Errors
     /// The server's fault, after which the connection is of no further use.
     pub fn feed(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
+        match self.feed_first(data, body)? {
+            (_, taken) if taken < data.len() => Err(Fault::ExcessData.into()),
+            (progress, _) => Ok(progress),
+        }
+    }
+
+    /// Takes the next bytes from a connection on which another response may follow; gives how many belong to this one.
+    ///
+    /// # Errors
+    /// As `feed`.
+    pub fn feed_first(&mut self, data: &[u8], body: &mut impl Body) -> Result<(Progress, usize), Failure> {
+        let progress = self.feed_all(data, body)?;
+        let surplus = std::mem::take(&mut self.surplus);
+        self.received_bytes -= surplus as u64;
+        Ok((progress, data.len() - surplus))
+    }
+
+    fn feed_all(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
         self.received_bytes += data.len() as u64;
         if !matches!(self.state, State::Head) {
             return self.feed_body(data, body);
@@ -320,10 +342,10 @@ impl ResponseReader {
             self.state = State::Length { rest: rest - got };
             return Ok(Progress::More);
         }
-        if got > rest {
-            return Err(Fault::ExcessData.into());
-        }
+        // No larger than `data`, since more than it came.
+        let (data, surplus) = data.split_at(rest as usize);
         body.part(data, true);
+        self.surplus = surplus.len();
         self.state = State::Done;
         Ok(Progress::Done)
     }
@@ -355,12 +377,12 @@ impl ResponseReader {
                     return Err(Fault::BodyTooLarge.into());
                 }
                 Some(next) => state = next,
-                None if data.is_empty() => {
+                None => {
                     body.part(&[], true);
+                    self.surplus = data.len();
                     self.state = State::Done;
                     return Ok(Progress::Done);
                 }
-                None => return Err(Fault::ExcessData.into()),
             }
         }
         self.state = State::Chunked(state);
@@ -474,6 +496,22 @@ fn parse_head(data: &[u8]) -> Result<Option<Head>, Failure> {
         framing: fields.framing(status, version)?,
         bytes,
     }))
+}
+
+/// Hands on each field, name and value, of a head that a reader has accepted (`Body::head`).
+pub fn each_field(head: &[u8], field: &mut impl FnMut(&str, &[u8])) {
+    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut []);
+    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+        &mut response,
+        head,
+        &mut headers,
+    );
+    if parsed.is_ok() {
+        for header in response.headers {
+            field(header.name, header.value);
+        }
+    }
 }
 
 /// The header fields that decide on framing and on the connection.

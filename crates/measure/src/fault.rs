@@ -65,6 +65,8 @@ named_enum! {
         WrongLength "wrong_length" "another length came than the file has"
         WrongContent "wrong_content" "another content came than the file has"
         WrongPage "wrong_page" "the dynamic page is not the one that answers its request"
+        MissingValue "missing_value" "the answer has no value that later steps of the session need"
+        UnusableValue "unusable_value" "a value of an answer can't be sent in a later step of the session"
         UntrustedCertificate "untrusted_certificate" "the server's certificate comes from no authority that is trusted"
         WrongCertificateName "wrong_certificate_name" "the server's certificate is for another name"
         NotFound "not_found" "a file that must exist is not there"
@@ -120,6 +122,8 @@ impl Fault {
             | Self::WrongLength
             | Self::WrongContent
             | Self::WrongPage
+            | Self::MissingValue
+            | Self::UnusableValue
             | Self::UntrustedCertificate
             | Self::WrongCertificateName
             | Self::NotFound
@@ -151,6 +155,45 @@ pub enum Detail {
         /// What came.
         got: u64,
     },
+    /// Which value of a session.
+    Value(ValueName),
+}
+
+/// The name of a value that a session takes from an answer, in place, so that a failure costs no allocation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ValueName {
+    bytes: [u8; Self::MOST_BYTES],
+    length: u8,
+}
+
+impl ValueName {
+    /// The longest.
+    pub const MOST_BYTES: usize = 30;
+
+    /// None unless it has 1 to 30 letters, digits and underscores, and does not begin with a digit.
+    #[must_use]
+    pub fn new(name: &str) -> Option<Self> {
+        let spelled = name
+            .bytes()
+            .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric());
+        let begins = name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
+        let mut bytes = [0; Self::MOST_BYTES];
+        bytes.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+        let length = u8::try_from(name.len()).ok()?;
+        (spelled && begins).then_some(Self { bytes, length })
+    }
+
+    /// As it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for ValueName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}", self.as_str())
+    }
 }
 
 /// One failed operation.
@@ -190,6 +233,7 @@ impl fmt::Display for Failure {
             Detail::Length { expected, got } => {
                 write!(formatter, "{words}: {got} bytes came, {expected} were expected")
             }
+            Detail::Value(name) => write!(formatter, "{words}: {}", name.as_str()),
         }
     }
 }
@@ -231,6 +275,20 @@ mod tests {
             Detail::Refused { step, status },
             "the log-on was refused: status 503",
         );
+    }
+
+    #[test]
+    fn the_value_of_a_session_is_told_by_its_name() {
+        let name = ValueName::new("csrf_2").expect("a name");
+        let failure = Failure {
+            fault: Fault::MissingValue,
+            detail: Detail::Value(name),
+        };
+        assert!(failure.to_string().ends_with(" need: csrf_2"), "{failure}");
+        for wrong in ["", "2", "a-b", "a b", "\u{e9}", &"a".repeat(31)] {
+            assert_eq!(ValueName::new(wrong), None, "{wrong}");
+        }
+        assert!(ValueName::new(&"a".repeat(30)).is_some());
     }
 
     #[test]

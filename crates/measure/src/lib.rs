@@ -10,7 +10,7 @@ mod status;
 mod window;
 
 pub use clock::{monotonic_ns, thread_cpu, unix_s, ThreadCpu};
-pub use fault::{Detail, Failure, Fault, Side};
+pub use fault::{Detail, Failure, Fault, Side, ValueName};
 pub use histogram::Histogram;
 pub use status::{ProtocolStatus, StatusTable};
 pub use window::{Phase, Window};

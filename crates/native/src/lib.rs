@@ -53,7 +53,9 @@ mod _native {
     #[pymodule_export]
     use crate::tls::Authority;
     #[pymodule_export]
-    use crate::workload::{diskmix_acceptance, tree_check, tree_facts, tree_write, workload_paths};
+    use crate::workload::{
+        diskmix_acceptance, session_problems, tree_check, tree_facts, tree_write, workload_paths,
+    };
 
     use pyo3::prelude::*;
     use pyo3::types::PyDict;

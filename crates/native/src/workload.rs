@@ -52,6 +52,12 @@ pub fn workload_paths(seed: u64, client: u32, thread: u32, count: usize) -> Vec<
         .collect()
 }
 
+/// Everything that is wrong with the steps of a session: JSON, as in the section `workload` of a document.
+#[pyfunction]
+pub fn session_problems(steps: &str) -> Vec<String> {
+    dyno_engine::session_problems(steps)
+}
+
 #[pyfunction]
 pub fn diskmix_acceptance(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let lines = py.detach(|| Script::load(&DiskMixOptions::default()).acceptance());

@@ -1,4 +1,4 @@
-//! TCP sockets: dial, send, receive, accept.
+//! TCP sockets and Unix sockets: dial, send, receive, accept.
 
 use crate::executor::Executor;
 use crate::readiness::{Direction, Key, Readiness};
@@ -8,10 +8,11 @@ use rustix::event::epoll::EventFlags;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
-    self, sockopt, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags,
-    SocketType,
+    self, sockopt, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType,
 };
 use std::cell::Cell;
+use std::fmt;
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -37,7 +38,55 @@ pub enum Idle {
     Spoke,
 }
 
-/// A connected, non-blocking TCP socket. Dropping it is an ordinary close. A task may use many, and two tasks one: one
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peer {
+    /// At a port.
+    Tcp(SocketAddr),
+    /// At a socket in the file system of this machine.
+    Unix(SocketAddrUnix),
+}
+
+impl Peer {
+    fn is_loopback(&self) -> bool {
+        matches!(self, Self::Tcp(address) if address.ip().is_loopback())
+    }
+
+    fn family(&self) -> AddressFamily {
+        match self {
+            Self::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+            Self::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+            Self::Unix(_) => AddressFamily::UNIX,
+        }
+    }
+
+    fn connect(&self, fd: &OwnedFd) -> Result<(), Errno> {
+        connecting(match self {
+            Self::Tcp(address) => net::connect(fd, address),
+            Self::Unix(address) => net::connect(fd, address),
+        })
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(formatter, "{address}"),
+            Self::Unix(address) => {
+                let path = address.path_bytes().unwrap_or_default();
+                write!(formatter, "unix:{}", String::from_utf8_lossy(path))
+            }
+        }
+    }
+}
+
+/// A connected, non-blocking socket of a stream. Dropping it is an ordinary close. A task may use many, and two tasks one: one
 /// that receives and one that sends.
 #[derive(Debug)]
 pub struct Socket {
@@ -289,7 +338,11 @@ impl Socket {
     /// # Errors
     /// Where the socket is gone.
     pub fn send_at_once(&self) -> Result<(), Failure> {
-        sockopt::set_tcp_nodelay(&self.fd, true).map_err(failure)
+        match sockopt::set_tcp_nodelay(&self.fd, true) {
+            // A Unix socket never waits.
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            set => set.map_err(failure),
+        }
     }
 
     /// Makes the coming close a reset: no `TIME_WAIT`, and not what an ordinary client does.
@@ -337,11 +390,11 @@ impl Drop for Socket {
     }
 }
 
-/// Makes connections to one address; on loopback from further source addresses when the local ports of one run out.
+/// Makes connections to one peer; on loopback from further source addresses when the local ports of one run out.
 #[derive(Debug)]
 pub struct Dialer {
     executor: Executor,
-    target: SocketAddr,
+    target: Peer,
     /// Which dialer of the process this is: dialers take their source addresses from different ranges.
     number: u8,
     source: Cell<u32>,
@@ -352,14 +405,15 @@ pub struct Dialer {
 impl Dialer {
     /// One for `target`; `number` differs between the dialers of a process.
     #[must_use]
-    pub fn new(executor: Executor, target: SocketAddr, number: u8) -> Self {
+    pub fn new(executor: Executor, target: impl Into<Peer>, number: u8) -> Self {
+        let target = target.into();
         Self {
             executor,
-            target,
             number,
             source: Cell::new(0),
             highest_source: Cell::new(0),
-            reuse_sockets: target.ip().is_loopback(),
+            reuse_sockets: target.is_loopback(),
+            target,
         }
     }
 
@@ -385,7 +439,7 @@ impl Dialer {
     pub fn dial(&self, spare: Option<Socket>) -> Result<Socket, Failure> {
         if let Some(socket) = spare {
             socket.readiness(Readiness::forget);
-            if connecting(net::connect(&socket.fd, &self.target)) == Ok(()) {
+            if self.target.connect(&socket.fd) == Ok(()) {
                 return Ok(socket);
             }
         }
@@ -409,20 +463,15 @@ impl Dialer {
     }
 
     fn try_dial(&self) -> Result<Socket, Errno> {
-        let family = if self.target.is_ipv4() {
-            AddressFamily::INET
-        } else {
-            AddressFamily::INET6
-        };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let fd = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        let fd = net::socket_with(self.target.family(), SocketType::STREAM, flags, None)?;
         if let Some(source) = self.source_address() {
             // The port is chosen at `connect`, where only the four addresses together must be free.
             setsockopt(&fd, IpBindAddressNoPort, &true)
                 .map_err(|error| Errno::from_raw_os_error(error as i32))?;
             net::bind(&fd, &SocketAddr::new(IpAddr::V4(source), 0))?;
         }
-        connecting(net::connect(&fd, &self.target))?;
+        self.target.connect(&fd)?;
         Ok(Socket::new(fd, self.executor.clone()))
     }
 
@@ -435,7 +484,7 @@ impl Dialer {
     }
 
     fn next_source(&self) -> bool {
-        let more = self.target.is_ipv4() && self.target.ip().is_loopback();
+        let more = self.target.is_loopback() && self.target.family() == AddressFamily::INET;
         if more {
             self.source.set((self.source.get() + 1) % MAX_SOURCE_ADDRESSES);
             self.highest_source
@@ -523,7 +572,8 @@ fn connection_failure(error: Errno) -> Failure {
 /// Which fault an error of a socket call is.
 fn failure(error: Errno) -> Failure {
     let fault = match error {
-        Errno::CONNREFUSED => Fault::ConnectionRefused,
+        // The last two are those of a Unix socket: there is none, or too many wait to be accepted.
+        Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN => Fault::ConnectionRefused,
         Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Fault::ConnectionReset,
         Errno::TIMEDOUT => Fault::ConnectTimeout,
         Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN | Errno::HOSTDOWN => Fault::Unreachable,

@@ -125,6 +125,16 @@ impl Catalogue {
         }
     }
 
+    /// The catalogue of [`crate::Steps`]: a class for each step by its name, with the template of its path.
+    #[must_use]
+    pub fn steps(steps: impl Iterator<Item = (String, String)>) -> Self {
+        let (classes, paths): (Vec<String>, Vec<String>) = steps.unzip();
+        Self {
+            classes,
+            ..Self::urls(&paths)
+        }
+    }
+
     /// The catalogue of [`crate::SingleUrl`]: one path, of which nothing is known.
     #[must_use]
     pub fn single_url(path: &str) -> Self {

@@ -18,6 +18,7 @@ mod loadfile;
 mod played;
 mod random;
 mod shares;
+mod steps;
 mod table;
 mod tree;
 mod tree_on_disk;
@@ -34,6 +35,7 @@ pub use ledger::{Ledger, Mismatch};
 pub use loadfile::{LineProblem, LoadFile, LoadFileError, LoadFileReplay};
 pub use played::played;
 pub use shares::{Shares, WebbenchDynamic, PARTS};
+pub use steps::Steps;
 pub use table::{Class, ClassTable, Contents, Known, Number, TableError};
 pub use tree::{File, Tree};
 pub use tree_on_disk::{check_tree, write_tree, WriteError, MOST_PROBLEMS_REPORTED};
@@ -87,5 +89,10 @@ pub trait Workload: Send {
     /// Whether the operation that `next` gave last begins a piece of work: think time comes before these alone.
     fn begins_piece(&self) -> bool {
         true
+    }
+
+    /// How long the client waits before the operation that `next` gave last, beyond the think time of its mix.
+    fn pause_ns(&self) -> u64 {
+        0
     }
 }

@@ -30,12 +30,18 @@ FAILED = 1
 
 
 def carry_out_and_report(
-    experiment: Experiment, *, page: bool = True, new: bool = False, live: int | None = None
+    experiment: Experiment,
+    *,
+    page: bool = True,
+    new: bool = False,
+    live: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Do what is left to do, show the table, and write the page unless `page` is false.
 
     `new`: the folder was made for this, and goes again where a stage before the first run refuses. `live`: the port of
-    a local page that shows the run. Exits with 1 where a run failed; what was measured is reported all the same.
+    a local page that shows the run. `as_json`: the document of the report in place of the table. Exits with 1 where a
+    run failed; what was measured is reported all the same.
     """
     console = Console(stderr=True)
     resume = f"dyno resume {shlex.quote(str(experiment.folder))}"
@@ -50,7 +56,7 @@ def carry_out_and_report(
             with progress_for(console) as lines:
                 progress, feed = closing.enter_context(_page_for(live, lines, experiment, console))
                 whole = _until_precise(experiment, progress)
-            written = _report(experiment, console, page=page)
+            written = _report(experiment, console, page=page, as_json=as_json)
             if feed is not None:
                 feed.end(f"{experiment.report_page}" if written else None)
     except DynoError:
@@ -82,7 +88,7 @@ def _page_for(
         yield feed, feed
 
 
-def _report(experiment: Experiment, console: Console, *, page: bool) -> bool:
+def _report(experiment: Experiment, console: Console, *, page: bool, as_json: bool) -> bool:
     """Show the table and write the page, where that can be done here. Whether the page was written."""
     if lacking := extras.missing():
         say(
@@ -90,7 +96,7 @@ def _report(experiment: Experiment, console: Console, *, page: bool) -> bool:
             f"no report: {', '.join(lacking)} not installed ({extras.HINT}). {_report_later(experiment)}",
         )
         return False
-    return show_and_write(experiment, page=page) and page
+    return show_and_write(experiment, page=page, as_json=as_json) and page
 
 
 def _until_precise(experiment: Experiment, progress: Progress) -> bool:
@@ -139,24 +145,33 @@ def _report_later(experiment: Experiment) -> str:
 
 
 def show_and_write(
-    experiment: Experiment, views: Collection[str] = (), beside: str | None = None, *, page: bool = True
+    experiment: Experiment,
+    views: Collection[str] = (),
+    beside: str | None = None,
+    *,
+    page: bool = True,
+    as_json: bool = False,
 ) -> bool:
     """Show the table, then write the report into the experiment's folder; False where nothing was measured yet.
 
     `views`: files to write with the page, of `report.View`. `beside`: the name of a published report whose curves are
-    drawn next to these. `page` false: the table alone, and how to get the report. Raises DynoError.
+    drawn next to these. `page` false: the table alone, and how to get the report. `as_json`: the document of the report
+    on standard output, and nothing else there. Raises DynoError.
     """
     # Imported once the load is over: it takes most of a second, for which nobody wants to wait at the start.
     from serverdyno import published, report  # noqa: PLC0415
-    from serverdyno.report.views import text  # noqa: PLC0415
+    from serverdyno.report.views import document, text  # noqa: PLC0415
 
-    out = standard_output()
+    out = Console(stderr=True) if as_json else standard_output()
     built = report.build(experiment, None if beside is None else published.load(beside))
     if not built.source.records:
         for problem in built.source.damaged:
             say(Console(stderr=True), problem)
         return False
-    text.render(built, out)
+    if as_json:
+        typer.echo(document.as_json(built), nl=False)
+    else:
+        text.render(built, out)
     if not page:
         say(out, f"To write the report with charts: dyno report {shlex.quote(str(experiment.folder))}")
         return True

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from serverdyno.cli import load_options as options
+from serverdyno.cli.habits import LoadCommand
 
 EXAMPLE = "Example: dyno load http://127.0.0.1:8080/ --clients 1,4,8,16 --length 10s"
 
 
 def register(app: typer.Typer) -> None:
     """Adds the verb."""
-    app.command("load", epilog=EXAMPLE)(load)
+    app.command("load", cls=LoadCommand, epilog=EXAMPLE)(load)
 
 
 def load(
@@ -29,6 +29,7 @@ def load(
     http: Annotated[str, typer.Option(help="HTTP version: 1.0, 1.1 or 2.")] = "1.1",
     http2: options.Http2 = False,
     streams: options.Streams = None,
+    pipeline: options.Pipeline = None,
     keep_alive: Annotated[bool, typer.Option(help="Use connections again.")] = True,
     max_rate: options.MaxRate = None,
     threads: options.Threads = 1,
@@ -38,7 +39,9 @@ def load(
     header: options.Header = None,
     data: options.Data = None,
     data_file: options.DataFile = None,
+    content_type: options.ContentType = None,
     urls: options.Urls = None,
+    session: options.Session = None,
     auth: options.Auth = None,
     auth_variable: options.AuthVariable = None,
     expect_status: options.ExpectStatus = None,
@@ -49,9 +52,11 @@ def load(
     tls_max: options.TlsMax = None,
     ciphers: options.Ciphers = None,
     resumption: options.Resumption = None,
-    number: options.Number = None,
+    resolve: options.Resolve = None,
+    unix_socket: options.UnixSocket = None,
     fleet: options.Fleet = None,
-    into: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
+    into: options.Into = None,
+    as_json: options.Json = False,
 ) -> None:
     """Load one URL with more and more clients, and show throughput and latency at each level."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
@@ -59,7 +64,6 @@ def load(
     from serverdyno.plan.quick import QuickOptions, quick_plan  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
 
-    options.refuse_number(number)
     plan, suite, text = quick_plan(
         QuickOptions(
             url=url,
@@ -72,18 +76,19 @@ def load(
             repetitions=repetitions,
             http_version="2" if http2 else http,
             streams=streams,
+            pipeline=pipeline,
             keep_alive=keep_alive,
             max_rate_per_s=max_rate,
             threads=threads,
             cpus=cpus,
             requests=options.chosen(
-                (method, header, data, data_file, urls),
+                (method, header, data, data_file, content_type, urls, session),
                 (auth, auth_variable, expect_status, expect_bytes),
-                (ca_file, insecure, tls_min, tls_max, ciphers, resumption),
+                (ca_file, insecure, tls_min, tls_max, ciphers, resumption, resolve, unix_socket),
             ),
         )
     )
     if fleet is not None:
         plan = with_fleet(plan, fleet)
     with create_experiment(into or default_folder(plan.name), text, plan, suite) as experiment:
-        carry_out.carry_out_and_report(experiment, page=report, new=True)
+        carry_out.carry_out_and_report(experiment, page=report, new=True, as_json=as_json)

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from serverdyno.errors import UserError
-
 if TYPE_CHECKING:
     from serverdyno.plan.quick_http import HttpOptions
 
@@ -74,9 +72,16 @@ Header = Annotated[
     list[str] | None, typer.Option("--header", "-H", help='A header, "Name: value"; may be repeated.')
 ]
 Data = Annotated[str | None, typer.Option(help="The body of every request; POST unless --method says.")]
-DataFile = Annotated[Path | None, typer.Option(help="A file with the body.")]
+DataFile = Annotated[Path | None, typer.Option("--data-file", "-p", help="A file with the body.")]
+ContentType = Annotated[
+    str | None, typer.Option("--content-type", "-T", help="The header Content-Type, as ab's -T.")
+]
 Urls = Annotated[
     Path | None, typer.Option(help="A file of paths to ask for by weight, a line each: /path, /path 3.")
+]
+Session = Annotated[
+    Path | None,
+    typer.Option(help="A file of steps (TOML) that each client makes in order: docs/sessions.md."),
 ]
 Auth = Annotated[
     str | None,
@@ -115,7 +120,23 @@ Streams = Annotated[
     int | None,
     typer.Option(help="Of HTTP/2: streams that each client has open on its connection; otherwise 10."),
 ]
-Number = Annotated[str | None, typer.Option("-n", hidden=True, help="Of ab and h2load.")]
+Pipeline = Annotated[
+    int | None, typer.Option(help="Requests that each client sends ahead on its connection of HTTP/1.1.")
+]
+Resolve = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT:ADDRESS",
+        help="Connect to this address in place of the URL's host, which is asked for all the same.",
+    ),
+]
+UnixSocket = Annotated[
+    Path | None, typer.Option(help="Connect to this socket of this machine in place of the URL's host.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the result as one JSON document, after docs/report.schema.json.")
+]
+Into = Annotated[Path | None, typer.Option(help="Folder of the experiment.")]
 
 
 def clients_or_default(clients: str | None, rate: str | None) -> str:
@@ -128,15 +149,6 @@ def length_or_default(length: str | None, rate: str | None, objective: str | Non
     if objective is not None:
         return length or TRIAL_LENGTH
     return length or (LENGTH if rate is None else OPEN_LENGTH)
-
-
-def refuse_number(number: str | None) -> None:
-    """Answer ab's and h2load's number of requests with the option for it. Raises UserError."""
-    if number is not None:
-        raise UserError(
-            "-n: load goes on for a time here, not for a number of requests",
-            hint="Say how long: --length 10s (or -d 10s).",
-        )
 
 
 def chosen(*groups: tuple[Any, ...]) -> HttpOptions:

@@ -113,7 +113,7 @@ def _open_problems(suite: Suite) -> list[Problem]:
             "operations come from the start on where they come at a rate of their own",
         ),
         (
-            suite.work.takes_open_load,
+            suite.work.takes_open_load(suite.workload),
             "open",
             f"the operations of {suite.workload} come from clients that wait for their answers: one follows from the "
             "other, so they can't come at a rate of their own",

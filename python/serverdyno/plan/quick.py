@@ -15,8 +15,8 @@ from serverdyno.plan.document import Problem, check_model
 from serverdyno.plan.locate import KeyPath
 from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.quick_http import HttpOptions
-from serverdyno.plan.validate import cpu_problems, is_loopback, url_problem
-from serverdyno.protocols.documents import DOCUMENTS
+from serverdyno.plan.validate import cpu_problems, goes_to_loopback, url_problem
+from serverdyno.protocols.documents import DOCUMENTS, SESSION
 from serverdyno.protocols.http import HTTP, STREAMS
 
 NAME = "load"
@@ -26,6 +26,7 @@ STAND_IN_RATES = [1]
 SEARCHED_RATES = [100, 200_000]
 """Where --objective looks without --rate, in requests/s."""
 STAND_IN_CLIENTS, STAND_IN_LENGTH_S = [1], MIN_WINDOW_S / WINDOW_SHARE
+SESSION_OPTION = "--session"
 _COUNT = re.compile(r"\s*\d{1,9}\s*", re.ASCII)
 _LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|)", re.ASCII)
 _OPTIONS: dict[KeyPath, str] = {
@@ -36,9 +37,10 @@ _OPTIONS: dict[KeyPath, str] = {
     ("open", "most_trials"): "--trials",
     ("length_s",): "--length",
     (HTTP.section, "version"): "--http",
-    (HTTP.section,): "--http, --streams or --keep-alive",
+    (HTTP.section,): "--http, --streams, --pipeline or --keep-alive",
     (HTTP.section, "streams"): "--streams",
-    ("threads",): "--streams",
+    (HTTP.section, "pipeline"): "--pipeline",
+    ("threads",): "--streams or --pipeline",
     (HTTP.section, "request"): "--header, --data or --expect-status",
     (HTTP.section, "request", "method"): "--method",
     (HTTP.section, "request", "authorization"): "--auth",
@@ -47,9 +49,11 @@ _OPTIONS: dict[KeyPath, str] = {
     (HTTP.section, "tls"): "--tls-min, --tls-max or --ciphers",
     (HTTP.section, "tls", "resumption"): "--resumption",
     (DOCUMENTS.section,): "--urls",
+    (DOCUMENTS.section, "steps"): SESSION_OPTION,
     ("repetitions",): "--repetitions",
     ("servers", 0, "url"): "URL",
     ("servers", 0, "bounds"): "--max-rate",
+    ("servers", 0, "settings", "connect_to"): "--resolve or --unix-socket",
     ("generator", "threads"): "--threads",
     ("generator", "cpus"): "--cpus",
 }
@@ -66,6 +70,7 @@ class QuickOptions:
     http_version: str
     keep_alive: bool
     streams: int | None = None
+    pipeline: int | None = None
     max_rate_per_s: float | None
     threads: int = 1
     cpus: str | None = None
@@ -93,6 +98,8 @@ class QuickOptions:
         words += ["--keep-alive" if self.keep_alive else "--no-keep-alive"]
         if self.streams is not None:
             words += ["--streams", str(self.streams)]
+        if self.pipeline is not None:
+            words += ["--pipeline", str(self.pipeline)]
         if self.max_rate_per_s is not None:
             words += ["--max-rate", f"{self.max_rate_per_s:g}"]
         if self.threads != 1:
@@ -129,9 +136,9 @@ def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[s
         "name": NAME,
         "title": _title(options),
         "source": "the options of `dyno load`",
-        "workload": "url",
+        "workload": "url" if options.requests.session is None else SESSION,
         "clients": clients,
-        "threads": (options.streams or STREAMS) if options.http_version == "2" else 1,
+        "threads": (options.streams or STREAMS) if options.http_version == "2" else options.pipeline or 1,
         "length_s": length_s,
         "ramp_up_s": length_s * RAMP_SHARE,
         "ramp_down_s": length_s * RAMP_SHARE,
@@ -141,6 +148,7 @@ def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[s
             "version": options.http_version,
             "keep_alive": options.keep_alive,
             **({} if options.streams is None else {"streams": options.streams}),
+            **({} if options.pipeline is None else {"pipeline": options.pipeline}),
             **options.requests.section(),
         },
         **({DOCUMENTS.section: documents} if (documents := options.requests.documents()) else {}),
@@ -148,13 +156,10 @@ def _suite(options: QuickOptions, clients: list[int], length_s: float) -> dict[s
 
 
 def _title(options: QuickOptions) -> str:
+    what = "One URL" if options.requests.session is None else "One session"
     if options.objective is not None:
-        return f"One URL, the highest rate that holds {options.objective}"
-    return (
-        "One URL, requests that come at a rate of their own"
-        if options.is_open
-        else "One URL, more and more clients"
-    )
+        return f"{what}, the highest rate that holds {options.objective}"
+    return f"{what}, {'requests that come at a rate of their own' if options.is_open else 'more and more clients'}"
 
 
 def _open(options: QuickOptions) -> dict[str, Any]:
@@ -196,7 +201,7 @@ def _plan(options: QuickOptions, clients: list[int], length_s: float) -> dict[st
 def _url_problems(options: QuickOptions) -> Iterator[str]:
     if problem := url_problem(options.url, HTTP.schemes):
         yield f"URL: {problem}"
-    elif not is_loopback(options.url) and options.max_rate_per_s is None:
+    elif not goes_to_loopback(options.url, options.requests.connect_to()) and options.max_rate_per_s is None:
         yield "--max-rate: needed, because the target is not on this machine"
 
 
@@ -238,7 +243,17 @@ def _by_option(problems: Iterable[Problem]) -> Iterator[str]:
         depth = next(
             (depth for depth in range(len(problem.path), 0, -1) if problem.path[:depth] in _OPTIONS), 0
         )
-        yield f"{_OPTIONS.get(problem.path[:depth], '.'.join(map(str, problem.path)))}: {problem.message}"
+        option = _OPTIONS.get(problem.path[:depth], ".".join(map(str, problem.path)))
+        yield f"{option}: {_within(problem.path[depth:]) if option == SESSION_OPTION else ''}{problem.message}"
+
+
+def _within(path: KeyPath) -> str:
+    """`step 2, path: ` of a place below the list of steps."""
+    if not path:
+        return ""
+    place, *keys = path
+    step = f"step {place + 1}" if isinstance(place, int) else f"{place}"
+    return f"{', '.join([step, '.'.join(map(str, keys))] if keys else [step])}: "
 
 
 def _counts(text: str) -> list[int]:

@@ -132,6 +132,17 @@ def is_loopback(url: str) -> bool:
     return names_loopback(parts.netloc) or not protocols.has_host(parts.scheme)
 
 
+def goes_to_loopback(url: str, connect_to: str | None) -> bool:
+    """Whether load stays on this machine as far as a plan tells. `connect_to`: an address or a socket in place of the
+    URL's host. What counts in the end is the address that is used (`fleet/consent.py`).
+    """
+    if connect_to is None:
+        return is_loopback(url)
+    return connect_to.startswith("/") or names_loopback(
+        f"[{connect_to}]" if ":" in connect_to else connect_to
+    )
+
+
 def _frame(data: Mapping[str, Any], unsound: Collection[str | int]) -> Plan:
     """The plan context its servers, with stand-ins for what is missing or unsound."""
     stand_ins = {"name": "stand-in", "title": "", "suite": "stand-in"}
@@ -274,7 +285,7 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
         yield Problem((*path, "url"), f'missing: the server "{server.server}" is a URL')
     elif (wrong := url_problem(server.url, spoken and protocols.of(spoken).schemes)) is not None:
         yield Problem((*path, "url"), wrong)
-    elif not is_loopback(server.url) and server.bounds is None:
+    elif not goes_to_loopback(server.url, _connect_to(server)) and server.bounds is None:
         message = "missing: a target that is not loopback needs max_clients, max_rate_per_s and max_length_s"
         yield Problem((*path, "bounds"), message)
     if server.bounds is not None and context.mixes:
@@ -323,6 +334,11 @@ def _reachable(context: _Context) -> str:
 def _listens_elsewhere(settings_type: type[BaseModel]) -> bool:
     """Whether a server can listen on another address than loopback; a model of a package from outside says nothing."""
     return bool(getattr(settings_type, "listens_elsewhere", False))
+
+
+def _connect_to(server: ServerPlan) -> str | None:
+    place = server.settings.get("connect_to")
+    return place if isinstance(place, str) else None
 
 
 def _externals(context: _Context) -> str:

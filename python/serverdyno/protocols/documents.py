@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from serverdyno import units, wording
 from serverdyno.protocols.model import SectionModel
+from serverdyno.protocols.steps import MOST_STEPS, Step, checked, described, sections
 from serverdyno.protocols.work import Fact, MixCounts, Terms, Work
 
 
@@ -26,6 +27,7 @@ def mbit_received_per_s(record: MixCounts) -> float:
 PATH_AND_WEIGHT = re.compile(r"(/[!\"$-~]*)(?:\s+(\d{1,6}))?")
 MOST_PATHS = 250
 DYNAMIC = "webbench-dynamic"
+SESSION = "session"
 Carrier = Literal["any", "cgi", "fastcgi", "in-process"]
 CARRIED: dict[str, tuple[str, ...]] = {"in-process": ("in-process", "native")}
 """Settings `dynamic` of a server that are a carrier of a suite; of others the one with its name."""
@@ -43,6 +45,11 @@ class DocumentsSettings(SectionModel):
         description="Of the workload url: what is asked for, `/path` or `/path weight`; none: the URL's own path.",
     )
 
+    steps: list[Step] = Field(
+        default=[],
+        max_length=MOST_STEPS,
+        description="Of the workload session: the requests of one user in their order, see docs/sessions.md.",
+    )
     dynamic_share: float | None = Field(
         default=None,
         ge=0,
@@ -74,6 +81,12 @@ class DocumentsSettings(SectionModel):
             raise ValueError("dynamic_share and secure_share are more than 1 together")
         return self
 
+    @field_validator("steps")
+    @classmethod
+    def are_steps(cls, listed: list[Step]) -> list[Step]:
+        """Each can be sent once those before it were answered."""
+        return checked(listed)
+
     @field_validator("paths")
     @classmethod
     def are_paths(cls, paths: list[str]) -> list[str]:
@@ -88,7 +101,8 @@ class DocumentsSettings(SectionModel):
         """Return what shapes the load: what the suite says, or what its workload needs said."""
         paths = {"paths": self.paths} if self.paths else {}
         shares = {name: getattr(self, name) for name in SHARES}
-        return paths | {name: value for name, value in shares.items() if value is not None}
+        made = {"steps": sections(self.steps)} if self.steps else {}
+        return paths | made | {name: value for name, value in shares.items() if value is not None}
 
 
 def weighted(paths: list[str]) -> list[tuple[str, int]]:
@@ -105,10 +119,10 @@ class Documents(Work[DocumentsSettings]):
         "webbench-static": "The document root must hold the WebBench tree: `dyno tree DIRECTORY` writes it.",
         DYNAMIC: "The server must have the WebBench tree and the dynamic page, see docs/dynamic.md.",
         "url": "Only complete answers with a status of 200 to 299 count.",
+        SESSION: "The server must answer the steps of the suite, see docs/sessions.md.",
     }
     section = "documents"
     settings_type = DocumentsSettings
-    takes_open_load = True
     uses_documents = True
     terms = Terms(
         unit="requests/s",
@@ -123,7 +137,7 @@ class Documents(Work[DocumentsSettings]):
         second_heading="Peak",
         below_cache=False,
         operation="request",
-        classes="file",
+        classes="request",
         throughput_meaning="heads and bodies, as received by the clients.",
         reconnects_note="Reconnects: made again, because the server had closed a kept-alive connection meanwhile.",
         requests_note="Answered and failed: as the generator counted, ramps included. The server's count: from its "
@@ -138,17 +152,27 @@ class Documents(Work[DocumentsSettings]):
         del one_thread
         if settings.paths and workload != "url":
             yield ("documents", "paths"), "is what the workload url asks for, and no other"
+        if settings.steps and workload != SESSION:
+            yield ("documents", "steps"), f"is of the workload {SESSION}, and of no other"
+        if workload == SESSION and not settings.steps:
+            yield ("documents", "steps"), f"is missing: the workload {SESSION} needs it"
         for name in SHARES:
             if workload != DYNAMIC and getattr(settings, name) is not None:
                 yield ("documents", name), f"is of the workload {DYNAMIC}, and of no other"
         if workload == DYNAMIC and settings.dynamic_share is None:
             yield ("documents", "dynamic_share"), f"is missing: the workload {DYNAMIC} needs it"
 
+    def takes_open_load(self, workload: str) -> bool:
+        """Return whether documents are asked for independently of each other: the steps of a session are not."""
+        return workload != SESSION
+
     def workload_section(self, workload: str, settings: DocumentsSettings) -> dict[str, Any]:
         """Return the workload, with the paths where there are any."""
         if workload == DYNAMIC:
             shares = ("dynamic_share", "secure_share", "dynamic_share_of_secure")
             return {"name": workload, **{name: getattr(settings, name) or 0.0 for name in shares}}
+        if workload == SESSION:
+            return {"name": workload, "steps": sections(settings.steps)}
         return {"name": workload, **({"paths": weighted(settings.paths)} if settings.paths else {})}
 
     def server_problem(
@@ -169,6 +193,8 @@ class Documents(Work[DocumentsSettings]):
     def facts(self, settings: DocumentsSettings, client_cache: str | None) -> tuple[Fact, ...]:
         """Say how requests are shared out, of a suite that says so."""
         del client_cache
+        if settings.steps:
+            return (("Requests", described(settings.steps)),)
         if settings.dynamic_share is None:
             return ()
         clear = f"{settings.dynamic_share:.0%} dynamic in the clear"

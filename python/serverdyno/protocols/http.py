@@ -37,6 +37,13 @@ class HttpSettings(SectionModel):
         le=10_000,
         description=f"Of version 2: how many threads of a client share a connection; {STREAMS} where it is not given.",
     )
+    pipeline: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Of version 1.1: how many threads of a client share a connection, on which their requests are sent "
+        "ahead (pipelining); left out: each has its own.",
+    )
     keep_alive: bool = Field(default=True, description="Whether a connection is used again.")
     close: Literal["ordinary", "reset"] = Field(
         default="ordinary", description="How a client ends a connection: ordinary, or by a reset."
@@ -53,6 +60,12 @@ class HttpSettings(SectionModel):
 
     @model_validator(mode="after")
     def _fits_its_version(self) -> Self:
+        if self.pipeline is not None and (
+            self.version != "1.1" or not self.keep_alive or self.close != "ordinary"
+        ):
+            raise ValueError(
+                'pipeline is of version = "1.1", which keeps its connections then and ends them in order'
+            )
         if self.version != "2":
             if self.streams is not None:
                 raise ValueError('streams are of version = "2"')
@@ -111,9 +124,10 @@ class Http(Protocol[HttpSettings]):
         del settings
         if access.secure_url is not None:
             return {"url": access.url, "secure_url": access.secure_url, "trust": access.trust}
+        place = {} if access.connect_to is None else {"connect_to": access.connect_to}
         if not access.url.startswith("https:"):
-            return {"url": access.url}
-        return {"url": access.url, "trust": access.trust}
+            return {"url": access.url, **place}
+        return {"url": access.url, "trust": access.trust, **place}
 
     def client_section(self, settings: HttpSettings) -> dict[str, Any]:
         """Return all settings, with what requests need from files and the environment. Raises UserError."""
@@ -146,6 +160,11 @@ class Http(Protocol[HttpSettings]):
         if settings.version == "2":
             streams = wording.plural(settings.streams or STREAMS, "thread")
             connection = f"connections that {streams} of a client share"
+        elif settings.pipeline is not None:
+            threads = wording.plural(settings.pipeline, "thread")
+            connection = (
+                f"connections that {threads} of a client share, whose requests are sent ahead (pipelining)"
+            )
         else:
             connection = "kept-alive connections" if settings.keep_alive else "a connection for each request"
         close = "" if settings.close == "ordinary" else " that is closed by a reset"

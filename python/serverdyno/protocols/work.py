@@ -122,8 +122,6 @@ class Work(HasSettings[SettingsT]):
     terms: ClassVar[Terms]
     drawn_anew: ClassVar[bool] = True
     """Whether each mix of a run draws a stream of its own. Else clients keep the order of their operations."""
-    takes_open_load: ClassVar[bool] = False
-    """Whether operations may come at a rate of their own, independent of each other and of answers."""
     uses_documents: ClassVar[bool] = False
     """Whether a server needs the document tree on the disk."""
     has_durability: ClassVar[bool] = False
@@ -140,6 +138,11 @@ class Work(HasSettings[SettingsT]):
         """
         del settings, workload, one_thread
         return iter(())
+
+    def takes_open_load(self, workload: str) -> bool:
+        """Return whether operations may come at a rate of their own, independent of each other and of answers."""
+        del workload
+        return False
 
     def server_problem(
         self, settings: SettingsT, workload: str, server_settings: Mapping[str, Any]

@@ -183,7 +183,10 @@ class Apache(WebServer[ApacheSettings]):
     def _versions(self) -> list[str]:
         if not self.settings.http2:
             return []
-        return [f"Protocols {'h2' if self.settings.over_tls else 'h2c'} http/1.1"]
+        secure = "h2 h2c" if self.settings.also_clear else "h2"
+        return [
+            f"Protocols {secure if self.settings.over_tls or self.settings.also_clear else 'h2c'} http/1.1"
+        ]
 
     def _tls(self) -> list[str]:
         settings = self.settings

@@ -64,6 +64,11 @@ class ExternalSettings(Settings):
         default=None,
         description="Of an http:// URL: where the same server speaks TLS, https://..., for suites of e-commerce.",
     )
+    connect_to: Annotated[str | None, Field(pattern=r"^(/.{1,106}|[0-9A-Fa-f.:]{2,45})$")] = Field(
+        default=None,
+        description="Of a web server: where connections go in place of the URL's host, which is asked for all the same:"
+        " an IP address, or the absolute path of a Unix socket.",
+    )
     password_variable: Annotated[
         str,
         Spelled(
@@ -109,6 +114,10 @@ class External:
         if not self._look.has_shares and (settings.shares or settings.user is not None):
             raise UserError(f"{url}: shares and user are for SMB, whose URL begins with smb://")
         secure_url = settings.secure_url
+        if settings.connect_to is not None and (
+            self._look.port is None or self._look.has_shares or secure_url
+        ):
+            raise UserError(f"{url}: connect_to is for a web server with one URL")
         if secure_url is not None and not (
             url.startswith("http:") and secure_url.startswith("https:") and _look(secure_url, settings)
         ):
@@ -151,7 +160,8 @@ class External:
         """One question: something answers there. Raises ServerError."""
         first(self._look, self._title, self._url, target)
         self._target = target
-        if target.loopback and self._look.port is not None:
+        socket = (self.settings.connect_to or "").startswith("/")
+        if target.loopback and self._look.port is not None and not socket:
             self._process = UsersProcess.listening_at(self._url, self._look.port)
 
     def check(self) -> None:
@@ -166,6 +176,8 @@ class External:
             let_in = {"trust": self.settings.trust}
         if self.settings.secure_url is not None:
             let_in = {"secure_url": self.settings.secure_url, "trust": self.settings.trust}
+        if self.settings.connect_to is not None:
+            let_in |= {"connect_to": self.settings.connect_to}
         return Description(
             server=self.name,
             version=self._look.version() or "unknown",
@@ -190,6 +202,7 @@ class External:
             tuple(self.settings.shares),
             trust=self._trust(),
             secure_url=self.settings.secure_url,
+            connect_to=self.settings.connect_to,
         )
 
     def _trust(self) -> Any:

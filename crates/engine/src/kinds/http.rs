@@ -3,9 +3,9 @@
 use crate::kind::{Answer, Kind, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
-use crate::web::{Stated, Targets, Tls, WebClientOptions, WebWork, WebWorkload};
+use crate::web::{Stated, StepSection, Targets, Tls, WebClientOptions, WebWork, WebWorkload};
 use dyno_http::h2::BY_ALPN;
-use dyno_http::{Opening, Shape, Trusting, Version};
+use dyno_http::{ConnectTo, Opening, Shape, Trusting, Version};
 use dyno_measure::Failure;
 use dyno_tls::{ClientOptions, TlsClient, Version as TlsVersion, Versions};
 use dyno_workload::Shares;
@@ -25,6 +25,30 @@ struct TargetSection {
     secure_url: Option<String>,
     #[serde(default)]
     trust: TrustSection,
+    /// Where connections go in place of the URL's host: an IP address, or the path of a Unix socket.
+    #[serde(default)]
+    connect_to: Option<String>,
+}
+
+impl TargetSection {
+    fn connect_to(&self, problems: &mut Problems) -> Option<ConnectTo> {
+        let place = self.connect_to.as_deref()?;
+        problems.unless(
+            self.secure_url.is_none(),
+            "target.connect_to",
+            "is of one URL; there is a secure_url, too",
+        );
+        if place.starts_with('/') {
+            return Some(ConnectTo::Unix(place.into()));
+        }
+        let address = place.parse().ok();
+        problems.unless(
+            address.is_some(),
+            "target.connect_to",
+            "must be an IP address or the absolute path of a socket",
+        );
+        address.map(ConnectTo::Address)
+    }
 }
 
 /// Whose certificates count, of a URL that begins with `https`.
@@ -54,6 +78,10 @@ enum WorkloadSection {
         /// Paths with their weights; none: that of the target's URL.
         #[serde(default)]
         paths: Vec<(String, u32)>,
+    },
+    /// One request after the other, as a user makes them.
+    Session {
+        steps: Vec<StepSection>,
     },
 }
 
@@ -105,6 +133,13 @@ struct RequestSection {
     bytes: Option<u64>,
 }
 
+impl RequestSection {
+    /// Whether it says nothing but fields that go with requests of any shape.
+    fn has_fields_alone(&self) -> bool {
+        self.method == "GET" && self.body.is_none() && self.status.is_empty() && self.bytes.is_none()
+    }
+}
+
 #[derive(Deserialize)]
 enum VersionName {
     #[serde(rename = "1.0")]
@@ -128,6 +163,8 @@ struct ClientSection {
     version: VersionName,
     /// Of version 2: threads of a client on one connection.
     streams: usize,
+    /// Of version 1.1: threads of a client on one connection, whose requests are sent ahead; None: one.
+    pipeline: Option<usize>,
     keep_alive: bool,
     close: Close,
     receive_buffer_bytes: usize,
@@ -141,6 +178,7 @@ impl Default for ClientSection {
         Self {
             version: VersionName::Http11,
             streams: 10,
+            pipeline: None,
             keep_alive: true,
             close: Close::Ordinary,
             receive_buffer_bytes: 65_536,
@@ -159,11 +197,33 @@ impl ClientSection {
                 VersionName::Http11 | VersionName::Http2 => Version::Http11,
             },
             streams,
+            pipeline: self.pipeline,
             keep_alive: self.keep_alive,
             reset: matches!(self.close, Close::Reset),
             fresh_sockets: self.fresh_sockets,
             receive_buffer_bytes: self.receive_buffer_bytes,
         }
+    }
+
+    fn check_pipeline(&self, workload: &WebWorkload, problems: &mut Problems) {
+        let Some(requests) = self.pipeline else { return };
+        problems.unless(
+            matches!(self.version, VersionName::Http11)
+                && self.keep_alive
+                && matches!(self.close, Close::Ordinary),
+            "client.pipeline",
+            "is of version 1.1, which keeps its connections then and ends them in order",
+        );
+        problems.unless(
+            !matches!(workload, WebWorkload::Session(_)) && !workload.is_split(),
+            "client.pipeline",
+            "has no sessions, and no requests that go partly over TLS",
+        );
+        problems.unless(
+            (1..=MOST_STREAMS).contains(&requests),
+            "client.pipeline",
+            "must lie between 1 and 10,000",
+        );
     }
 
     /// How many threads share a connection; None of HTTP/1.
@@ -177,9 +237,9 @@ impl ClientSection {
             "2 keeps its connections, and ends them in order",
         );
         problems.unless(
-            !matches!(workload, WebWorkload::WebbenchDynamic(_)),
+            !matches!(workload, WebWorkload::Session(_)),
             "client.version",
-            "2 has no requests for the dynamic page",
+            "2 has no sessions: they speak HTTP/1",
         );
         problems.unless(
             (1..=MOST_STREAMS).contains(&self.streams),
@@ -187,6 +247,44 @@ impl ClientSection {
             "must lie between 1 and 10,000",
         );
         Some(self.streams.max(1))
+    }
+}
+
+impl WorkloadSection {
+    fn checked(self, client: &ClientSection, problems: &mut Problems) -> Option<WebWorkload> {
+        Some(match self {
+            Self::WebbenchStatic {} => WebWorkload::WebbenchStatic,
+            Self::WebbenchDynamic {
+                dynamic_share,
+                secure_share,
+                dynamic_share_of_secure,
+            } => {
+                let shares = Shares::new(dynamic_share, secure_share, dynamic_share_of_secure);
+                problems.unless(
+                    shares.is_some(),
+                    "workload",
+                    "has shares that lie not between 0 and 1, or are more than 1 together",
+                );
+                WebWorkload::WebbenchDynamic(shares?)
+            }
+            Self::Url { paths } if paths.is_empty() => WebWorkload::Url,
+            Self::Url { paths } => {
+                check_paths(&paths, problems);
+                WebWorkload::Urls(paths)
+            }
+            Self::Session { steps } => {
+                let of_steps = client
+                    .request
+                    .as_ref()
+                    .is_none_or(RequestSection::has_fields_alone);
+                problems.unless(
+                    of_steps,
+                    "client.request",
+                    "has nothing but headers and authorization in a session: steps say the others",
+                );
+                WebWorkload::Session(steps.into())
+            }
+        })
     }
 }
 
@@ -198,6 +296,9 @@ impl Kind for Http {
     fn open(&self, section: &Value, secrets: &Secrets) -> Result<Box<dyn Target>, OpenError> {
         let mut problems = Problems::default();
         let section: Option<TargetSection> = problems.section("target", section);
+        let connect_to = section
+            .as_ref()
+            .and_then(|section| section.connect_to(&mut problems));
         let section = problems.none_or(section).map_err(OpenError::Section)?;
         let token = secrets.consent_token.as_deref();
         let opening = Opening {
@@ -206,6 +307,7 @@ impl Kind for Http {
                 TrustSection::Anybody => Trusting::Anybody,
                 TrustSection::Authorities(pem) => Trusting::Authorities(pem),
             },
+            connect_to,
         };
         let open = |url: &str| dyno_http::Target::open(url, token, &opening).map_err(OpenError::Target);
         let target = open(&section.url)?;
@@ -275,7 +377,7 @@ impl HttpTarget {
 
 impl Target for HttpTarget {
     fn address(&self) -> String {
-        self.target.address().to_string()
+        self.target.peer().to_string()
     }
 
     fn is_loopback(&self) -> bool {
@@ -303,7 +405,7 @@ impl Target for HttpTarget {
         _material: &Material,
         problems: &mut Problems,
     ) -> Option<Arc<dyn Work>> {
-        let workload = problems.section("workload", sections.workload);
+        let workload: Option<WorkloadSection> = problems.section("workload", sections.workload);
         let client: Option<ClientSection> = problems.section("client", sections.client);
         let (workload, client) = (workload?, client?);
         problems.unless(
@@ -311,53 +413,37 @@ impl Target for HttpTarget {
             "client.receive_buffer_bytes",
             "must lie between 256 and 16 MiB",
         );
-        let workload = match workload {
-            WorkloadSection::WebbenchStatic {} => WebWorkload::WebbenchStatic,
-            WorkloadSection::WebbenchDynamic {
-                dynamic_share,
-                secure_share,
-                dynamic_share_of_secure,
-            } => {
-                let shares = Shares::new(dynamic_share, secure_share, dynamic_share_of_secure);
-                problems.unless(
-                    shares.is_some(),
-                    "workload",
-                    "has shares that lie not between 0 and 1, or are more than 1 together",
-                );
-                WebWorkload::WebbenchDynamic(shares?)
-            }
-            WorkloadSection::Url { paths } if paths.is_empty() => WebWorkload::Url,
-            WorkloadSection::Url { paths } => {
-                check_paths(&paths, problems);
-                WebWorkload::Urls(paths)
-            }
-        };
+        let workload = workload.checked(&client, problems)?;
         let streams = client.streams_of_http2(&workload, problems);
+        client.check_pipeline(&workload, problems);
         let options = client.options(streams);
         problems.unless(
             !workload.is_split() || self.secure.is_some(),
             "target.secure_url",
             "is missing: a part of the requests goes over TLS",
         );
+        let protocol = streams.is_some().then_some(BY_ALPN);
         let secure = self.secure.as_ref().filter(|_| workload.is_split());
         let secure = secure.and_then(|target| {
-            let tls = Self::tls(target, client.tls.clone(), None, problems)?;
+            let tls = Self::tls(target, client.tls.clone(), protocol, problems)?;
             Some((target.clone(), tls))
         });
-        let protocol = streams.is_some().then_some(BY_ALPN);
         let tls = Self::tls(&self.target, client.tls, protocol, problems);
         let (shape, stated) = requests(client.request, problems);
-        Some(Arc::new(WebWork::new(
-            Targets {
-                target: self.target.clone(),
-                tls,
-                secure,
-            },
-            workload,
-            options,
-            &shape,
-            stated,
-        )))
+        let targets = Targets {
+            target: self.target.clone(),
+            tls,
+            secure,
+        };
+        match WebWork::new(targets, workload, options, &shape, stated) {
+            Ok(work) => Some(Arc::new(work)),
+            Err(wrong) => {
+                wrong
+                    .iter()
+                    .for_each(|problem| problems.unless(false, "workload.steps", problem));
+                None
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::page::{placeholder, Page};
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
-use dyno_http::{Body, Connection, Exchange, Head, RequestStyle, Shape, Transport};
+use dyno_http::{Body, Connection, Exchange, Head, Transport};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{Catalogue, ClassId, Entry, Expect, Get};
 use std::sync::Arc;
@@ -11,13 +11,12 @@ use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 
 /// Everything that can be asked for, with its request as bytes. Shared by all client threads.
 #[derive(Debug)]
-pub(crate) struct WebCatalogue {
-    requests: Vec<Box<[u8]>>,
-    expects: Vec<Expect>,
+pub(crate) struct WebCatalogue<R> {
+    pub(super) requests: Vec<R>,
+    pub(super) expects: Vec<Expect>,
     /// Where pages are, without their queries, by the index of the path; empty of others.
-    pages: Vec<Box<str>>,
-    secure: Vec<bool>,
-    stated: Option<Stated>,
+    pub(super) pages: Vec<Box<str>>,
+    pub(super) stated: Option<Stated>,
 }
 
 /// What its user says of every right answer, in place of what a workload knows.
@@ -29,17 +28,17 @@ pub(crate) struct Stated {
     pub bytes: Option<u64>,
 }
 
-impl WebCatalogue {
+impl<R> WebCatalogue<R> {
+    /// `request`: makes the request of an entry for a path.
     pub(crate) fn new(
         catalogue: &Catalogue,
-        style: impl Fn(&Entry) -> RequestStyle,
-        shape: &Shape,
+        request: impl Fn(&Entry, &str) -> R,
         stated: Option<Stated>,
     ) -> Self {
         let entries = &catalogue.entries;
         let request = |entry: &Entry| match entry.expect {
-            Expect::Page => style(entry).request(&placeholder(&entry.path), shape),
-            _ => style(entry).request(&entry.path, shape),
+            Expect::Page => request(entry, &placeholder(&entry.path)),
+            _ => request(entry, &entry.path),
         };
         let page = |entry: &Entry| match entry.expect {
             Expect::Page => entry.path.clone(),
@@ -49,29 +48,24 @@ impl WebCatalogue {
             requests: entries.iter().map(request).collect(),
             expects: entries.iter().map(|entry| entry.expect).collect(),
             pages: entries.iter().map(|entry| page(entry).into()).collect(),
-            secure: entries.iter().map(|entry| entry.secure).collect(),
             stated,
         }
-    }
-
-    /// Whether a path is asked for over TLS, where others are not.
-    pub(crate) fn is_secure(&self, get: &Get) -> bool {
-        self.secure[get.path as usize]
     }
 }
 
 /// One client thread that speaks HTTP.
 pub(crate) struct Web<T: Transport> {
-    catalogue: Arc<WebCatalogue>,
+    catalogue: Arc<WebCatalogue<Box<[u8]>>>,
     client: Connection<T>,
     digest: BodyDigest,
     page: Page,
+    page_request: Box<[u8]>,
     sampling: Sampling,
 }
 
 impl<T: Transport> Web<T> {
     pub(crate) fn new(
-        catalogue: Arc<WebCatalogue>,
+        catalogue: Arc<WebCatalogue<Box<[u8]>>>,
         client: Connection<T>,
         page: Page,
         sampling: Sampling,
@@ -81,6 +75,7 @@ impl<T: Transport> Web<T> {
             client,
             digest: BodyDigest::default(),
             page,
+            page_request: Box::default(),
             sampling,
         }
     }
@@ -88,10 +83,11 @@ impl<T: Transport> Web<T> {
     /// Asks for the dynamic page, and checks it byte for byte.
     async fn ask_page(&mut self, get: &Get, start_ns: u64, cost: &mut Exchange) -> Result<(), Failure> {
         let place = get.path as usize;
-        self.page.begin(&self.catalogue.requests[place]);
-        let (request, mut body) = self.page.parts();
+        let template = &self.catalogue.requests[place];
+        let mut body = self.page.begin(template, &mut self.page_request);
+        let request = &self.page_request;
         let head = self.client.exchange(request, start_ns, &mut body, cost).await?;
-        self.page.judge(head, &self.catalogue.pages[place], cost)
+        self.page.judge(head, body, &self.catalogue.pages[place], cost)
     }
 
     /// Asks for a document, and judges it by what is known of it.
@@ -166,7 +162,7 @@ fn judge(head: Head, expect: Expect, cost: &Exchange, digest: &BodyDigest) -> Re
 }
 
 /// Whether a whole response is as its user said.
-fn judge_stated(head: Head, stated: &Stated, cost: &Exchange) -> Result<(), Failure> {
+pub(super) fn judge_stated(head: Head, stated: &Stated, cost: &Exchange) -> Result<(), Failure> {
     let right = match stated.status.as_slice() {
         [] => (200..300).contains(&head.status),
         wanted => wanted.contains(&head.status),

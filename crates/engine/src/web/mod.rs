@@ -2,8 +2,11 @@
 
 mod client;
 mod page;
+mod script;
+mod session;
 mod split;
 mod streams;
+mod template;
 
 use crate::client::{ClientState, ClientThread};
 use crate::engine_thread::EngineThread;
@@ -11,28 +14,35 @@ use crate::kind::Work;
 use crate::protocol::Protocol;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 pub(crate) use client::Stated;
-use client::{BodyDigest, Web, WebCatalogue};
-use dyno_http::h2::{Lane, RequestMaker};
+use client::{Web, WebCatalogue};
+use dyno_http::h2::{self, Request, RequestMaker};
 use dyno_http::{
-    Connecting, Connection, EvenShare, Limits, PlainTcp, RequestStyle, Shape, Target, TlsOverTcp, Transport,
-    Version,
+    Connecting, Connection, Conversation, EvenShare, Lane, Limits, Pipeline, PlainTcp, RequestStyle, Shape,
+    Target, TlsOverTcp, Transport, Version,
 };
 use dyno_measure::Failure;
 use dyno_reactor::Dialer;
 use dyno_tls::TlsClient;
 use dyno_workload::{
-    Catalogue, Entry, Get, Outcome, Shares, SingleUrl, Tree, WebbenchDynamic, WebbenchStatic, WeightedUrls,
-    Workload,
+    Catalogue, Entry, Get, Outcome, Shares, SingleUrl, Steps, Tree, WebbenchDynamic, WebbenchStatic,
+    WeightedUrls, Workload,
 };
-use page::{Page, PAGE_STREAM};
+use page::{Page, PageRequest, PAGE_STREAM};
+pub use script::session_problems;
+use script::Script;
+pub(crate) use script::StepSection;
+use session::Session;
 use split::Split;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use streams::{StreamCatalogue, WebStreams};
+use streams::{AnswerBody, WebStreams};
+
+/// Keeps what is drawn for the requests of a client thread over TLS apart from what is drawn for those in the clear.
+const OVER_TLS: u64 = u64::from_le_bytes(*b"over tls");
 
 /// What clients ask for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum WebWorkload {
     /// The WebBench static tree.
     WebbenchStatic,
@@ -42,6 +52,8 @@ pub(crate) enum WebWorkload {
     Url,
     /// Several paths of the target's server, each with a weight.
     Urls(Vec<(String, u32)>),
+    /// Steps that build on each other.
+    Session(Arc<[StepSection]>),
 }
 
 impl WebWorkload {
@@ -62,6 +74,9 @@ impl WebWorkload {
             Self::Urls(paths) => {
                 let paths: Vec<String> = paths.iter().map(|(path, _)| path.clone()).collect();
                 Catalogue::urls(&paths)
+            }
+            Self::Session(steps) => {
+                Catalogue::steps(steps.iter().map(|step| (step.name.clone(), step.path.clone())))
             }
         }
     }
@@ -85,6 +100,9 @@ impl WebWorkload {
                 let weights: Vec<u32> = paths.iter().map(|(_, weight)| *weight).collect();
                 AnyWorkload::Urls(WeightedUrls::new(&weights, seed, client, thread))
             }
+            Self::Session(steps) => {
+                AnyWorkload::Session(Steps::new(steps.iter().map(StepSection::think_ns).collect()))
+            }
         }
     }
 }
@@ -105,6 +123,8 @@ pub(crate) struct WebClientOptions {
     pub version: Version,
     /// HTTP/2, with so many threads of a client on one connection; None: HTTP/1.
     pub streams: Option<usize>,
+    /// Of HTTP/1.1: so many threads of a client on one connection, whose requests are sent ahead.
+    pub pipeline: Option<usize>,
     /// Use a connection again.
     pub keep_alive: bool,
     /// Close with a reset instead of an ordinary close.
@@ -140,6 +160,7 @@ enum AnyWorkload {
     WebbenchDynamic(WebbenchDynamic),
     Url(SingleUrl),
     Urls(WeightedUrls),
+    Session(Steps),
 }
 
 impl Workload for AnyWorkload {
@@ -151,8 +172,26 @@ impl Workload for AnyWorkload {
             Self::WebbenchDynamic(workload) => workload.next(last),
             Self::Url(workload) => workload.next(last),
             Self::Urls(workload) => workload.next(last),
+            Self::Session(workload) => workload.next(last),
         }
     }
+
+    fn pause_ns(&self) -> u64 {
+        match self {
+            Self::Session(workload) => workload.pause_ns(),
+            _ => 0,
+        }
+    }
+}
+
+/// Every request of a mix, built as far as it can be before the clock runs. Shared by all client threads.
+#[derive(Debug, Clone)]
+enum Requests {
+    Http1(Arc<WebCatalogue<Box<[u8]>>>),
+    /// With so many threads of a client on a connection, as the next.
+    Pipelined(Arc<WebCatalogue<Box<[u8]>>>, usize),
+    Http2(Arc<WebCatalogue<Request>>, usize),
+    Session(Arc<Script>),
 }
 
 /// Documents over HTTP, with every request built.
@@ -165,66 +204,106 @@ pub(crate) struct WebWork {
     tls: Option<Tls>,
     /// Where the same server speaks TLS beside a target in the clear, and how.
     secure: Option<(Target, Tls)>,
+    /// Which entries are asked for there.
+    over_tls: Arc<[bool]>,
     /// Whether a request may be sent twice.
     repeat: bool,
-    catalogue: Arc<WebCatalogue>,
-    /// Of HTTP/2, and how many threads share a connection.
-    streams: Option<(Arc<StreamCatalogue>, usize)>,
+    requests: Requests,
     classes: Vec<String>,
 }
 
 impl WebWork {
+    /// # Errors
+    /// What is wrong with the steps of a session, a sentence each.
     pub(crate) fn new(
         targets: Targets,
         workload: WebWorkload,
         options: WebClientOptions,
         shape: &Shape,
         stated: Option<Stated>,
-    ) -> Self {
+    ) -> Result<Self, Vec<String>> {
         let Targets { target, tls, secure } = targets;
         let catalogue = workload.catalogue(&target);
-        let beside = secure.as_ref().map(|(target, _)| target.host().to_owned());
-        let host = target.host().to_owned();
-        let style = |entry: &Entry| RequestStyle {
+        let beside = secure.as_ref().map(|(target, _)| target.host());
+        let style = |secure: bool| RequestStyle {
             version: options.version,
             keep_alive: options.keep_alive,
-            host: beside
-                .clone()
-                .filter(|_| entry.secure)
-                .unwrap_or_else(|| host.clone()),
+            host: beside.filter(|_| secure).unwrap_or(target.host()).to_owned(),
         };
-        let streams = options.streams.map(|streams| {
-            let maker = RequestMaker::new(target.host(), target.is_secure(), shape);
-            let catalogue = StreamCatalogue::new(&catalogue, &maker, stated.clone());
-            (Arc::new(catalogue), streams)
-        });
-        let method = &shape.method;
-        let classes = catalogue.classes.iter().map(|class| format!("{method} {class}"));
-        Self {
+        let requests = match (&workload, options.streams) {
+            (WebWorkload::Session(steps), _) => {
+                let script = Script::new(steps, &style(false), &shape.fields)?;
+                Requests::Session(Arc::new(script))
+            }
+            (_, Some(streams)) => {
+                let maker = RequestMaker::new(target.host(), target.is_secure(), shape);
+                let secure = RequestMaker::new(beside.unwrap_or(target.host()), true, shape);
+                let request = |entry: &Entry, path: &str| {
+                    let maker = if entry.secure { &secure } else { &maker };
+                    maker.request(path)
+                };
+                let catalogue = WebCatalogue::new(&catalogue, request, stated);
+                Requests::Http2(Arc::new(catalogue), streams)
+            }
+            (_, None) => {
+                let request = |entry: &Entry, path: &str| style(entry.secure).request(path, shape);
+                let catalogue = Arc::new(WebCatalogue::new(&catalogue, request, stated));
+                match options.pipeline {
+                    Some(requests) => Requests::Pipelined(catalogue, requests),
+                    None => Requests::Http1(catalogue),
+                }
+            }
+        };
+        let classes = catalogue.classes.iter();
+        let classes = match &workload {
+            WebWorkload::Session(_) => classes.cloned().collect(),
+            _ => classes.map(|class| format!("{} {class}", shape.method)).collect(),
+        };
+        Ok(Self {
+            over_tls: catalogue.entries.iter().map(|entry| entry.secure).collect(),
+            repeat: shape.is_idempotent(),
             target,
             workload,
             options,
             tls,
-            repeat: shape.is_idempotent(),
-            classes: classes.collect(),
-            catalogue: Arc::new(WebCatalogue::new(&catalogue, style, shape, stated)),
-            streams,
             secure,
-        }
+            requests,
+            classes,
+        })
     }
 
-    /// Puts client threads that speak HTTP/2 on a loop.
-    fn seat_streams<T: Transport + 'static>(
+    /// Puts client threads on a loop, all of whose connections `transport` makes.
+    fn seat_over<T: Transport + 'static>(
         &self,
         engine: &Rc<EngineThread>,
         transport: impl Fn(&Seat) -> T + 'static,
     ) {
-        let Some((catalogue, streams)) = self.streams.clone() else {
-            return;
-        };
-        let lane = RefCell::new(None);
-        let web = move |seat: &Seat, of| seat.web_streams(&catalogue, streams, &lane, &transport, of);
-        engine.executor.spawn(self.seating(engine.clone(), web));
+        let executor = &engine.executor;
+        match self.requests.clone() {
+            Requests::Http1(catalogue) => {
+                let web = move |seat: &Seat, of| seat.web(&catalogue, transport(seat), of, 0);
+                executor.spawn(self.seating(engine.clone(), web));
+            }
+            Requests::Pipelined(catalogue, requests) => {
+                let lane: SharedLane<T, Pipeline<AnswerBody>> = RefCell::default();
+                let web = move |seat: &Seat, of| {
+                    seat.web_streams(&catalogue, requests, &lane, || transport(seat), of, 0)
+                };
+                executor.spawn(self.seating(engine.clone(), web));
+            }
+            Requests::Http2(catalogue, streams) => {
+                let lane: SharedLane<T, h2::Session<AnswerBody>> = RefCell::default();
+                let web = move |seat: &Seat, of| {
+                    seat.web_streams(&catalogue, streams, &lane, || transport(seat), of, 0)
+                };
+                executor.spawn(self.seating(engine.clone(), web));
+            }
+            Requests::Session(script) => {
+                let web =
+                    move |seat: &Seat, of| Session::new(script.clone(), seat.connection(transport(seat)), of);
+                executor.spawn(self.seating(engine.clone(), web));
+            }
+        }
     }
 
     /// Makes the client threads of one engine thread once the mix has started, over what `protocol` makes for each of
@@ -234,8 +313,7 @@ impl WebWork {
         engine: Rc<EngineThread>,
         protocol: impl Fn(&Seat, (usize, usize)) -> P + 'static,
     ) -> impl std::future::Future<Output = ()> + 'static {
-        let (workload, options, catalogue) = (self.workload.clone(), self.options, self.catalogue.clone());
-        let repeat = self.repeat;
+        let (workload, options, repeat) = (self.workload.clone(), self.options, self.repeat);
         async move {
             let start_ns = engine.start.wait(&engine.executor).await;
             let mix = &engine.mix;
@@ -249,7 +327,6 @@ impl WebWork {
                     timeout_ns: mix.timeout_ns,
                 },
                 buffer: Rc::new(RefCell::new(buffer)),
-                catalogue,
             };
             for (place, client) in engine.clients().enumerate() {
                 let state = ClientState::new(place);
@@ -276,59 +353,78 @@ impl WebWork {
     }
 }
 
+/// The lane that the next thread of a client may join.
+type SharedLane<T, C> = RefCell<Option<Rc<Lane<T, C>>>>;
+
 /// What the client threads of one engine thread share.
 struct Seat {
     engine: Rc<EngineThread>,
     connecting: Connecting,
     buffer: Rc<RefCell<Box<[u8]>>>,
-    catalogue: Arc<WebCatalogue>,
 }
 
 impl Seat {
-    /// One client thread over connections of `transport`.
-    fn web<T: Transport>(&self, transport: T, (client, thread): (usize, usize)) -> Web<T> {
-        let mix = &self.engine.mix;
-        let connection = Connection::over(
+    fn connection<T: Transport>(&self, transport: T) -> Connection<T> {
+        Connection::over(
             transport,
             self.engine.executor.clone(),
             self.connecting,
             self.buffer.clone(),
             Limits::default(),
-        );
-        let page = Page::new(mix.random(PAGE_STREAM, client, thread), mix.identity());
-        let sampling = Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, client, thread));
-        Web::new(self.catalogue.clone(), connection, page, sampling)
+        )
     }
 
-    /// One client thread that speaks HTTP/2. The first of each so many of a client begins another lane, for those after it.
-    fn web_streams<T: Transport + 'static>(
+    /// One client thread over connections of `transport`. `apart`: another for each that one thread of a client has.
+    fn web<T: Transport>(
         &self,
-        catalogue: &Arc<StreamCatalogue>,
-        streams: usize,
-        lane: &RefCell<Option<Rc<Lane<T, BodyDigest>>>>,
-        transport: &impl Fn(&Self) -> T,
+        catalogue: &Arc<WebCatalogue<Box<[u8]>>>,
+        transport: T,
+        of: (usize, usize),
+        apart: u64,
+    ) -> Web<T> {
+        let (page, sampling) = (self.page(of, apart), self.sampling(of, apart));
+        Web::new(catalogue.clone(), self.connection(transport), page, sampling)
+    }
+
+    fn page(&self, (client, thread): (usize, usize), apart: u64) -> Page {
+        let mix = &self.engine.mix;
+        Page::new(mix.random(PAGE_STREAM ^ apart, client, thread), mix.identity())
+    }
+
+    fn sampling(&self, (client, thread): (usize, usize), apart: u64) -> Sampling {
+        let mix = &self.engine.mix;
+        Sampling::new(
+            mix.verify_share,
+            mix.random(SAMPLING_STREAM ^ apart, client, thread),
+        )
+    }
+
+    /// One client thread on a connection of several. The first of each so many of a client begins another lane, for those
+    /// after it.
+    fn web_streams<T: Transport + 'static, C: Conversation<Body = AnswerBody> + 'static, R: PageRequest>(
+        &self,
+        catalogue: &Arc<WebCatalogue<R>>,
+        threads: usize,
+        lane: &SharedLane<T, C>,
+        transport: impl FnOnce() -> T,
         (client, thread): (usize, usize),
-    ) -> WebStreams<T> {
+        apart: u64,
+    ) -> WebStreams<T, C, R> {
         let mut lane = lane.borrow_mut();
-        if thread % streams == 0 {
+        if thread % threads == 0 {
             *lane = None;
         }
         let make = || {
             let (executor, buffer) = (self.engine.executor.clone(), self.buffer.clone());
-            Lane::new(
-                transport(self),
-                executor,
-                self.connecting,
-                buffer,
-                Limits::default(),
-            )
+            Lane::new(transport(), executor, self.connecting, buffer, Limits::default())
         };
-        let mix = &self.engine.mix;
         WebStreams {
             catalogue: catalogue.clone(),
             client: lane.get_or_insert_with(make).client(),
-            digest: BodyDigest::default(),
-            sampling: Sampling::new(mix.verify_share, mix.random(SAMPLING_STREAM, client, thread)),
+            body: AnswerBody::default(),
+            page: self.page((client, thread), apart),
+            page_request: R::default(),
+            sampling: self.sampling((client, thread), apart),
         }
     }
 
@@ -353,31 +449,33 @@ impl Work for WebWork {
             .dialer
             .set(dialer.clone())
             .expect("clients are seated once");
-        let (tls, beside, engine) = (self.tls.clone(), self.secure.clone(), thread.clone());
-        match (tls, beside) {
-            (None, _) if self.streams.is_some() => {
-                self.seat_streams(thread, move |_| PlainTcp::new(dialer.clone()));
-            }
-            (Some(tls), _) if self.streams.is_some() => {
-                self.seat_streams(thread, move |seat| seat.secure(&dialer, &tls));
-            }
-            (None, None) => {
-                let clear = move |seat: &Seat, of| seat.web(PlainTcp::new(dialer.clone()), of);
-                thread.executor.spawn(self.seating(engine, clear));
-            }
-            (Some(tls), _) => {
-                let secure = move |seat: &Seat, of| seat.web(seat.secure(&dialer, &tls), of);
-                thread.executor.spawn(self.seating(engine, secure));
-            }
-            (None, Some((target, tls))) => {
-                let secure_dialer = self.dialer(&target, thread);
+        match (self.tls.clone(), self.secure.clone(), self.requests.clone()) {
+            (None, Some((target, tls)), Requests::Http1(catalogue)) => {
+                let (secure_dialer, over_tls) = (self.dialer(&target, thread), self.over_tls.clone());
                 let split = move |seat: &Seat, of| Split {
-                    catalogue: seat.catalogue.clone(),
-                    clear: seat.web(PlainTcp::new(dialer.clone()), of),
-                    secure: seat.web(seat.secure(&secure_dialer, &tls), of),
+                    over_tls: over_tls.clone(),
+                    clear: seat.web(&catalogue, PlainTcp::new(dialer.clone()), of, 0),
+                    secure: seat.web(&catalogue, seat.secure(&secure_dialer, &tls), of, OVER_TLS),
                 };
-                thread.executor.spawn(self.seating(engine, split));
+                thread.executor.spawn(self.seating(thread.clone(), split));
             }
+            (None, Some((target, tls)), Requests::Http2(catalogue, streams)) => {
+                let (secure_dialer, over_tls) = (self.dialer(&target, thread), self.over_tls.clone());
+                let clear_lane: SharedLane<PlainTcp, h2::Session<AnswerBody>> = RefCell::default();
+                let secure_lane: SharedLane<TlsOverTcp, h2::Session<AnswerBody>> = RefCell::default();
+                let split = move |seat: &Seat, of| {
+                    let clear = || PlainTcp::new(dialer.clone());
+                    let secure = || seat.secure(&secure_dialer, &tls);
+                    Split {
+                        over_tls: over_tls.clone(),
+                        clear: seat.web_streams(&catalogue, streams, &clear_lane, clear, of, 0),
+                        secure: seat.web_streams(&catalogue, streams, &secure_lane, secure, of, OVER_TLS),
+                    }
+                };
+                thread.executor.spawn(self.seating(thread.clone(), split));
+            }
+            (None, ..) => self.seat_over(thread, move |_| PlainTcp::new(dialer.clone())),
+            (Some(tls), ..) => self.seat_over(thread, move |seat| seat.secure(&dialer, &tls)),
         }
         thread.start.arrive(thread.clients().len());
     }

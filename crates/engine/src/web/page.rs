@@ -1,5 +1,6 @@
 //! The dynamic page under load: each request carries a number of its own, and each answer is checked byte for byte.
 
+use dyno_http::h2::Request;
 use dyno_http::{Body, Exchange, Head};
 use dyno_measure::{Detail, Failure, Fault};
 use rand_xoshiro::rand_core::RngCore;
@@ -9,6 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const NAME: &str = "n=";
 const NUMBER_BYTES: usize = 16;
 const QUERY_BYTES: usize = NAME.len() + NUMBER_BYTES;
+const NO_QUERY: [u8; QUERY_BYTES] = *b"n=0000000000000000";
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// Keeps the numbers of pages apart from what else is drawn for a client thread.
 pub(crate) const PAGE_STREAM: u64 = u64::from_le_bytes(*b"pagenumb");
@@ -24,44 +26,62 @@ pub(crate) struct Page {
     /// No two requests of a mix have the same, nor those of two mixes, so that no cache can answer one.
     number: u64,
     query: [u8; QUERY_BYTES],
-    request: Vec<u8>,
     body: Vec<u8>,
+}
+
+/// A request in which the query of a page can be exchanged for that of another.
+pub(crate) trait PageRequest: Clone + Default {
+    /// Puts `after` where `before` is, which has as many bytes.
+    fn exchange(&mut self, before: &[u8], after: &[u8]);
+}
+
+impl PageRequest for Box<[u8]> {
+    fn exchange(&mut self, before: &[u8], after: &[u8]) {
+        let place = self.windows(before.len()).position(|bytes| bytes == before);
+        if let Some(bytes) = place.and_then(|place| self.get_mut(place..place + after.len())) {
+            bytes.copy_from_slice(after);
+        }
+    }
+}
+
+impl PageRequest for Request {
+    fn exchange(&mut self, before: &[u8], after: &[u8]) {
+        self.exchange_text(before, after);
+    }
 }
 
 impl Page {
     pub(crate) fn new(mut random: Xoshiro256PlusPlus, nonce: u64) -> Self {
         Self {
             number: random.next_u64() ^ nonce,
-            query: *b"n=0000000000000000",
-            request: Vec::new(),
+            query: NO_QUERY,
             body: Vec::new(), // of clients that ask for pages: `begin`
         }
     }
 
-    /// Makes the next request from one that was built for `path`, `placeholder(path)`.
-    pub(crate) fn begin(&mut self, template: &[u8]) {
+    /// Makes `request` the next one from one that was built for `placeholder(path)`, and gives what takes its answer: for
+    /// `judge`.
+    pub(crate) fn begin<R: PageRequest>(&mut self, template: &R, request: &mut R) -> PageBody {
         self.number = self.number.wrapping_add(1);
         for (place, digit) in self.query.iter_mut().rev().take(NUMBER_BYTES).enumerate() {
             *digit = DIGITS[(self.number >> (4 * place)) as usize & 0xf];
         }
-        self.request.clear();
-        self.request.extend_from_slice(template);
+        request.clone_from(template);
+        request.exchange(&NO_QUERY, &self.query);
         self.body.clear();
         self.body.reserve(dyno_page::BYTES);
-        // The first question mark is that of the request line: a method and a path have none.
-        let mark = template.iter().position(|byte| *byte == b'?');
-        if let Some(query) = mark.and_then(|mark| self.request.get_mut(mark + 1..mark + 1 + QUERY_BYTES)) {
-            query.copy_from_slice(&self.query);
-        }
-    }
-
-    /// The request, apart from what takes its answer.
-    pub(crate) fn parts(&mut self) -> (&[u8], PageBody<'_>) {
-        (&self.request, PageBody(&mut self.body))
+        PageBody(std::mem::take(&mut self.body))
     }
 
     /// Whether a whole response is the page at `path` that answers this request.
-    pub(crate) fn judge(&self, head: Head, path: &str, cost: &Exchange) -> Result<(), Failure> {
+    pub(crate) fn judge(
+        &mut self,
+        head: Head,
+        body: PageBody,
+        path: &str,
+        cost: &Exchange,
+    ) -> Result<(), Failure> {
+        self.body = body.0;
         let status = |fault| Failure {
             fault,
             detail: head.detail(),
@@ -92,9 +112,10 @@ impl Page {
 }
 
 /// Keeps the beginning of a body, no more than a page can have.
-pub(crate) struct PageBody<'a>(&'a mut Vec<u8>);
+#[derive(Debug, Default)]
+pub(crate) struct PageBody(Vec<u8>);
 
-impl Body for PageBody<'_> {
+impl Body for PageBody {
     fn part(&mut self, data: &[u8], _last: bool) {
         let room = dyno_page::BYTES.saturating_sub(self.0.len());
         self.0.extend_from_slice(&data[..data.len().min(room)]);
@@ -112,8 +133,9 @@ mod tests {
         let template = format!("GET {} HTTP/1.1\r\nHost: h?0\r\n\r\n", placeholder("/p"));
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..100 {
-            page.begin(template.as_bytes());
-            let request = String::from_utf8(page.parts().0.to_vec()).expect("ASCII");
+            let mut request = Box::default();
+            page.begin(&Box::<[u8]>::from(template.as_bytes()), &mut request);
+            let request = String::from_utf8(request.into()).expect("ASCII");
             let query = &request["GET /p?".len()..][..QUERY_BYTES];
             assert!(seen.insert(query.to_owned()), "{query} twice");
             assert_eq!(request.replace(query, "n=0000000000000000"), template);

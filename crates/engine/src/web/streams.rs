@@ -1,56 +1,96 @@
-//! A client thread that speaks HTTP/2, on a connection that it may share with other threads of its client.
-//!
-//! Not for: the dynamic page, whose requests are made one by one; requests that go in the clear and over TLS.
+//! A client thread on a connection that it may share with other threads of its client: HTTP/2, or HTTP/1.1 with requests sent
+//! ahead.
 
-use super::client::{performed, BodyDigest, Stated};
+use super::client::{performed, BodyDigest, WebCatalogue};
+use super::page::{Page, PageBody, PageRequest};
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
-use dyno_http::h2::{Request, RequestMaker, StreamClient};
-use dyno_http::{Exchange, Transport};
-use dyno_workload::{Catalogue, Expect, Get};
+use dyno_http::{Body, Conversation, Exchange, StreamClient, Transport};
+use dyno_measure::Failure;
+use dyno_workload::{Expect, Get};
+use std::borrow::Borrow;
 use std::sync::Arc;
 
-/// Everything that can be asked for, with its request built. Shared by all client threads.
-#[derive(Debug)]
-pub(super) struct StreamCatalogue {
-    requests: Vec<Request>,
-    expects: Vec<Expect>,
-    stated: Option<Stated>,
+/// Where the body of a response goes on a connection that outlives it.
+#[derive(Default)]
+pub(super) struct AnswerBody {
+    digest: BodyDigest,
+    /// Of a page.
+    page: Option<PageBody>,
 }
 
-impl StreamCatalogue {
-    pub(super) fn new(catalogue: &Catalogue, maker: &RequestMaker, stated: Option<Stated>) -> Self {
-        let entries = &catalogue.entries;
-        Self {
-            requests: entries.iter().map(|entry| maker.request(&entry.path)).collect(),
-            expects: entries.iter().map(|entry| entry.expect).collect(),
-            stated,
+impl Body for AnswerBody {
+    fn part(&mut self, data: &[u8], last: bool) {
+        match &mut self.page {
+            None => self.digest.part(data, last),
+            Some(page) => page.part(data, last),
         }
     }
 }
 
 /// One client thread.
-pub(super) struct WebStreams<T: Transport + 'static> {
-    pub(super) catalogue: Arc<StreamCatalogue>,
-    pub(super) client: StreamClient<T, BodyDigest>,
-    pub(super) digest: BodyDigest,
+pub(super) struct WebStreams<T: Transport + 'static, C: Conversation + 'static, R> {
+    pub(super) catalogue: Arc<WebCatalogue<R>>,
+    pub(super) client: StreamClient<T, C>,
+    pub(super) body: AnswerBody,
+    pub(super) page: Page,
+    pub(super) page_request: R,
     pub(super) sampling: Sampling,
 }
 
-impl<T: Transport + 'static> Protocol for WebStreams<T> {
+impl<T, C, R> WebStreams<T, C, R>
+where
+    T: Transport + 'static,
+    C: Conversation<Body = AnswerBody> + 'static,
+    R: Borrow<C::Request> + PageRequest,
+{
+    /// Asks for the dynamic page, and checks it byte for byte.
+    async fn ask_page(&mut self, place: usize, start_ns: u64, cost: &mut Exchange) -> Result<(), Failure> {
+        let template = &self.catalogue.requests[place];
+        self.body.page = Some(self.page.begin(template, &mut self.page_request));
+        let request = self.page_request.borrow();
+        let exchanged = self
+            .client
+            .exchange(request, start_ns, &mut self.body, cost)
+            .await;
+        let body = self.body.page.take().unwrap_or_default();
+        let path = &self.catalogue.pages[place];
+        exchanged.and_then(|head| self.page.judge(head, body, path, cost))
+    }
+
+    /// Asks for a document, and judges it by what is known of it.
+    async fn ask_document(
+        &mut self,
+        place: usize,
+        start_ns: u64,
+        cost: &mut Exchange,
+    ) -> Result<(), Failure> {
+        let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
+        let wanted = matches!(expect, Expect::Found { .. }) && self.sampling.draw();
+        self.body.digest.begin(wanted);
+        let exchanged = self
+            .client
+            .exchange(request.borrow(), start_ns, &mut self.body, cost)
+            .await;
+        let stated = self.catalogue.stated.as_ref();
+        exchanged.and_then(|head| self.body.digest.judge(head, expect, stated, cost))
+    }
+}
+
+impl<T, C, R> Protocol for WebStreams<T, C, R>
+where
+    T: Transport + 'static,
+    C: Conversation<Body = AnswerBody> + 'static,
+    R: Borrow<C::Request> + PageRequest,
+{
     type Op = Get;
 
     async fn perform(&mut self, get: &Get, start_ns: u64) -> Performed {
         let (place, mut cost) = (get.path as usize, Exchange::default());
-        let (request, expect) = (&self.catalogue.requests[place], self.catalogue.expects[place]);
-        self.digest
-            .begin(matches!(expect, Expect::Found { .. }) && self.sampling.draw());
-        let exchanged = self
-            .client
-            .exchange(request, start_ns, &mut self.digest, &mut cost)
-            .await;
-        let stated = self.catalogue.stated.as_ref();
-        let result = exchanged.and_then(|head| self.digest.judge(head, expect, stated, &cost));
+        let result = match self.catalogue.expects[place] {
+            Expect::Page => self.ask_page(place, start_ns, &mut cost).await,
+            _ => self.ask_document(place, start_ns, &mut cost).await,
+        };
         performed(get.class, result, &cost)
     }
 }

@@ -6,8 +6,10 @@ mod http2;
 mod open;
 mod paced;
 mod page;
+mod pipeline;
 mod ports;
 mod running;
 mod server;
+mod session;
 #[path = "../../../http/tests/network/testbed.rs"]
 mod testbed;

@@ -3,12 +3,11 @@
 //! `session` is the state of one connection without sockets and clock, fuzzed: bytes in, ended streams and bytes out. Below
 //! it are `frame` (layout), `reader` (frames out of bytes as they come), `hpack` and `huffman` (header compression,
 //! RFC 7541), `head` (the rules of a response's fields); `violation` lists all that a server can break, and whose kind of
-//! fault it is. `client` carries sessions over streams for the threads of a client. Everything that a server sends is
+//! fault it is. `lane.rs` carries sessions over streams for the threads of a client. Everything that a server sends is
 //! hostile input.
 //!
 //! Not for: server push, which is switched off; priorities; upgrade from HTTP/1.1, which RFC 9113 has dropped.
 
-mod client;
 mod control;
 mod frame;
 mod head;
@@ -27,8 +26,6 @@ mod window;
 /// Its name by ALPN (RFC 9113, section 3.2).
 pub const BY_ALPN: &[u8] = b"h2";
 
-pub use client::{Lane, StreamClient};
 pub use request::{Request, RequestMaker};
 pub use session::Session;
-pub use stream::Ended;
 pub use violation::Violation;

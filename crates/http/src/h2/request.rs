@@ -16,7 +16,7 @@ const NEWEST: usize = STATIC_TABLE.len() + 1;
 const SECRET: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
 /// One request in its three forms.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// On a connection whose table has nothing of ours.
     pub(super) first: Box<[u8]>,
@@ -28,6 +28,18 @@ pub struct Request {
     pub(super) table_bytes: usize,
     /// The body; None: there is none.
     pub(super) body: Option<Arc<[u8]>>,
+}
+
+impl Request {
+    /// Puts `after` where `before` stands as plain text, which has as many bytes.
+    pub fn exchange_text(&mut self, before: &[u8], after: &[u8]) {
+        for block in [&mut self.first, &mut self.later, &mut self.plain] {
+            let place = block.windows(before.len()).position(|bytes| bytes == before);
+            if let Some(bytes) = place.and_then(|place| block.get_mut(place..place + after.len())) {
+                bytes.copy_from_slice(after);
+            }
+        }
+    }
 }
 
 /// Makes the requests of a mix.

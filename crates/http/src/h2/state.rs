@@ -266,7 +266,7 @@ impl<B: Body> State<B> {
         self.idle_frames += 1;
         let end_stream = head.has(flag::END_STREAM);
         if head.has(flag::END_HEADERS) {
-            return self.block(head.stream, end_stream, block);
+            return self.block(owner, end_stream, block);
         }
         self.block.clear();
         self.block.extend_from_slice(block);
@@ -297,7 +297,7 @@ impl<B: Body> State<B> {
         if head.has(flag::END_HEADERS) {
             self.open_block = None;
             let block = std::mem::take(&mut self.block);
-            let result = self.block(stream, end_stream, &block);
+            let result = self.block(owner, end_stream, &block);
             self.block = block;
             return result;
         }
@@ -312,9 +312,8 @@ impl<B: Body> State<B> {
         }
     }
 
-    /// A whole header block of a stream.
-    fn block(&mut self, id: u32, end_stream: bool, block: &[u8]) -> Result<(), Violation> {
-        let place = self.owner(id)?;
+    /// A whole header block of the stream at `place`; None: of one that we have reset.
+    fn block(&mut self, place: Option<usize>, end_stream: bool, block: &[u8]) -> Result<(), Violation> {
         let stream = place.and_then(|place| self.streams[place].as_mut());
         let is_trailer = stream.as_ref().is_some_and(|stream| stream.status.is_some());
         let mut fields = if is_trailer {

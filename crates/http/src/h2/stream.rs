@@ -9,23 +9,6 @@ use std::sync::Arc;
 
 const MAX_INTERIM_RESPONSES: u32 = 8;
 
-/// How a stream ended.
-#[derive(Debug)]
-pub struct Ended<B> {
-    /// The status of a whole response, or why there is none.
-    pub result: Result<u16, Failure>,
-    /// The server has said that it did not process the request (RFC 9113, section 8.7).
-    pub unprocessed: bool,
-    /// Where its bytes went.
-    pub body: B,
-    /// Bytes of its frames.
-    pub received_bytes: u64,
-    /// Bytes of its frames.
-    pub sent_bytes: u64,
-    /// Bytes of its data.
-    pub body_bytes: u64,
-}
-
 /// One request and its response.
 #[derive(Debug)]
 pub(super) struct Stream<B> {

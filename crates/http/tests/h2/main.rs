@@ -1,7 +1,7 @@
 //! An HTTP/2 session fed by hand: what no real server of a test can bring about at the right moment.
 
 use dyno_http::h2::{Request, RequestMaker, Session};
-use dyno_http::{Body, Limits, Shape};
+use dyno_http::{Body, Conversation, Limits, Shape};
 use dyno_measure::{Failure, Fault};
 
 const DATA: u8 = 0;

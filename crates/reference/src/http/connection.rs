@@ -49,7 +49,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
         .fault
         .is_some_and(|fault| fault.kind == Kind::Truncate);
     if worker.shared.http2 && wire.chose_http2() {
-        return http2::serve(wire, Vec::new(), worker).await;
+        return http2::serve(wire, Vec::new(), worker, door).await;
     }
     let mut connection = Connection {
         responder: Responder {
@@ -68,7 +68,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {
         let Connection {
             responder, unread, ..
         } = connection;
-        return http2::serve(responder.wire, unread, worker.clone()).await;
+        return http2::serve(responder.wire, unread, worker.clone(), door).await;
     }
     if !truncates {
         connection.responder.wire.close_session();
@@ -165,16 +165,25 @@ impl<'a> Connection<'a> {
         if bytes.is_empty() {
             return None;
         }
-        match parse(bytes) {
+        let site = &self.worker.shared.site;
+        match parse(bytes, |path| site.takes_posts(path)) {
             Parsed::Partial => None,
             Parsed::Preface if self.worker.shared.http2 => Some((Step::Http2, 0)),
             Parsed::Preface => Some((Step::Refuse(Status::VersionNotSupported), bytes.len())),
             Parsed::Refused(status) => Some((Step::Refuse(status), bytes.len())),
             Parsed::Whole { request, length } => {
-                let step = match self.worker.shared.site.at(request.path) {
+                let step = match site.at(request.path) {
                     Resource::Page => {
-                        let Door { port, secure } = self.door;
-                        Step::Page(Document::page(&request, port, secure), request.ask)
+                        let protocol = if request.ask.modern {
+                            "HTTP/1.1"
+                        } else {
+                            "HTTP/1.0"
+                        };
+                        let page = Document::page(request.path, request.query, protocol, self.door);
+                        Step::Page(page, request.ask)
+                    }
+                    Resource::Application(place) => {
+                        Step::Page(site.application.answer(*place, &request), request.ask)
                     }
                     resource => Step::Answer(resource, request.ask),
                 };
@@ -187,8 +196,8 @@ impl<'a> Connection<'a> {
         match resource {
             Resource::Document(document) => self.answer_load(document, ask).await,
             Resource::Extra(document) => self.responder.send(document, ask).await,
-            // A page is made from the whole request, in `read`.
-            Resource::RequestCount | Resource::Page => {
+            // What is made from the whole request is made in `read`.
+            Resource::RequestCount | Resource::Page | Resource::Application(_) => {
                 let count = self.worker.shared.requests();
                 self.responder
                     .send(&Document::text(&count.to_string()), ask)

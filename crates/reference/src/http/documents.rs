@@ -2,8 +2,9 @@
 //!
 //! Not for: the beginning of a head, which depends on the second and on the connection (`opening.rs`).
 
+use super::application::{Application, Place};
+use super::connection::Door;
 use super::opening::{Status, SOFTWARE};
-use super::request::Request;
 use crate::common::incompressible;
 use bytes::Bytes;
 use dyno_workload::Tree;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 /// Where `Server::requests` is told, as decimal text.
 pub const REQUEST_COUNT_PATH: &str = "/.serverdyno/requests";
 
-const HTML: &str = "text/html; charset=iso-8859-1";
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(crate) const HTML: &str = "text/html; charset=iso-8859-1";
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 const BYTES: &str = "application/octet-stream";
 
 /// What a reference server serves.
@@ -44,8 +45,13 @@ impl Document {
         } else {
             ""
         };
+        Self::with_fields(status, content_type, allow, body)
+    }
+
+    /// `fields`: further lines of the head.
+    pub(crate) fn with_fields(status: Status, content_type: &'static str, fields: &str, body: &[u8]) -> Self {
         let length = body.len();
-        let head = format!("{allow}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
+        let head = format!("{fields}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
         Self {
             status,
             content_type,
@@ -59,20 +65,19 @@ impl Document {
         Self::new(status, TEXT, format!("{}\n", status.name()).as_bytes())
     }
 
-    /// The dynamic page that answers `request` on a port.
-    pub(crate) fn page(request: &Request<'_>, port: u16, secure: bool) -> Self {
+    /// The dynamic page that answers a GET of `path` with `query` at a door.
+    pub(crate) fn page(path: &[u8], query: &[u8], protocol: &str, door: Door) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let page = dyno_page::render("native", |name| {
             Some(match name {
                 "SERVER_SOFTWARE" => SOFTWARE.to_owned(),
                 "SERVER_NAME" => "127.0.0.1".to_owned(),
-                "SERVER_PORT" => port.to_string(),
-                "SERVER_PROTOCOL" if request.ask.modern => "HTTP/1.1".to_owned(),
-                "SERVER_PROTOCOL" => "HTTP/1.0".to_owned(),
-                "HTTPS" => if secure { "on" } else { "" }.to_owned(),
+                "SERVER_PORT" => door.port.to_string(),
+                "SERVER_PROTOCOL" => protocol.to_owned(),
+                "HTTPS" => if door.secure { "on" } else { "" }.to_owned(),
                 "REQUEST_METHOD" => "GET".to_owned(),
-                "SCRIPT_NAME" => text(request.path),
-                "QUERY_STRING" => text(request.query),
+                "SCRIPT_NAME" => text(path),
+                "QUERY_STRING" => text(query),
                 _ => return None,
             })
         });
@@ -111,12 +116,15 @@ pub(crate) enum Resource {
     RequestCount,
     /// The dynamic page, made anew for each request.
     Page,
+    /// A page of the application that users log in to, made anew for each request.
+    Application(Place),
 }
 
 /// Everything that one server can answer; the same for all its threads.
 #[derive(Debug)]
 pub(crate) struct Site {
     resources: HashMap<Box<[u8]>, Resource>,
+    pub(crate) application: Application,
     elsewhere: Resource,
     refusals: Vec<Document>,
 }
@@ -132,6 +140,7 @@ impl Site {
                     (key(&file.path), Resource::Document(document))
                 }));
                 resources.insert(key(dyno_page::PATH), Resource::Page);
+                resources.extend(Place::ALL.map(|place| (key(place.name()), Resource::Application(place))));
                 Document::of_status(Status::NotFound)
             }
         };
@@ -142,6 +151,7 @@ impl Site {
         resources.insert(key(REQUEST_COUNT_PATH), Resource::RequestCount);
         Self {
             resources,
+            application: Application::default(),
             elsewhere: Resource::Document(elsewhere),
             refusals: Status::ALL
                 .iter()
@@ -152,6 +162,11 @@ impl Site {
 
     pub(crate) fn at(&self, path: &[u8]) -> &Resource {
         self.resources.get(path).unwrap_or(&self.elsewhere)
+    }
+
+    /// Whether a POST can be answered there.
+    pub(crate) fn takes_posts(&self, path: &[u8]) -> bool {
+        matches!(self.at(path), Resource::Application(place) if place.takes_posts())
     }
 
     /// The answer that says nothing but `status`.

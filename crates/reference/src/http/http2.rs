@@ -3,6 +3,7 @@
 //!
 //! The same documents and counts as HTTP/1. Faults are of HTTP/1 alone: a server that has one speaks no HTTP/2.
 
+use super::connection::Door;
 use super::documents::{Document, Resource};
 use super::opening::Status;
 use super::request::path;
@@ -24,7 +25,7 @@ const MAX_STREAMS: u32 = 1024;
 const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
 
 /// Serves a connection to its end. `received`: what has come of it already.
-pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>) {
+pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, door: Door) {
     let Some(carrier) = Carrier::of(wire, received, worker.clone()) else {
         return;
     };
@@ -38,26 +39,36 @@ pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>) {
     // A client that leaves or breaks a rule is nothing to report: the generator counts failures on its own side.
     while let Some(Ok((request, respond))) = connection.accept().await {
         worker.renew_patience();
-        answer(&worker, &request, respond);
+        answer(&worker, &request, respond, door);
     }
 }
 
 /// Answers at once: every body is in memory, and `h2` keeps what the client's window has no room for.
-fn answer<T>(worker: &Worker, request: &Request<T>, mut respond: SendResponse<Bytes>) {
+fn answer<T>(worker: &Worker, request: &Request<T>, mut respond: SendResponse<Bytes>, door: Door) {
     let head_only = match *request.method() {
         Method::GET => false,
         Method::HEAD => true,
         _ => return send(worker, &mut respond, refusal(worker), false, true),
     };
-    let count;
+    let made;
     let (document, counts) = match worker.shared.site.at(path(request.uri().path().as_bytes())) {
         Resource::Document(document) => (document, true),
+        Resource::Page => {
+            let query = request.uri().query().unwrap_or_default();
+            made = Document::page(
+                request.uri().path().as_bytes(),
+                query.as_bytes(),
+                "HTTP/2.0",
+                door,
+            );
+            (&made, true)
+        }
         // It is made of the fields of a request of HTTP/1.
-        Resource::Page => (worker.shared.site.refusal(Status::NotFound), true),
+        Resource::Application(_) => (worker.shared.site.refusal(Status::NotFound), true),
         Resource::Extra(document) => (document, false),
         Resource::RequestCount => {
-            count = Document::text(&worker.shared.requests().to_string());
-            (&count, false)
+            made = Document::text(&worker.shared.requests().to_string());
+            (&made, false)
         }
     };
     send(worker, &mut respond, document, head_only, counts);

@@ -12,7 +12,10 @@ named_enum! {
     /// The statuses that this server answers with: code and reason.
     pub(crate) enum Status {
         Ok "200 OK"
+        Found "302 Found"
         BadRequest "400 Bad Request"
+        Unauthorized "401 Unauthorized"
+        Forbidden "403 Forbidden"
         NotFound "404 Not Found"
         MethodNotAllowed "405 Method Not Allowed"
         ContentTooLarge "413 Content Too Large"

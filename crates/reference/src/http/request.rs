@@ -1,4 +1,4 @@
-//! Request heads: is one whole, what does it ask for, and may the connection be used again.
+//! Requests: is one whole, what does it ask for, and may the connection be used again.
 //!
 //! Not for: what is at the path (`documents.rs`). Percent-encoding is not decoded: no document has such a path.
 
@@ -11,6 +11,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// A head may be this long, its empty line included.
 pub(crate) const MAX_HEAD_BYTES: usize = 8192;
 const MAX_FIELDS: usize = 64;
+/// A body may be this long.
+const MAX_BODY_BYTES: usize = 4096;
 
 /// A request that can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,12 @@ pub(crate) struct Request<'a> {
     /// Empty where there is none.
     pub(crate) query: &'a [u8],
     pub(crate) ask: Ask,
+    /// Of a POST.
+    pub(crate) body: Option<&'a [u8]>,
+    /// The header `Cookie`; empty where there is none.
+    pub(crate) cookie: &'a [u8],
+    /// The header `X-Key`; empty where there is none.
+    pub(crate) key: &'a [u8],
 }
 
 /// What a request asks for beside its path.
@@ -39,14 +47,14 @@ pub(crate) enum Parsed<'a> {
     Partial,
     /// HTTP/2 begins.
     Preface,
-    /// A head of `length` bytes, and there is no body.
+    /// A head with its body, of `length` bytes together.
     Whole { request: Request<'a>, length: usize },
     /// To be answered with this, and the connection closed: what follows can't be told apart from a body.
     Refused(Status),
 }
 
-/// Reads the first head in `bytes`.
-pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
+/// Reads the first request in `bytes`. `takes_posts`: whether a path does.
+pub(crate) fn parse(bytes: &[u8], takes_posts: impl Fn(&[u8]) -> bool) -> Parsed<'_> {
     if !bytes.is_empty() && PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())]) {
         return if bytes.len() < PREFACE.len() {
             Parsed::Partial
@@ -57,10 +65,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_FIELDS];
     let mut head = httparse::Request::new(&mut []);
     match head.parse_with_uninit_headers(bytes, &mut fields) {
-        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD_BYTES => match judge(&head) {
-            Ok(request) => Parsed::Whole { request, length },
-            Err(status) => Parsed::Refused(status),
-        },
+        Ok(httparse::Status::Complete(head_bytes)) if head_bytes <= MAX_HEAD_BYTES => {
+            match judge(&head, takes_posts) {
+                Ok((request, body_bytes)) => with_body(request, body_bytes, bytes, head_bytes),
+                Err(status) => Parsed::Refused(status),
+            }
+        }
         Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD_BYTES => Parsed::Partial,
         Ok(_) | Err(Error::TooManyHeaders) => Parsed::Refused(Status::HeadTooLarge),
         Err(Error::Version) => Parsed::Refused(Status::VersionNotSupported),
@@ -68,15 +78,41 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
     }
 }
 
-fn judge<'a>(head: &httparse::Request<'_, 'a>) -> Result<Request<'a>, Status> {
-    let head_only = match head.method {
-        Some("GET") => false,
-        Some("HEAD") => true,
+fn with_body<'a>(
+    request: Request<'a>,
+    body_bytes: Option<usize>,
+    bytes: &'a [u8],
+    head_bytes: usize,
+) -> Parsed<'a> {
+    let length = head_bytes + body_bytes.unwrap_or_default();
+    let Some(body) = bytes.get(head_bytes..length) else {
+        return Parsed::Partial;
+    };
+    Parsed::Whole {
+        request: Request {
+            body: body_bytes.map(|_| body),
+            ..request
+        },
+        length,
+    }
+}
+
+/// The request but for its body, and how long that is; None where it has none.
+fn judge<'a>(
+    head: &httparse::Request<'_, 'a>,
+    takes_posts: impl Fn(&[u8]) -> bool,
+) -> Result<(Request<'a>, Option<usize>), Status> {
+    let target = head.path.unwrap_or_default().as_bytes();
+    let (head_only, posts) = match head.method {
+        Some("GET") => (false, false),
+        Some("HEAD") => (true, false),
+        Some("POST") if takes_posts(path(target)) => (false, true),
         _ => return Err(Status::MethodNotAllowed),
     };
     let modern = head.version == Some(1);
     let fields = Fields::of(head.headers);
-    if fields.body {
+    let most_bytes = if posts { MAX_BODY_BYTES } else { 0 };
+    if fields.body_bytes.is_none_or(|bytes| bytes > most_bytes) {
         return Err(Status::ContentTooLarge);
     }
     // RFC 9112, section 3.2: HTTP/1.1 without Host, and any request with two, is refused.
@@ -85,9 +121,8 @@ fn judge<'a>(head: &httparse::Request<'_, 'a>) -> Result<Request<'a>, Status> {
     }
     // RFC 9112, section 9.3.
     let kept = !fields.close && (modern || fields.keep_alive);
-    let target = head.path.unwrap_or_default().as_bytes();
     let mark = target.iter().position(|byte| *byte == b'?');
-    Ok(Request {
+    let request = Request {
         path: path(target),
         query: mark.map_or(&[], |mark| &target[mark + 1..]),
         ask: Ask {
@@ -99,20 +134,33 @@ fn judge<'a>(head: &httparse::Request<'_, 'a>) -> Result<Request<'a>, Status> {
                 Persistence::Close
             },
         },
-    })
+        body: None,
+        cookie: fields.cookie,
+        key: fields.key,
+    };
+    Ok((request, fields.body_bytes.filter(|_| posts)))
 }
 
-#[derive(Default)]
-struct Fields {
+struct Fields<'a> {
     hosts: u32,
     close: bool,
     keep_alive: bool,
-    body: bool,
+    /// None: there is a body whose length is not told.
+    body_bytes: Option<usize>,
+    cookie: &'a [u8],
+    key: &'a [u8],
 }
 
-impl Fields {
-    fn of(headers: &[Header<'_>]) -> Self {
-        let mut fields = Self::default();
+impl<'a> Fields<'a> {
+    fn of(headers: &[Header<'a>]) -> Self {
+        let mut fields = Self {
+            hosts: 0,
+            close: false,
+            keep_alive: false,
+            body_bytes: Some(0),
+            cookie: &[],
+            key: &[],
+        };
         for header in headers {
             if header.name.eq_ignore_ascii_case("host") {
                 fields.hosts += 1;
@@ -122,9 +170,15 @@ impl Fields {
                     fields.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             } else if header.name.eq_ignore_ascii_case("content-length") {
-                fields.body |= header.value != b"0";
+                let told = std::str::from_utf8(header.value);
+                fields.body_bytes = told.ok().and_then(|told| told.trim().parse().ok());
             } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-                fields.body = true;
+                fields.body_bytes = None;
+                return fields;
+            } else if header.name.eq_ignore_ascii_case("cookie") {
+                fields.cookie = header.value;
+            } else if header.name.eq_ignore_ascii_case("x-key") {
+                fields.key = header.value;
             }
         }
         fields
@@ -149,8 +203,33 @@ pub(crate) fn path(target: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
+    fn posts(path: &[u8]) -> bool {
+        path == b"/form"
+    }
+
+    #[test]
+    fn a_post_is_read_with_its_body_where_a_path_takes_it() {
+        let post = "POST /form?a HTTP/1.1\r\nHost: h\r\nCookie: a=b\r\nContent-Length: 3\r\n\r\nabc";
+        let request = whole(post);
+        assert_eq!((request.body, request.cookie), (Some(&b"abc"[..]), &b"a=b"[..]));
+        assert_eq!(parse(&post.as_bytes()[..post.len() - 1], posts), Parsed::Partial);
+        for (field, status) in [
+            ("Content-Length: 4097", Status::ContentTooLarge),
+            ("Content-Length: -1", Status::ContentTooLarge),
+            (
+                "Transfer-Encoding: chunked\r\nContent-Length: 3",
+                Status::ContentTooLarge,
+            ),
+        ] {
+            assert_eq!(
+                refused(&format!("POST /form HTTP/1.1\r\nHost: h\r\n{field}\r\n\r\n")),
+                status
+            );
+        }
+    }
+
     fn whole(head: &str) -> Request<'_> {
-        match parse(head.as_bytes()) {
+        match parse(head.as_bytes(), posts) {
             Parsed::Whole { request, length } => {
                 assert_eq!(length, head.len());
                 request
@@ -160,7 +239,7 @@ mod tests {
     }
 
     fn refused(head: &str) -> Status {
-        match parse(head.as_bytes()) {
+        match parse(head.as_bytes(), posts) {
             Parsed::Refused(status) => status,
             other => panic!("{head:?} came to {other:?}"),
         }
@@ -234,7 +313,11 @@ mod tests {
         let head = format!("GET / HTTP/1.0\r\na: {}\r\n\r\n", "b".repeat(MAX_HEAD_BYTES - 23));
         assert_eq!(head.len(), MAX_HEAD_BYTES);
         for length in [0, 1, 16, MAX_HEAD_BYTES - 1] {
-            assert_eq!(parse(&head.as_bytes()[..length]), Parsed::Partial, "{length}");
+            assert_eq!(
+                parse(&head.as_bytes()[..length], posts),
+                Parsed::Partial,
+                "{length}"
+            );
         }
         whole(&head);
         let longer = head.replace("a: ", "a: b");

@@ -4,11 +4,8 @@
 //! the connection, receives, and sends what the threads have put there; a thread opens a stream and waits for its end. So
 //! what comes in one segment is answered in one.
 
-use super::request::Request;
-use super::session::Session;
-use super::stream::Ended;
 use crate::connection::{Connecting, Exchange};
-use crate::response::{Body, Head, Limits, Progress};
+use crate::response::{Head, Limits, Progress};
 use crate::stream::{Handshake, Received, Stream, Transport};
 use dyno_measure::{Failure, Fault};
 use dyno_reactor::Executor;
@@ -18,12 +15,88 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// One connection on which several exchanges are under way: bytes in, ended exchanges and bytes out. Pure: no sockets, no
+/// clock.
+pub trait Conversation {
+    /// What opens an exchange.
+    type Request: ?Sized;
+    /// Where the bytes of a body go.
+    type Body;
+    /// Whether an exchange is a stream of its own, to be counted as one.
+    const HAS_STREAMS: bool;
+
+    /// A connection that is about to be made; what is sent first lies in `outgoing`.
+    fn new(limits: Limits) -> Self;
+
+    /// Whether new exchanges can be opened at all.
+    fn is_open(&self) -> bool;
+
+    /// Whether another exchange may be opened now.
+    fn has_room(&self) -> bool;
+
+    /// Exchanges without an end yet.
+    fn active(&self) -> u32;
+
+    /// Exchanges opened so far.
+    fn opened(&self) -> u32;
+
+    /// Begins an exchange where `has_room` says so; gives its place, to be taken once it has ended.
+    fn open(&mut self, request: &Self::Request, body: Self::Body) -> usize;
+
+    /// Takes what the server has sent.
+    ///
+    /// # Errors
+    /// What it broke. The connection can't be used any more; what it is to be told lies in `outgoing`.
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure>;
+
+    /// The server has ended the connection in order.
+    fn end(&mut self) {}
+
+    /// Moves the places of the exchanges that have ended since to `into`, which is emptied first.
+    fn take_finished(&mut self, into: &mut Vec<usize>);
+
+    /// Whether the exchange at `place` has ended.
+    fn has_ended(&self, place: usize) -> bool;
+
+    /// Gives what became of the exchange at `place`, where it has ended; the place is free then.
+    fn take(&mut self, place: usize) -> Option<Ended<Self::Body>>;
+
+    /// Ends the exchange at `place` with `failure`.
+    fn cancel(&mut self, place: usize, failure: Failure);
+
+    /// Ends every exchange with `failure`: the connection is lost.
+    fn fail_all(&mut self, failure: Failure);
+
+    /// Says that the connection will be closed.
+    fn say_goodbye(&mut self) {}
+
+    /// What is to be sent. Who sends it takes it away.
+    fn outgoing(&mut self) -> &mut Vec<u8>;
+}
+
+/// How an exchange ended.
+#[derive(Debug)]
+pub struct Ended<B> {
+    /// The status of a whole response, or why there is none.
+    pub result: Result<u16, Failure>,
+    /// It is known that the server did not process the request.
+    pub unprocessed: bool,
+    /// Where its bytes went.
+    pub body: B,
+    /// Bytes of the response, framing included.
+    pub received_bytes: u64,
+    /// Bytes of the request, framing included.
+    pub sent_bytes: u64,
+    /// Bytes of its body.
+    pub body_bytes: u64,
+}
+
 /// Calls in a row after which a driver that always finds more bytes lets the others have their turn.
 const RECEIVES_IN_A_TURN: u32 = 16;
 const NO_DEADLINE: u64 = u64::MAX;
 
 /// One connection at a time, for the threads that share it.
-pub struct Lane<T: Transport, B> {
+pub struct Lane<T: Transport, C> {
     executor: Executor,
     connecting: Connecting,
     limits: Limits,
@@ -31,7 +104,7 @@ pub struct Lane<T: Transport, B> {
     buffer: Rc<RefCell<Box<[u8]>>>,
     /// Not there while a connection is made.
     transport: Cell<Option<T>>,
-    current: RefCell<Option<Rc<Shared<B>>>>,
+    current: RefCell<Option<Rc<Shared<C>>>>,
     users: Cell<usize>,
     /// The last connection ended while nothing was outstanding.
     ended_idle: Cell<bool>,
@@ -39,7 +112,7 @@ pub struct Lane<T: Transport, B> {
     owed: Cell<Option<Failure>>,
 }
 
-impl<T: Transport, B> std::fmt::Debug for Lane<T, B> {
+impl<T: Transport, C> std::fmt::Debug for Lane<T, C> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Lane({} threads)", self.users.get())
     }
@@ -47,13 +120,15 @@ impl<T: Transport, B> std::fmt::Debug for Lane<T, B> {
 
 /// What the driver and the threads of a connection share.
 #[derive(Debug)]
-struct Shared<B> {
-    session: RefCell<Session<B>>,
+struct Shared<C> {
+    session: RefCell<C>,
     /// Of the threads that wait for the end of their streams, by place.
     waiters: RefCell<Vec<Option<Waker>>>,
     /// Of those that wait for room to open one.
     queue: RefCell<VecDeque<Waker>>,
     driver: RefCell<Option<Waker>>,
+    /// Of the streams that have ended with what came last; kept for its room.
+    finished: RefCell<Vec<usize>>,
     /// No stream is opened any more; it ends with the last one.
     retired: Cell<bool>,
     /// When it stood, and its handshake.
@@ -61,7 +136,7 @@ struct Shared<B> {
     receives: Cell<u64>,
 }
 
-impl<T: Transport + 'static, B: Body + Default + 'static> Lane<T, B> {
+impl<T: Transport + 'static, C: Conversation + 'static> Lane<T, C> {
     /// A lane without a connection.
     #[must_use]
     pub fn new(
@@ -86,21 +161,22 @@ impl<T: Transport + 'static, B: Body + Default + 'static> Lane<T, B> {
 
     /// One more thread on it.
     #[must_use]
-    pub fn client(self: &Rc<Self>) -> StreamClient<T, B> {
+    pub fn client(self: &Rc<Self>) -> StreamClient<T, C> {
         self.users.set(self.users.get() + 1);
         StreamClient { lane: self.clone() }
     }
 
     /// The connection, made where there is none; whether it was made now.
-    fn connection(self: &Rc<Self>, start_ns: u64) -> (Rc<Shared<B>>, bool) {
+    fn connection(self: &Rc<Self>, start_ns: u64) -> (Rc<Shared<C>>, bool) {
         if let Some(shared) = &*self.current.borrow() {
             return (shared.clone(), false);
         }
         let shared = Rc::new(Shared {
-            session: RefCell::new(Session::new(self.limits)),
+            session: RefCell::new(C::new(self.limits)),
             waiters: RefCell::default(),
             queue: RefCell::default(),
             driver: RefCell::default(),
+            finished: RefCell::default(),
             retired: Cell::new(false),
             opened: Cell::new(None),
             receives: Cell::new(0),
@@ -117,7 +193,7 @@ impl<T: Transport + 'static, B: Body + Default + 'static> Lane<T, B> {
     }
 
     /// Makes the connection and carries it to its end: None where that is in order.
-    async fn drive(&self, shared: &Rc<Shared<B>>) -> Option<Failure> {
+    async fn drive(&self, shared: &Rc<Shared<C>>) -> Option<Failure> {
         let Some(mut transport) = self.transport.take() else {
             return Some(Fault::OtherIo.into());
         };
@@ -151,7 +227,7 @@ impl<T: Transport + 'static, B: Body + Default + 'static> Lane<T, B> {
 
     fn poll_drive(
         &self,
-        shared: &Rc<Shared<B>>,
+        shared: &Rc<Shared<C>>,
         stream: &mut T::Stream,
         driving: &mut Driving,
         context: &mut Context<'_>,
@@ -187,13 +263,16 @@ impl<T: Transport + 'static, B: Body + Default + 'static> Lane<T, B> {
             match self.receive(shared, stream) {
                 Ok(Received::Some(_)) => {}
                 Ok(Received::Nothing) => driving.unread = false,
-                Ok(Received::End) => return Poll::Ready(Err(Fault::ClosedEarly.into())),
+                Ok(Received::End) => {
+                    shared.session.borrow_mut().end();
+                    return Poll::Ready(Err(Fault::ClosedEarly.into()));
+                }
                 Err(failure) => return Poll::Ready(Err(failure)),
             }
         }
     }
 
-    fn receive(&self, shared: &Rc<Shared<B>>, stream: &mut T::Stream) -> Result<Received, Failure> {
+    fn receive(&self, shared: &Rc<Shared<C>>, stream: &mut T::Stream) -> Result<Received, Failure> {
         let mut session = shared.session.borrow_mut();
         let arrival = stream.receive(&mut self.buffer.borrow_mut(), &mut |data| {
             session.feed(data).map(|()| Progress::More)
@@ -210,7 +289,7 @@ impl<T: Transport + 'static, B: Body + Default + 'static> Lane<T, B> {
     }
 
     /// Opens no more streams on a connection.
-    fn retire(&self, shared: &Rc<Shared<B>>) {
+    fn retire(&self, shared: &Rc<Shared<C>>) {
         shared.retired.set(true);
         let is_current = self
             .current
@@ -228,7 +307,7 @@ impl<T: Transport + 'static, B: Body + Default + 'static> Lane<T, B> {
     }
 
     /// The driver's last act.
-    fn end(&self, shared: &Rc<Shared<B>>, failure: Option<Failure>) {
+    fn end(&self, shared: &Rc<Shared<C>>, failure: Option<Failure>) {
         let was_retired = shared.retired.get();
         self.retire(shared);
         let active = shared.session.borrow().active();
@@ -259,7 +338,7 @@ fn ends_idly(failure: &Failure) -> bool {
     )
 }
 
-impl<B: Body> Shared<B> {
+impl<C: Conversation> Shared<C> {
     fn wake_driver(&self) {
         if let Some(driver) = &*self.driver.borrow() {
             driver.wake_by_ref();
@@ -268,10 +347,10 @@ impl<B: Body> Shared<B> {
 
     /// Calls the threads whose streams have ended, and so many that wait for room; gives how many ended.
     fn wake_finished(&self) -> usize {
-        let mut finished = Vec::new();
+        let mut finished = self.finished.borrow_mut();
         self.session.borrow_mut().take_finished(&mut finished);
         let mut waiters = self.waiters.borrow_mut();
-        for place in &finished {
+        for place in &*finished {
             if let Some(waker) = waiters.get_mut(*place).and_then(Option::take) {
                 waker.wake();
             }
@@ -297,22 +376,25 @@ impl<B: Body> Shared<B> {
 
 /// A client thread on a lane: one request at a time.
 #[derive(Debug)]
-pub struct StreamClient<T: Transport + 'static, B: Body + Default + 'static> {
-    lane: Rc<Lane<T, B>>,
+pub struct StreamClient<T: Transport + 'static, C: Conversation + 'static> {
+    lane: Rc<Lane<T, C>>,
 }
 
-impl<T: Transport + 'static, B: Body + Default + 'static> StreamClient<T, B> {
+impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
     /// Sends `request` and waits for the whole response. The bytes of its body go to `body`.
     ///
     /// # Errors
     /// Why there is no whole response.
     pub async fn exchange(
         &mut self,
-        request: &Request,
+        request: &C::Request,
         start_ns: u64,
-        body: &mut B,
+        body: &mut C::Body,
         cost: &mut Exchange,
-    ) -> Result<Head, Failure> {
+    ) -> Result<Head, Failure>
+    where
+        C::Body: Default,
+    {
         self.lane
             .executor
             .set_deadline(start_ns.saturating_add(self.lane.connecting.timeout_ns));
@@ -333,11 +415,14 @@ impl<T: Transport + 'static, B: Body + Default + 'static> StreamClient<T, B> {
     /// One stream, and whether its request may be sent again.
     async fn attempt(
         &mut self,
-        request: &Request,
+        request: &C::Request,
         start_ns: u64,
-        body: &mut B,
+        body: &mut C::Body,
         cost: &mut Exchange,
-    ) -> (Result<Head, Failure>, bool) {
+    ) -> (Result<Head, Failure>, bool)
+    where
+        C::Body: Default,
+    {
         let begun = poll_fn(|context| self.poll_begin(request, start_ns, body, context)).await;
         let Begun {
             shared,
@@ -350,7 +435,7 @@ impl<T: Transport + 'static, B: Body + Default + 'static> StreamClient<T, B> {
         };
         let ended = poll_fn(|context| self.poll_end(&shared, place, context)).await;
         *body = ended.body;
-        cost.streams += 1;
+        cost.streams += u32::from(C::HAS_STREAMS);
         cost.received_bytes += ended.received_bytes;
         cost.sent_bytes += ended.sent_bytes;
         cost.body_bytes = ended.body_bytes;
@@ -370,11 +455,14 @@ impl<T: Transport + 'static, B: Body + Default + 'static> StreamClient<T, B> {
 
     fn poll_begin(
         &mut self,
-        request: &Request,
+        request: &C::Request,
         start_ns: u64,
-        body: &mut B,
+        body: &mut C::Body,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Begun<B>, Failure>> {
+    ) -> Poll<Result<Begun<C>, Failure>>
+    where
+        C::Body: Default,
+    {
         loop {
             if self.lane.executor.deadline_passed() {
                 return Poll::Ready(Err(Fault::ResponseTimeout.into()));
@@ -404,10 +492,10 @@ impl<T: Transport + 'static, B: Body + Default + 'static> StreamClient<T, B> {
 
     fn poll_end(
         &mut self,
-        shared: &Rc<Shared<B>>,
+        shared: &Rc<Shared<C>>,
         place: usize,
         context: &mut Context<'_>,
-    ) -> Poll<Ended<B>> {
+    ) -> Poll<Ended<C::Body>> {
         let mut session = shared.session.borrow_mut();
         // As long as the connection does not stand, its driver says what comes of it, in the time of who wanted it first.
         if self.lane.executor.deadline_passed() && shared.opened.get().is_some() && !session.has_ended(place)
@@ -433,7 +521,7 @@ impl<T: Transport + 'static, B: Body + Default + 'static> StreamClient<T, B> {
     }
 }
 
-impl<T: Transport + 'static, B: Body + Default + 'static> Drop for StreamClient<T, B> {
+impl<T: Transport + 'static, C: Conversation + 'static> Drop for StreamClient<T, C> {
     fn drop(&mut self) {
         let left = self.lane.users.get() - 1;
         self.lane.users.set(left);
@@ -445,8 +533,8 @@ impl<T: Transport + 'static, B: Body + Default + 'static> Drop for StreamClient<
 }
 
 /// A stream that was opened.
-struct Begun<B> {
-    shared: Rc<Shared<B>>,
+struct Begun<C> {
+    shared: Rc<Shared<C>>,
     place: usize,
     /// The connection was made for it.
     made: bool,

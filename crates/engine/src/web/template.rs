@@ -1,0 +1,294 @@
+//! Texts with places for values: `${name}` as it is, `${name:url}` percent-encoded, `$${` for a plain `${`.
+//!
+//! A value comes from a server, so where it would end the part of a request that it stands in, it is not sent.
+
+use dyno_measure::ValueName;
+use std::collections::BTreeMap;
+
+/// Values that are known from the beginning.
+const BUILT_IN: [(&str, Slot); 3] = [
+    ("client", Slot::Client),
+    ("thread", Slot::Thread),
+    ("round", Slot::Round),
+];
+
+/// Which value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// Of an answer, by its place among all values of the script.
+    Taken(usize),
+    /// The number of the client, from 1.
+    Client,
+    /// The number of its thread, from 1.
+    Thread,
+    /// How many sessions this thread has begun.
+    Round,
+}
+
+/// The names that are known so far.
+#[derive(Debug, Default)]
+pub(crate) struct Names(BTreeMap<String, usize>);
+
+impl Names {
+    /// How many values answers give.
+    pub(crate) fn values(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A name that an answer gives a value to from now on.
+    pub(crate) fn take(&mut self, name: &str) -> Result<(ValueName, usize), String> {
+        let Some(value_name) = ValueName::new(name) else {
+            return Err(format!(
+                "{name:?} is no name of a value: 1 to {} letters, digits and _, no digit first",
+                ValueName::MOST_BYTES
+            ));
+        };
+        if BUILT_IN.iter().any(|(known, _)| *known == name) {
+            return Err(format!(
+                "{name} has a meaning of its own, and can't be taken from an answer"
+            ));
+        }
+        let next = self.0.len();
+        Ok((value_name, *self.0.entry(name.to_owned()).or_insert(next)))
+    }
+
+    fn slot(&self, name: &str) -> Option<Slot> {
+        let built_in = BUILT_IN.iter().find(|(known, _)| *known == name);
+        built_in
+            .map(|(_, slot)| *slot)
+            .or_else(|| self.0.get(name).map(|place| Slot::Taken(*place)))
+    }
+}
+
+/// What one thread of a client knows.
+#[derive(Debug)]
+pub(crate) struct User {
+    pub(crate) client: usize,
+    pub(crate) thread: usize,
+    pub(crate) round: u64,
+    pub(crate) values: Vec<Option<Vec<u8>>>,
+}
+
+/// What a value may be made of, by where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the request line.
+    Path,
+    /// In a header.
+    Field,
+    /// In the body.
+    Body,
+}
+
+impl Place {
+    fn takes(self, value: &[u8]) -> bool {
+        match self {
+            Self::Path => value.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#'),
+            // RFC 9110, section 5.5.
+            Self::Field => value
+                .iter()
+                .all(|byte| *byte == b'\t' || (*byte >= 0x20 && *byte != 0x7f)),
+            Self::Body => true,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Text(Box<str>),
+    Value {
+        slot: Slot,
+        name: ValueName,
+        encoded: bool,
+        place: Place,
+    },
+}
+
+/// A text with places for values.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Template(Vec<Part>);
+
+impl Template {
+    /// That of a request's head: its first line, and its headers.
+    pub(crate) fn of_head(text: &str, names: &Names) -> Result<Self, String> {
+        let line = text.find('\n').map_or(text.len(), |end| end + 1);
+        let mut parts = Self::parse(&text[..line], Place::Path, names)?;
+        parts.extend(Self::parse(&text[line..], Place::Field, names)?);
+        Ok(Self(parts))
+    }
+
+    pub(crate) fn of_body(text: &str, names: &Names) -> Result<Self, String> {
+        Self::parse(text, Place::Body, names).map(Self)
+    }
+
+    fn parse(mut text: &str, place: Place, names: &Names) -> Result<Vec<Part>, String> {
+        let (mut parts, mut plain) = (Vec::new(), String::new());
+        while let Some(at) = text.find("${") {
+            let (before, rest) = text.split_at(at);
+            if let Some(before) = before.strip_suffix('$') {
+                plain += before;
+                plain += "${";
+                text = &rest[2..];
+                continue;
+            }
+            plain += before;
+            let (inside, after) = rest[2..]
+                .split_once('}')
+                .ok_or("a ${ has no } behind it; $${ stands for a plain ${")?;
+            let (name, encoded) = match inside.split_once(':') {
+                None => (inside, false),
+                Some((name, "url")) => (name, true),
+                Some((_, coding)) => return Err(format!("${{{inside}}}: {coding:?} is not known; url is")),
+            };
+            let (Some(slot), Some(value_name)) = (names.slot(name), ValueName::new(name)) else {
+                return Err(format!("${{{inside}}}: no step before this one takes {name:?}"));
+            };
+            parts.extend((!plain.is_empty()).then(|| Part::Text(std::mem::take(&mut plain).into())));
+            parts.push(Part::Value {
+                slot,
+                name: value_name,
+                encoded,
+                place,
+            });
+            text = after;
+        }
+        plain += text;
+        parts.extend((!plain.is_empty()).then(|| Part::Text(plain.into())));
+        Ok(parts)
+    }
+
+    /// Appends it with the values of a user. The error is the value that can't stand where it would.
+    pub(crate) fn write(&self, user: &User, out: &mut Vec<u8>) -> Result<(), ValueName> {
+        for part in &self.0 {
+            let (slot, name, encoded, place) = match part {
+                Part::Text(text) => {
+                    out.extend_from_slice(text.as_bytes());
+                    continue;
+                }
+                Part::Value {
+                    slot,
+                    name,
+                    encoded,
+                    place,
+                } => (slot, name, encoded, place),
+            };
+            let number;
+            let value: &[u8] = match slot {
+                Slot::Taken(at) => user.values[*at].as_deref().ok_or(*name)?,
+                Slot::Client => {
+                    number = (user.client + 1).to_string();
+                    number.as_bytes()
+                }
+                Slot::Thread => {
+                    number = (user.thread + 1).to_string();
+                    number.as_bytes()
+                }
+                Slot::Round => {
+                    number = user.round.to_string();
+                    number.as_bytes()
+                }
+            };
+            // A path that is a value as a whole must be one: no URL of another host.
+            let begins_path = *place == Place::Path && out.last() == Some(&b' ');
+            if begins_path && (*encoded || !value.starts_with(b"/")) {
+                return Err(*name);
+            }
+            if *encoded {
+                percent_encode(value, out);
+            } else if place.takes(value) {
+                out.extend_from_slice(value);
+            } else {
+                return Err(*name);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All but what RFC 3986 reserves for no purpose (section 2.3).
+fn percent_encode(value: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in value {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+            out.push(*byte);
+        } else {
+            out.extend([
+                b'%',
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 0xf)],
+            ]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        let mut names = Names::default();
+        names.take("sid").expect("a name");
+        names
+    }
+
+    fn written(template: &Template, value: &[u8]) -> Result<String, ValueName> {
+        let user = User {
+            client: 6,
+            thread: 0,
+            round: 3,
+            values: vec![Some(value.to_vec())],
+        };
+        let mut out = Vec::new();
+        template.write(&user, &mut out)?;
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    #[test]
+    fn values_stand_where_the_text_says_plain_or_encoded() {
+        let text = "{\"a\": $5, \"b\": \"$${x}\"} u${client}-${thread}-${round} ${sid} ${sid:url}";
+        let body = Template::of_body(text, &names()).expect("a template");
+        let expected = "{\"a\": $5, \"b\": \"${x}\"} u7-1-3 a b%/ a%20b%25%2F";
+        assert_eq!(written(&body, b"a b%/").as_deref(), Ok(expected));
+    }
+
+    #[test]
+    fn a_value_never_ends_the_line_that_it_stands_in() {
+        let line = Template::of_head("GET /${sid} HTTP/1.1\r\nA: b\r\n", &names()).expect("a template");
+        assert_eq!(written(&line, b"x").as_deref(), Ok("GET /x HTTP/1.1\r\nA: b\r\n"));
+        for value in ["x y", "x#", "x\r\nB: c", "\u{e9}", "\0"] {
+            assert!(written(&line, value.as_bytes()).is_err(), "{value:?}");
+        }
+        let whole = Template::of_head("GET ${sid} HTTP/1.1\r\n", &names()).expect("a template");
+        assert_eq!(written(&whole, b"/x?y").as_deref(), Ok("GET /x?y HTTP/1.1\r\n"));
+        for value in ["http://h/x", "x", ""] {
+            assert!(written(&whole, value.as_bytes()).is_err(), "{value:?}");
+        }
+        let field = Template::of_head("GET / HTTP/1.1\r\nA: ${sid}\r\n", &names()).expect("a template");
+        assert!(written(&field, b"x y#\t\xe9").is_ok());
+        for value in ["x\r\nB: c", "x\n", "\0", "\x7f"] {
+            assert!(written(&field, value.as_bytes()).is_err(), "{value:?}");
+        }
+        let encoded = Template::of_head("GET /${sid:url} HTTP/1.1\r\n", &names()).expect("a template");
+        assert_eq!(
+            written(&encoded, b"\r\n").as_deref(),
+            Ok("GET /%0D%0A HTTP/1.1\r\n")
+        );
+    }
+
+    #[test]
+    fn what_is_no_template_says_why() {
+        for (text, why) in [
+            ("${sid", "no }"),
+            ("${other}", "takes \"other\""),
+            ("${}", "takes \"\""),
+            ("${sid:html}", "\"html\" is not known"),
+        ] {
+            let problem = Template::of_body(text, &names()).expect_err(text);
+            assert!(problem.contains(why), "{problem}");
+        }
+        let mut names = names();
+        for name in ["", "1", "a-b", "round"] {
+            assert!(names.take(name).is_err(), "{name}");
+        }
+    }
+}

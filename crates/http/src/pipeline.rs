@@ -1,0 +1,321 @@
+//! HTTP/1.1 with requests sent ahead (RFC 9112, section 9.3.2): several on a connection, answered in their order.
+//!
+//! What a server closes behind a response without having answered it was not processed, and is sent again. A request that is
+//! late ends the use of its connection: those behind it are waited for, new ones go to another.
+
+use crate::lane::{Conversation, Ended};
+use crate::response::{Body, Limits, Progress, ResponseReader};
+use dyno_measure::{Failure, Fault};
+use std::collections::VecDeque;
+
+/// One connection.
+#[derive(Debug)]
+pub struct Pipeline<B> {
+    reader: ResponseReader,
+    outgoing: Vec<u8>,
+    /// By place; what ended stays until it is taken.
+    exchanges: Vec<Option<Pending<B>>>,
+    free: Vec<usize>,
+    /// The places whose responses are still to come, in the order of their requests.
+    order: VecDeque<usize>,
+    finished: Vec<usize>,
+    active: u32,
+    opened: u32,
+    /// No request is sent any more.
+    closing: bool,
+}
+
+/// A request and its response.
+#[derive(Debug)]
+struct Pending<B> {
+    body: B,
+    sent_bytes: u64,
+    received_bytes: u64,
+    body_bytes: u64,
+    /// And whether the request was not processed.
+    outcome: Option<(Result<u16, Failure>, bool)>,
+}
+
+impl<B: Body + Default> Pipeline<B> {
+    fn finish(&mut self, place: usize, result: Result<u16, Failure>, unprocessed: bool) {
+        let pending = self.exchanges[place].as_mut();
+        if let Some(pending) = pending.filter(|pending| pending.outcome.is_none()) {
+            pending.outcome = Some((result, unprocessed));
+            self.active -= 1;
+            self.finished.push(place);
+        }
+    }
+
+    /// The response to the first request is whole.
+    fn answered(&mut self) {
+        let (Some(place), Some(head)) = (self.order.pop_front(), self.reader.head()) else {
+            return;
+        };
+        self.note_bytes(place);
+        self.reader.reset();
+        self.finish(place, Ok(head.status), false);
+        if !head.leaves_connection_open() {
+            self.closing = true;
+            for place in std::mem::take(&mut self.order) {
+                self.finish(place, Err(Fault::ClosedEarly.into()), true);
+            }
+        }
+    }
+
+    fn note_bytes(&mut self, place: usize) {
+        if let Some(pending) = &mut self.exchanges[place] {
+            pending.received_bytes = self.reader.received_bytes();
+            pending.body_bytes = self.reader.body_bytes();
+        }
+    }
+}
+
+/// Where the body of the first response goes: nowhere, if nobody waits for it any more.
+fn first_body<'a, B>(exchanges: &'a mut [Option<Pending<B>>], place: usize, nobody: &'a mut B) -> &'a mut B {
+    match exchanges[place].as_mut() {
+        Some(pending) if pending.outcome.is_none() => &mut pending.body,
+        _ => nobody,
+    }
+}
+
+impl<B: Body + Default> Conversation for Pipeline<B> {
+    type Request = [u8];
+    type Body = B;
+    const HAS_STREAMS: bool = false;
+
+    fn new(limits: Limits) -> Self {
+        Self {
+            reader: ResponseReader::new(limits),
+            outgoing: Vec::new(),
+            exchanges: Vec::new(),
+            free: Vec::new(),
+            order: VecDeque::new(),
+            finished: Vec::new(),
+            active: 0,
+            opened: 0,
+            closing: false,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        !self.closing
+    }
+
+    fn has_room(&self) -> bool {
+        !self.closing
+    }
+
+    fn active(&self) -> u32 {
+        self.active
+    }
+
+    fn opened(&self) -> u32 {
+        self.opened
+    }
+
+    fn open(&mut self, request: &[u8], body: B) -> usize {
+        self.outgoing.extend_from_slice(request);
+        let pending = Pending {
+            body,
+            sent_bytes: request.len() as u64,
+            received_bytes: 0,
+            body_bytes: 0,
+            outcome: None,
+        };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.exchanges.push(None);
+            self.exchanges.len() - 1
+        });
+        self.exchanges[place] = Some(pending);
+        self.order.push_back(place);
+        self.active += 1;
+        self.opened = self.opened.saturating_add(1);
+        place
+    }
+
+    fn feed(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        while !bytes.is_empty() {
+            let Some(place) = self.order.front().copied() else {
+                return Err(Fault::ExcessData.into());
+            };
+            let mut nobody = B::default();
+            let body = first_body(&mut self.exchanges, place, &mut nobody);
+            let fed = self.reader.feed_first(bytes, body);
+            self.note_bytes(place);
+            let (progress, taken) = fed?;
+            bytes = &bytes[taken..];
+            if progress == Progress::Done {
+                self.answered();
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        let Some(place) = self.order.front().copied() else {
+            return;
+        };
+        let mut nobody = B::default();
+        let body = first_body(&mut self.exchanges, place, &mut nobody);
+        if self.reader.end(body).is_ok() {
+            self.answered();
+        }
+    }
+
+    fn take_finished(&mut self, into: &mut Vec<usize>) {
+        into.clear();
+        std::mem::swap(into, &mut self.finished);
+    }
+
+    fn has_ended(&self, place: usize) -> bool {
+        matches!(self.exchanges.get(place), Some(Some(pending)) if pending.outcome.is_some())
+    }
+
+    fn take(&mut self, place: usize) -> Option<Ended<B>> {
+        if !self.has_ended(place) {
+            return None;
+        }
+        let pending = self.exchanges[place].take()?;
+        // The place of one that was cancelled stands for its response, which may still come.
+        if !self.order.contains(&place) {
+            self.free.push(place);
+        }
+        let (result, unprocessed) = pending.outcome?;
+        Some(Ended {
+            result,
+            unprocessed,
+            body: pending.body,
+            received_bytes: pending.received_bytes,
+            sent_bytes: pending.sent_bytes,
+            body_bytes: pending.body_bytes,
+        })
+    }
+
+    fn cancel(&mut self, place: usize, failure: Failure) {
+        self.closing = true;
+        self.finish(place, Err(failure), false);
+    }
+
+    fn fail_all(&mut self, failure: Failure) {
+        self.closing = true;
+        for place in std::mem::take(&mut self.order) {
+            self.finish(place, Err(failure), false);
+        }
+    }
+
+    fn outgoing(&mut self) -> &mut Vec<u8> {
+        &mut self.outgoing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Text(Vec<u8>, bool);
+
+    impl Body for Text {
+        fn part(&mut self, data: &[u8], last: bool) {
+            self.0.extend_from_slice(data);
+            self.1 |= last;
+        }
+    }
+
+    fn opened(requests: usize) -> Pipeline<Text> {
+        let mut pipeline = Pipeline::new(Limits::default());
+        for place in 0..requests {
+            assert_eq!(pipeline.open(b"GET / HTTP/1.1\r\n\r\n", Text::default()), place);
+        }
+        pipeline
+    }
+
+    fn ended(pipeline: &mut Pipeline<Text>) -> Vec<(usize, Result<u16, Fault>, bool, String)> {
+        let mut finished = Vec::new();
+        pipeline.take_finished(&mut finished);
+        let mut take = |place| {
+            let ended = pipeline.take(place).expect("it has ended");
+            let body = String::from_utf8_lossy(&ended.body.0).into_owned();
+            let result = ended.result.map_err(|failure| failure.fault);
+            assert!(result.is_err() || ended.body.1);
+            (place, result, ended.unprocessed, body)
+        };
+        finished.into_iter().map(&mut take).collect()
+    }
+
+    fn whole(body: &str) -> String {
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    }
+
+    #[test]
+    fn responses_go_to_their_requests_wherever_the_bytes_are_cut() {
+        let chunked = "HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        let interim = "HTTP/1.1 103 Early\r\n\r\n";
+        let empty = "HTTP/1.1 204 None\r\n\r\n";
+        let bytes = [&whole("one"), chunked, interim, &whole("three"), empty].concat();
+        for piece in [1, 2, 7, 64, bytes.len()] {
+            let mut pipeline = opened(4);
+            let mut all = Vec::new();
+            for part in bytes.as_bytes().chunks(piece) {
+                pipeline.feed(part).expect("it is right");
+                all.extend(ended(&mut pipeline));
+            }
+            let expected = [
+                (0, Ok(200), false, "one".to_owned()),
+                (1, Ok(404), false, "abc".to_owned()),
+                (2, Ok(200), false, "three".to_owned()),
+                (3, Ok(204), false, String::new()),
+            ];
+            assert_eq!(all, expected, "pieces of {piece}");
+            assert_eq!((pipeline.active(), pipeline.is_open()), (0, true));
+            let excess = pipeline.feed(b"H").expect_err("nobody asked");
+            assert_eq!(excess.fault, Fault::ExcessData);
+        }
+    }
+
+    #[test]
+    fn what_was_sent_behind_the_last_response_was_not_processed() {
+        let mut pipeline = opened(3);
+        let last = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        pipeline.feed(last.as_bytes()).expect("it is right");
+        let closed = |place| (place, Err(Fault::ClosedEarly), true, String::new());
+        let expected = [(0, Ok(200), false, String::new()), closed(1), closed(2)];
+        assert_eq!(ended(&mut pipeline), expected);
+        assert!(!pipeline.is_open());
+    }
+
+    #[test]
+    fn a_body_may_end_with_the_connection_and_what_is_behind_it_was_not_processed() {
+        let mut pipeline = opened(2);
+        pipeline.feed(b"HTTP/1.1 200 OK\r\n\r\nabc").expect("it is right");
+        pipeline.end();
+        let expected = [
+            (0, Ok(200), false, "abc".to_owned()),
+            (1, Err(Fault::ClosedEarly), true, String::new()),
+        ];
+        assert_eq!(ended(&mut pipeline), expected);
+    }
+
+    #[test]
+    fn a_late_request_is_given_up_and_those_behind_it_get_their_own_responses() {
+        let mut pipeline = opened(2);
+        pipeline.cancel(0, Fault::ResponseTimeout.into());
+        assert_eq!(ended(&mut pipeline)[0].1, Err(Fault::ResponseTimeout));
+        assert!(!pipeline.has_room());
+        let bytes = [whole("late"), whole("mine")].concat();
+        pipeline.feed(bytes.as_bytes()).expect("it is right");
+        assert_eq!(ended(&mut pipeline), [(1, Ok(200), false, "mine".to_owned())]);
+        assert_eq!(pipeline.active(), 0);
+    }
+
+    #[test]
+    fn a_broken_response_is_the_end_of_all() {
+        let mut pipeline = opened(2);
+        let bytes = [whole("one").as_str(), "no HTTP\r\n\r\n"].concat();
+        let failure = pipeline.feed(bytes.as_bytes()).expect_err("it is none");
+        pipeline.fail_all(failure);
+        let ended = ended(&mut pipeline);
+        assert_eq!(ended[0].1, Ok(200));
+        assert_eq!(ended[1].1, Err(Fault::MalformedHead));
+    }
+}

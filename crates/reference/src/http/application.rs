@@ -1,0 +1,157 @@
+//! A small application that users log in to, so that sessions can be tried: a form with a token, a log-in that sets a
+//! cookie, an account and orders that ask for them. It keeps nothing: tokens and cookies are digests under a key that is
+//! drawn anew when the server starts. The steps are in docs/sessions.md.
+//!
+//! Not for: security. Any user name with the password `secret` is let in.
+
+use super::documents::{Document, HTML, TEXT};
+use super::opening::Status;
+use super::request::Request;
+use dyno_measure::named_enum;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const JSON: &str = "application/json";
+const PASSWORD: &[u8] = b"secret";
+const MOST_NAME_BYTES: usize = 40;
+
+named_enum! {
+    /// Where something is.
+    pub(crate) enum Place {
+        LogIn "/app/login"
+        Account "/app/account"
+        Orders "/app/orders"
+    }
+}
+
+impl Place {
+    pub(crate) fn takes_posts(self) -> bool {
+        matches!(self, Self::LogIn | Self::Orders)
+    }
+}
+
+/// The application of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Application {
+    key: RandomState,
+    forms: AtomicU64,
+}
+
+impl Application {
+    pub(crate) fn answer(&self, place: Place, request: &Request<'_>) -> Document {
+        match (place, request.body) {
+            (Place::LogIn, None) => self.form(),
+            (Place::LogIn, Some(body)) => self.log_in(body),
+            (Place::Account, _) => self.for_user(request, |name| self.account(name)),
+            (Place::Orders, None) => status(Status::MethodNotAllowed),
+            (Place::Orders, Some(body)) => self.for_user(request, |name| self.order(name, request.key, body)),
+        }
+    }
+
+    /// Another for each purpose and name.
+    fn digest(&self, purpose: &str, name: &str) -> String {
+        format!("{:016x}", self.key.hash_one((purpose, name)))
+    }
+
+    /// A token has characters that a form must encode.
+    fn token(&self, number: &str) -> String {
+        format!("{number}+{}/=", self.digest("form", number))
+    }
+
+    fn form(&self) -> Document {
+        let number = self.forms.fetch_add(1, Ordering::Relaxed).to_string();
+        let token = self.token(&number);
+        let body = format!(
+            "<!DOCTYPE html>\n<html><head><title>Log in</title></head><body>\n<form method=\"post\" \
+             action=\"/app/login\">\n<input name=\"user\"><input name=\"password\" type=\"password\">\n<input \
+             type=\"hidden\" name=\"token\" value=\"{token}\">\n</form></body></html>\n"
+        );
+        Document::new(Status::Ok, HTML, body.as_bytes())
+    }
+
+    fn log_in(&self, body: &[u8]) -> Document {
+        let field = |name: &str| {
+            let pair = body.split(|byte| *byte == b'&').find_map(|pair| {
+                let (key, value) = split_at_byte(pair, b'=')?;
+                (key == name.as_bytes()).then_some(value)
+            });
+            pair.map(decoded).unwrap_or_default()
+        };
+        let token = field("token");
+        let number = split_at_byte(&token, b'+').map_or(&[][..], |(number, _)| number);
+        let number = String::from_utf8_lossy(number);
+        let user = field("user");
+        let spelled = !user.is_empty()
+            && user.len() <= MOST_NAME_BYTES
+            && user.iter().all(|byte| byte.is_ascii_alphanumeric());
+        if !spelled || field("password") != PASSWORD || token != self.token(&number).as_bytes() {
+            return status(Status::Forbidden);
+        }
+        let name = String::from_utf8_lossy(&user);
+        let cookie = self.digest("cookie", &name);
+        let fields = format!(
+            "Location: /app/account?user={name}\r\nSet-Cookie: lang=en; Path=/app\r\nSet-Cookie: sid={name}.{cookie}; \
+             Path=/app; HttpOnly\r\n"
+        );
+        Document::with_fields(Status::Found, TEXT, &fields, b"")
+    }
+
+    /// What `answer` says to the user whose cookie came, or 401.
+    fn for_user(&self, request: &Request<'_>, answer: impl FnOnce(&str) -> Document) -> Document {
+        let cookies = request.cookie.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let sid = cookies.filter_map(|pair| pair.strip_prefix(b"sid=")).next();
+        let sid = sid.and_then(|sid| std::str::from_utf8(sid).ok());
+        match sid.and_then(|sid| sid.split_once('.')) {
+            Some((name, cookie)) if cookie == self.digest("cookie", name) => answer(name),
+            _ => status(Status::Unauthorized),
+        }
+    }
+
+    fn account(&self, name: &str) -> Document {
+        let key = self.digest("key", name);
+        let body = format!(
+            "{{\"user\": \"{name}\", \"keys\": [{{\"id\": 1, \"key\": \"{key}\"}}], \"open\": true}}\n"
+        );
+        Document::new(Status::Ok, JSON, body.as_bytes())
+    }
+
+    fn order(&self, name: &str, key: &[u8], body: &[u8]) -> Document {
+        if key != self.digest("key", name).as_bytes() {
+            return status(Status::Forbidden);
+        }
+        let body = format!("{{\"order\": {}}}\n", body.len());
+        Document::new(Status::Ok, JSON, body.as_bytes())
+    }
+}
+
+fn status(status: Status) -> Document {
+    Document::new(status, TEXT, format!("{}\n", status.name()).as_bytes())
+}
+
+fn split_at_byte(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let place = bytes.iter().position(|byte| *byte == at)?;
+    Some((&bytes[..place], &bytes[place + 1..]))
+}
+
+/// A value of a form: `+` is a blank, `%41` a byte; what is no such code stands for itself.
+fn decoded(value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((first, behind)) = rest.split_first() {
+        let code = behind
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match (first, code) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                rest = &behind[2..];
+                continue;
+            }
+            (b'+', _) => out.push(b' '),
+            _ => out.push(*first),
+        }
+        rest = behind;
+    }
+    out
+}

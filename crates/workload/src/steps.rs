@@ -1,0 +1,76 @@
+//! The steps of a session: one request after the other, as one logged-in user makes them, and then all over again.
+//!
+//! Not for: the requests themselves and what is taken from their answers, which belong to the protocol.
+
+use crate::{ClassId, Get, Outcome, Workload};
+use std::sync::Arc;
+
+/// Asks for the entries of a catalogue of [`crate::Catalogue::steps`] in their order. A step that fails ends the session:
+/// those behind it build on it, so the next one is the first again.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    /// How long the user waits before each.
+    think_ns: Arc<[u64]>,
+    /// None before the first.
+    last: Option<usize>,
+}
+
+impl Steps {
+    /// `think_ns`: of each step, of which there is at least one.
+    #[must_use]
+    pub fn new(think_ns: Arc<[u64]>) -> Self {
+        Self { think_ns, last: None }
+    }
+}
+
+impl Workload for Steps {
+    type Op = Get;
+
+    fn next(&mut self, last: &Outcome) -> Get {
+        let step = match self.last {
+            Some(before) if last.ok && before + 1 < self.think_ns.len() => before + 1,
+            _ => 0,
+        };
+        self.last = Some(step);
+        Get {
+            class: ClassId(u8::try_from(step).unwrap_or(u8::MAX)),
+            path: u32::try_from(step).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn pause_ns(&self) -> u64 {
+        self.last.map_or(0, |step| self.think_ns[step])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_follow_each_other_and_a_failed_one_begins_the_session_again() {
+        let mut steps = Steps::new([0, 7, 9].into());
+        let failed = Outcome {
+            ok: false,
+            ..Outcome::START
+        };
+        let outcomes = [
+            Outcome::START,
+            Outcome::START,
+            Outcome::START,
+            Outcome::START,
+            Outcome::START,
+            failed,
+            failed,
+            Outcome::START,
+        ];
+        let made: Vec<(u32, u64)> = outcomes
+            .iter()
+            .map(|outcome| (steps.next(outcome).path, steps.pause_ns()))
+            .collect();
+        assert_eq!(
+            made,
+            [(0, 0), (1, 7), (2, 9), (0, 0), (1, 7), (0, 0), (0, 0), (1, 7)]
+        );
+    }
+}

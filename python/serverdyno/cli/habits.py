@@ -1,0 +1,78 @@
+"""Options of wrk, ab, h2load and oha that mean nothing here, each answered with the right one.
+
+Not for those that mean the same: they are spellings of our own options (`load_options.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand
+
+from serverdyno.errors import UserError
+
+LENGTH = "Say how long: --length 10s (or -d 10s)."
+HABITS = {
+    "-n": ("load goes on for a time here, not for a number of requests", LENGTH),
+    "-z": ("the length of load is --length here", LENGTH),
+    "-D": ("the length of load is --length here", LENGTH),
+    "--duration": ("the length of load is --length here", LENGTH),
+    "-q": ("a rate of requests is --rate here", "Say how many come in a second: --rate 1000."),
+    "-R": ("a rate of requests is --rate here", "Say how many come in a second: --rate 1000."),
+    "-i": (
+        "HEAD is not measured: its answers have no body to check",
+        "Leave it out for GET, or choose --method OPTIONS.",
+    ),
+    "-s": (
+        "there are no scripts here, and the timeout is 30 s",
+        "Several paths: --urls FILE. Requests that build on each other: --session FILE, see docs/sessions.md.",
+    ),
+    "--latency": (
+        "response times are always shown",
+        "Leave it out; --report also writes the page with charts.",
+    ),
+    "-A": (
+        "a password on the command line would stand in every record",
+        "export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
+    ),
+    "-a": (
+        "a password on the command line would stand in every record",
+        "export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
+    ),
+    "-C": (
+        "a cookie on the command line would stand in every record",
+        "Let clients take theirs from the server's answer: --session FILE, see docs/sessions.md.",
+    ),
+    "-X": (
+        "load goes straight to the server, through no proxy",
+        "Give the proxy's own URL, or --resolve HOST:PORT:ADDRESS.",
+    ),
+    "-b": ("the sizes of the kernel's buffers are left alone", "Leave it out."),
+    "-r": ("load goes on after errors, and each is counted by its kind", "Leave it out."),
+    "-l": ("bodies may have any length, unless --expect-bytes says one", "Leave it out."),
+}
+
+
+class LoadCommand(TyperCommand):
+    """`dyno load`, which knows the habits of other tools."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Answer a habit, or read the command line as ever. Raises UserError."""
+        takes_value = {
+            name: not getattr(option, "is_flag", False)
+            for option in self.params
+            for name in option.opts
+            if name.startswith("-")
+        }
+        rest = iter(args)
+        for word in rest:
+            if word == "--":
+                break
+            name = word if word.startswith("--") else word[:2]
+            if name in takes_value:
+                if takes_value[name] and word == name:
+                    next(rest, None)
+            elif name.partition("=")[0] in HABITS:
+                said, hint = HABITS[name.partition("=")[0]]
+                raise UserError(f"{name.partition('=')[0]}: {said}", hint=hint)
+        return super().parse_args(ctx, args)

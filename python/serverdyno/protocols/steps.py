@@ -1,0 +1,116 @@
+"""The steps of a session: requests that one logged-in user makes one after the other.
+
+What a step may say beyond the type of each key, templates and regular expressions above all, the data plane decides
+(`crates/engine/src/web/script.rs`); this module asks it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from serverdyno import _native
+from serverdyno.protocols.model import Model
+
+MOST_STEPS = 250
+
+
+class Take(Model):
+    """Where a value stands in an answer: exactly one of the four."""
+
+    header: str | None = Field(default=None, description="The name of a header; of several the first.")
+    cookie: str | None = Field(
+        default=None, description="The name of a cookie that `Set-Cookie` sets; of several the last."
+    )
+    regex: str | None = Field(
+        default=None,
+        description="A regular expression (of Rust's crate regex) in the body; its first group is the value.",
+    )
+    json_pointer: str | None = Field(
+        default=None,
+        description="A JSON pointer (RFC 6901) to a string, a number or a truth value in the body.",
+    )
+
+    @model_validator(mode="after")
+    def is_one(self) -> Self:
+        """Refuse none, and more than one."""
+        if len(self.section()) != 1:
+            raise ValueError("needs one of header, cookie, regex and json_pointer")
+        return self
+
+    def section(self) -> dict[str, str]:
+        """Return the source for a mix's document."""
+        return self.model_dump(exclude_none=True)
+
+
+class Step(Model):
+    """One request. `path`, values of `headers` and `body` may have `${name}`: a value that an earlier step took."""
+
+    name: str = Field(description="What the step is called in reports.")
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
+        default="GET", description="The method."
+    )
+    path: str = Field(description="The path on the server, with its query.")
+    headers: list[str] = Field(default=[], max_length=64, description="Further headers, each `Name: value`.")
+    body: str | None = Field(default=None, description="The body, as text.")
+    think_s: float = Field(
+        default=0, ge=0, le=86_400, description="How long the user waits before this request."
+    )
+    status: list[int] = Field(
+        default=[], max_length=64, description="Statuses of right answers; none: 200 to 299."
+    )
+    body_bytes: int | None = Field(default=None, ge=0, description="The size of the body of right answers.")
+    take: dict[str, Take] = Field(
+        default={}, description="Values to be taken from the answer, by the name that later steps use."
+    )
+
+    @model_validator(mode="after")
+    def makes_sense(self) -> Self:
+        """Refuse headers and statuses that are none."""
+        problems = [f"headers: {header!r} is not Name: value" for header in self.headers if ":" not in header]
+        problems += [f"status: {status} is none" for status in self.status if not 200 <= status <= 599]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def section(self) -> dict[str, Any]:
+        """Return the step for a mix's document."""
+        headers = [
+            [name.strip(), value.strip()] for name, _, value in (each.partition(":") for each in self.headers)
+        ]
+        return {
+            "name": self.name,
+            "method": self.method,
+            "path": self.path,
+            "headers": headers,
+            "body": self.body,
+            "think_s": self.think_s,
+            "status": self.status,
+            "bytes": self.body_bytes,
+            "take": {name: take.section() for name, take in self.take.items()},
+        }
+
+
+def sections(steps: list[Step]) -> list[dict[str, Any]]:
+    """Return the steps for a mix's document."""
+    return [step.section() for step in steps]
+
+
+def checked(steps: list[Step]) -> list[Step]:
+    """Return the steps. Raises ValueError with everything that the data plane has against them."""
+    if steps and (problems := _native.session_problems(json.dumps(sections(steps)))):
+        raise ValueError("; ".join(problems))
+    return steps
+
+
+def described(steps: list[Step]) -> str:
+    """Say which requests a session has, for the methodology."""
+    think_s = sum(step.think_s for step in steps)
+    thinks = f", {think_s:g} s of think time" if think_s else ""
+    listed = "; ".join(f"{step.name}: {step.method} {step.path}" for step in steps)
+    return (
+        f"A session of {len(steps)} steps{thinks}, made again and again by each thread of a client ({listed}). A step "
+        "that fails ends the session: the next request is the first step."
+    )

@@ -1,0 +1,191 @@
+"""Where `dyno load` connects (a socket of this machine, another address), requests sent ahead, and its result as JSON.
+
+Against nginx, whose own log says what came.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from dyno_process import PATIENCE_S, Home
+from serverdyno import _native
+from serverdyno.store.experiment import Experiment
+
+SHORT = ("--clients", "2", "--length", "1.3s")
+NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+CONFIGURATION = """
+daemon off; master_process off; pid {folder}/pid; error_log {folder}/error;
+events {{ worker_connections 256; }}
+http {{
+  log_format line '$connection $connection_requests $host $request_method $uri $status';
+  access_log {folder}/access line;
+  client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;
+  uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
+  server {{ listen unix:{folder}/s; listen 127.0.0.1:{port};
+    location / {{ keepalive_requests 500; return 200 "hello"; }} }}
+}}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    (tmp_path / "home").mkdir()
+    return Home(tmp_path / "home")
+
+
+class Nginx:
+    """A user's own nginx, on a port and on a socket in the file system."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder, self.port = folder, port
+        self.path = folder / "s"
+
+    def log(self) -> list[list[str]]:
+        return [line.split() for line in (self.folder / "access").read_text().splitlines()]
+
+
+@contextmanager
+def nginx() -> Iterator[Nginx]:
+    if NGINX is None:
+        pytest.skip("nginx is not installed")
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # A path of a socket has 107 bytes at most.
+    folder = Path(
+        subprocess.run(
+            ["mktemp", "-d", "/tmp/ngXXXXXX"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+    )
+    (folder / "conf").write_text(CONFIGURATION.format(folder=folder, port=port))
+    with subprocess.Popen([NGINX, "-c", folder / "conf", "-e", folder / "error"]) as process:
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while not _listens(port):
+                assert process.poll() is None and time.monotonic() < deadline, "nginx does not start"
+                time.sleep(0.02)
+            yield Nginx(folder, port)
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+            shutil.rmtree(folder)
+
+
+def _listens(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_socket_in_the_file_system_is_loaded_as_the_host_of_the_url(home: Home) -> None:
+    with nginx() as server:
+        done = home.dyno(
+            *("load", "http://shop.example/x", *SHORT, "--unix-socket", server.path),
+            *("--into", home.temporary / "e"),
+        )
+        log = server.log()
+    assert done.returncode == 0, done.stderr
+    with Experiment.open(home.temporary / "e") as experiment:
+        [record] = experiment.mixes()
+    assert record.operations > 0 and not record.errors
+    load = [line for line in log if line[4] == "/x"]
+    assert {tuple(line[2:]) for line in load} == {("shop.example", "GET", "/x", "200")}
+    # A mix that lacked CPU time is made again, so that there may be more.
+    assert len(load) >= record.operations_total
+    absent = home.dyno("load", "http://shop.example/", *SHORT, "--unix-socket", "/tmp/absent/socket")
+    assert absent.returncode != 0 and "No such file" in absent.stderr
+
+
+def test_a_name_is_resolved_as_the_option_says_and_elsewhere_needs_bounds_and_consent(home: Home) -> None:
+    with nginx() as server:
+        url = f"http://shop.example:{server.port}/y"
+        place = f"shop.example:{server.port}:127.0.0.1"
+        done = home.dyno("load", url, *SHORT, "--resolve", place, "--into", home.temporary / "e")
+        hosts = Counter(line[2] for line in server.log() if line[4] == "/y")
+    assert done.returncode == 0, done.stderr
+    assert set(hosts) == {"shop.example"} and hosts["shop.example"] > 100
+    for wrong, said in (
+        (f"other.example:{server.port}:127.0.0.1", "is not the URL's host"),
+        (f"shop.example:{server.port + 1}:127.0.0.1", "is not the URL's host"),
+        ("shop.example:127.0.0.1", "is not HOST:PORT:ADDRESS"),
+        (f"shop.example:{server.port}:here", "is no IP address"),
+        (f"shop.example:{server.port}:192.0.2.1", "--max-rate: needed"),
+    ):
+        refused = home.dyno("load", url, *SHORT, "--resolve", wrong)
+        assert refused.returncode == 2 and said in refused.stderr, refused.stderr
+
+
+def test_an_address_elsewhere_is_asked_for_consent_though_the_url_names_this_machine() -> None:
+    section = json.dumps({"url": "http://127.0.0.1:9/", "connect_to": "192.0.2.1"})
+    with pytest.raises(PermissionError, match="is not this machine"):
+        _native.Target.open("http", section)
+    for place in ("here", "relative/socket", ""):
+        with pytest.raises(ValueError, match=r"target\.connect_to"):
+            _native.Target.open("http", json.dumps({"url": "http://h/", "connect_to": place}))
+
+
+def test_requests_that_are_sent_ahead_are_answered_though_nginx_closes_connections_between_them(
+    home: Home,
+) -> None:
+    with nginx() as server:
+        done = home.dyno(
+            *("load", f"http://127.0.0.1:{server.port}/z", *SHORT, "--pipeline", "8"),
+            *("--into", home.temporary / "e"),
+        )
+        log = [line for line in server.log() if line[4] == "/z"]
+    assert done.returncode == 0, done.stderr
+    assert "sent ahead (pipelining)" in done.stderr
+    with Experiment.open(home.temporary / "e") as experiment:
+        [record] = experiment.mixes()
+    # nginx closes after 500 requests of a connection; what it had not answered then was asked again.
+    assert record.operations_total > 0 and not record.errors
+    connections = len({line[0] for line in log})
+    assert connections > 2
+    assert len(log) >= record.operations_total
+
+
+def test_the_result_as_json_is_all_of_standard_output(home: Home) -> None:
+    server = _native.ReferenceServer.start(body_bytes=100)
+    try:
+        url = f"http://127.0.0.1:{server.port}/"
+        done = home.dyno("load", url, *SHORT, "--json", "--into", home.temporary / "e")
+    finally:
+        server.stop()
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    [configuration] = document["configurations"]
+    assert configuration["name"] == "target"
+    assert document["schema_version"] == 1
+    assert "To write the report" in done.stderr
+
+
+def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "body").write_text("a=b")
+    for habit, said in (
+        (("-n", "1000"), "--length"),
+        (("-n1000",), "--length"),
+        (("-z", "10s"), "--length"),
+        (("-i",), "HEAD is not measured"),
+        (("-q", "10"), "--rate"),
+        (("-s", "script.lua"), "--session"),
+        (("-A", "me:secret"), "DYNO_AUTHORIZATION"),
+        (("-C", "sid=1"), "--session"),
+        (("--latency",), "always shown"),
+        (("-X", "proxy:1"), "--resolve"),
+        (("-m", "10"), "--streams"),
+        (("-k",), "where ab needs -k"),
+    ):
+        done = home.dyno("load", "http://127.0.0.1:9/", *habit)
+        assert done.returncode == 2 and said in done.stderr, (habit, done.stderr)
+    posted = ("-p", tmp_path / "body", "-T", "application/x-www-form-urlencoded", "-H", "X-A: -n")
+    done = home.dyno("load", "http://127.0.0.1:9/", *posted, "-c", "2", "-t", "1", "-d", "1.3s")
+    assert "nothing accepted the connection" in done.stderr, done.stderr

@@ -1,0 +1,178 @@
+"""Sessions: users who log in, against the application of the reference server and against its faults."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dyno_process import Home
+from serverdyno import _native, protocols
+from serverdyno.protocols import steps
+from serverdyno.store.experiment import Experiment
+
+SHORT = ("--clients", "2", "--length", "1.3s")
+SHOP = Path(__file__).parent.parent / "plans" / "suites" / "log-in.toml"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    (tmp_path / "home").mkdir()
+    return Home(tmp_path / "home")
+
+
+@contextmanager
+def serving(fault: str | None = None) -> Iterator[_native.ReferenceServer]:
+    server = _native.ReferenceServer.start(fault=fault)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def session_file(folder: Path) -> Path:
+    """The steps of the suite that the documentation shows, as a file of steps."""
+    text = SHOP.read_text()
+    file = folder / "session.toml"
+    file.write_text(text[text.index("[[documents.steps]]") :].replace("documents.steps", "steps"))
+    return file
+
+
+def asked(port: int, request: str) -> tuple[int, str, str]:
+    """Status, head and body of one answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(request.encode())
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+    head, _, body = answer.decode().partition("\r\n\r\n")
+    return int(head.split()[1]), head, body
+
+
+def test_the_application_of_the_reference_server_lets_in_who_has_what_it_gave() -> None:
+    close = "HTTP/1.1\r\nHost: h\r\nConnection: close"
+    with serving() as server:
+        status, _, form = asked(server.port, f"GET /app/login {close}\r\n\r\n")
+        token = form.partition('name="token" value="')[2].partition('"')[0]
+        assert (status, "+" in token and "/" in token) == (200, True)
+
+        def posted(place: str, body: str, fields: str = "") -> tuple[int, str, str]:
+            return asked(
+                server.port, f"POST {place} {close}\r\n{fields}Content-Length: {len(body)}\r\n\r\n{body}"
+            )
+
+        encoded = token.replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
+        status, head, _ = posted("/app/login", f"user=u1&password=secret&token={encoded}")
+        sid = head.partition("sid=")[2].partition(";")[0]
+        assert (status, sid.partition(".")[0]) == (302, "u1")
+        for body in (
+            f"user=u1&password=secret&token={token}",  # not encoded: the + is a blank
+            f"user=u1&password=wrong&token={encoded}",
+            f"user=&password=secret&token={encoded}",
+            "user=u1&password=secret",
+            "%",
+        ):
+            assert posted("/app/login", body)[0] == 403, body
+        assert asked(server.port, f"GET /app/account {close}\r\n\r\n")[0] == 401
+        assert asked(server.port, f"GET /app/account {close}\r\nCookie: sid=u2{sid[2:]}\r\n\r\n")[0] == 401
+        cookie = f"Cookie: lang=en; sid={sid}\r\n"
+        status, _, account = asked(server.port, f"GET /app/account {close}\r\n{cookie}\r\n")
+        key = json.loads(account)["keys"][0]["key"]
+        assert (status, json.loads(account)["user"]) == (200, "u1")
+        assert posted("/app/orders", "{}", cookie)[0] == 403
+        assert posted("/app/orders", "{}", f"{cookie}X-Key: {key}\r\n")[::2] == (200, '{"order": 2}\n')
+        assert posted("/app/account", "{}", cookie)[0] == 405
+        assert posted("/", "{}")[0] == 405
+
+
+def test_users_log_in_and_order_step_by_step_and_each_step_is_a_class(home: Home, tmp_path: Path) -> None:
+    with serving() as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        done = home.dyno(
+            "load", url, *SHORT, "--session", session_file(tmp_path), "--into", home.temporary / "e"
+        )
+        served = server.requests
+    assert done.returncode == 0, done.stderr
+    with Experiment.open(home.temporary / "e") as experiment:
+        [record] = experiment.mixes()
+    counts = {row.operation: row.count for row in record.by_operation}
+    assert list(counts) == ["form", "log in", "account", "order"]
+    assert not record.errors and min(counts.values()) > 0
+    # Every session is whole, but for those at the edges of the window.
+    assert max(counts.values()) - min(counts.values()) <= 2 * 2
+    assert served >= record.operations_total
+
+
+def test_a_plan_measures_servers_with_a_suite_of_steps(home: Home) -> None:
+    (home.temporary / "plan.toml").write_text(
+        f'name = "p"\nsuite = "{SHOP}"\nscale = 0.3\nrepetitions = 1\n'
+        '[[servers]]\nserver = "reference"\nsettings = { threads = 1 }\n'
+    )
+    done = home.dyno("run", "plan.toml", "--into", home.temporary / "e")
+    assert done.returncode == 0, done.stderr
+    with Experiment.open(home.temporary / "e") as experiment:
+        records = list(experiment.mixes())
+    assert [row.operation for row in records[0].by_operation] == ["form", "log in", "account", "order"]
+    assert all(record.operations > 0 and not record.errors for record in records)
+    report = (home.temporary / "e" / "report" / "report.html").read_text()
+    assert "A session of 4 steps" in report
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("huge-head", "no end within its bound"),
+        ("garbage", "not HTTP"),
+        ("status-500", "status 500"),
+        (None, "has no value that later steps of the session need: token"),
+    ],
+)
+def test_a_server_that_answers_otherwise_is_told_by_its_kind(
+    home: Home, tmp_path: Path, fault: str | None, said: str
+) -> None:
+    file = session_file(tmp_path)
+    if fault is None:
+        file.write_text(file.read_text().replace('name="token"', 'name="other"'))
+    with serving(fault) as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        done = home.dyno("load", url, *SHORT, "--session", file, "--into", home.temporary / "e")
+    assert done.returncode != 0
+    assert said in done.stderr + done.stdout
+
+
+def test_mistakes_in_steps_are_told_together_before_load(home: Home, tmp_path: Path) -> None:
+    file = tmp_path / "session.toml"
+    file.write_text(
+        '[[steps]]\nname = "a"\npath = "/${x}"\ntake.v = { regex = "(" }\n'
+        '[[steps]]\nname = "b"\npath = "/"\ntake.w = { header = "a", cookie = "b" }\n'
+    )
+    done = home.dyno("load", "http://127.0.0.1:9/", "--session", file, "--method", "POST")
+    assert done.returncode == 2
+    assert "--session: its steps say what is asked for" in done.stderr
+    assert "--session: step 2, take.w: " in done.stderr
+    file.write_text(file.read_text().replace(', cookie = "b"', ""))
+    done = home.dyno("load", "http://127.0.0.1:9/", "--session", file, "--rate", "10")
+    assert 'no step before this one takes "x"' in done.stderr
+    assert 'the expression "(" is none' in done.stderr
+    for text, said in (("steps = 3", "is no session"), ("[[steps]]\nname =", "not valid TOML")):
+        file.write_text(text)
+        done = home.dyno("load", "http://127.0.0.1:9/", "--session", file)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+def test_steps_that_follow_from_each_other_come_at_no_rate_of_their_own(home: Home, tmp_path: Path) -> None:
+    done = home.dyno(
+        "load", "http://127.0.0.1:9/", "--session", session_file(tmp_path), "--rate", "10", "-c", "4"
+    )
+    assert done.returncode == 2
+    assert "one follows from the other" in done.stderr
+
+
+def test_the_data_plane_reads_the_steps_that_the_control_plane_writes() -> None:
+    step = steps.Step(name="a", path="/", take={"v": steps.Take(json_pointer="/a")})
+    assert steps.checked([step]) == [step]
+    assert "session" in protocols.work_of("session").workloads
