@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from serverdyno.cli import load_options as options
 from serverdyno.cli.habits import LoadCommand
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from serverdyno.plan.quick import QuickOptions
 
 EXAMPLE = "Example: dyno load http://127.0.0.1:8080/ --clients 1,4,8,16 --length 10s"
 
@@ -59,36 +64,44 @@ def load(
     as_json: options.Json = False,
 ) -> None:
     """Load one URL with more and more clients, and show throughput and latency at each level."""
+    from serverdyno.plan.quick import QuickOptions  # noqa: PLC0415
+
+    chosen = QuickOptions(
+        url=url,
+        clients=options.clients_or_default(clients, rate or objective),
+        length=options.length_or_default(length, rate, objective),
+        rate=rate,
+        objective=objective,
+        most_trials=trials,
+        arrivals=arrivals,
+        repetitions=repetitions,
+        http_version="2" if http2 else http,
+        streams=streams,
+        pipeline=pipeline,
+        keep_alive=keep_alive,
+        max_rate_per_s=max_rate,
+        threads=threads,
+        cpus=cpus,
+        requests=options.chosen(
+            (method, header, data, data_file, content_type, urls, session),
+            (auth, auth_variable, expect_status, expect_bytes),
+            (ca_file, insecure, tls_min, tls_max, ciphers, resumption, resolve, unix_socket),
+        ),
+    )
+    _carry_out(chosen, fleet, into, page=report, as_json=as_json)
+
+
+def _carry_out(
+    chosen: QuickOptions, fleet: Path | None, into: Path | None, *, page: bool, as_json: bool
+) -> None:
+    """Make the plan of the options, and carry it out."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.plan.load import with_fleet  # noqa: PLC0415
-    from serverdyno.plan.quick import QuickOptions, quick_plan  # noqa: PLC0415
+    from serverdyno.plan.quick import quick_plan  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
 
-    plan, suite, text = quick_plan(
-        QuickOptions(
-            url=url,
-            clients=options.clients_or_default(clients, rate or objective),
-            length=options.length_or_default(length, rate, objective),
-            rate=rate,
-            objective=objective,
-            most_trials=trials,
-            arrivals=arrivals,
-            repetitions=repetitions,
-            http_version="2" if http2 else http,
-            streams=streams,
-            pipeline=pipeline,
-            keep_alive=keep_alive,
-            max_rate_per_s=max_rate,
-            threads=threads,
-            cpus=cpus,
-            requests=options.chosen(
-                (method, header, data, data_file, content_type, urls, session),
-                (auth, auth_variable, expect_status, expect_bytes),
-                (ca_file, insecure, tls_min, tls_max, ciphers, resumption, resolve, unix_socket),
-            ),
-        )
-    )
+    plan, suite, text = quick_plan(chosen)
     if fleet is not None:
         plan = with_fleet(plan, fleet)
     with create_experiment(into or default_folder(plan.name), text, plan, suite) as experiment:
-        carry_out.carry_out_and_report(experiment, page=report, new=True, as_json=as_json)
+        carry_out.carry_out_and_report(experiment, page=page, new=True, as_json=as_json)

@@ -4,31 +4,15 @@
 //!
 //! Not for: security. Any user name with the password `secret` is let in.
 
-use super::documents::{Document, HTML, TEXT};
+use super::documents::{Document, Place, HTML, TEXT};
 use super::opening::Status;
 use super::request::Request;
-use dyno_measure::named_enum;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const JSON: &str = "application/json";
 const PASSWORD: &[u8] = b"secret";
 const MOST_NAME_BYTES: usize = 40;
-
-named_enum! {
-    /// Where something is.
-    pub(crate) enum Place {
-        LogIn "/app/login"
-        Account "/app/account"
-        Orders "/app/orders"
-    }
-}
-
-impl Place {
-    pub(crate) fn takes_posts(self) -> bool {
-        matches!(self, Self::LogIn | Self::Orders)
-    }
-}
 
 /// The application of one server.
 #[derive(Debug, Default)]

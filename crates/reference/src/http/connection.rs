@@ -183,7 +183,8 @@ impl<'a> Connection<'a> {
                         Step::Page(page, request.ask)
                     }
                     Resource::Application(place) => {
-                        Step::Page(site.application.answer(*place, &request), request.ask)
+                        let application = &self.worker.shared.application;
+                        Step::Page(application.answer(*place, &request), request.ask)
                     }
                     resource => Step::Answer(resource, request.ask),
                 };

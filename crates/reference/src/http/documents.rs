@@ -2,11 +2,11 @@
 //!
 //! Not for: the beginning of a head, which depends on the second and on the connection (`opening.rs`).
 
-use super::application::{Application, Place};
 use super::connection::Door;
 use super::opening::{Status, SOFTWARE};
 use crate::common::incompressible;
 use bytes::Bytes;
+use dyno_measure::named_enum;
 use dyno_workload::Tree;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -106,6 +106,21 @@ impl Document {
     }
 }
 
+named_enum! {
+    /// Where the application has something (`application.rs`).
+    pub(crate) enum Place {
+        LogIn "/app/login"
+        Account "/app/account"
+        Orders "/app/orders"
+    }
+}
+
+impl Place {
+    pub(crate) fn takes_posts(self) -> bool {
+        matches!(self, Self::LogIn | Self::Orders)
+    }
+}
+
 /// What is at a path.
 #[derive(Debug)]
 pub(crate) enum Resource {
@@ -124,7 +139,6 @@ pub(crate) enum Resource {
 #[derive(Debug)]
 pub(crate) struct Site {
     resources: HashMap<Box<[u8]>, Resource>,
-    pub(crate) application: Application,
     elsewhere: Resource,
     refusals: Vec<Document>,
 }
@@ -151,7 +165,6 @@ impl Site {
         resources.insert(key(REQUEST_COUNT_PATH), Resource::RequestCount);
         Self {
             resources,
-            application: Application::default(),
             elsewhere: Resource::Document(elsewhere),
             refusals: Status::ALL
                 .iter()

@@ -1,5 +1,6 @@
 //! Starting and stopping: one thread a CPU, each with a listener and an event loop of its own.
 
+use super::application::Application;
 use super::connection::{serve, Door};
 use super::documents::{Documents, Site};
 use super::fault::Fault;
@@ -84,6 +85,7 @@ impl Server {
             secure_address: options.secure_bind.filter(|_| options.tls.is_some()),
             shared: Arc::new(Shared {
                 site: Site::new(&options.documents, &options.extra_documents),
+                application: Application::default(),
                 fault: options.fault,
                 http2: options.http2 && options.fault.is_none(),
                 tls: options.tls.clone(),

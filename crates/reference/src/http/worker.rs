@@ -1,5 +1,6 @@
 //! What one thread of the server keeps for all its connections, and the task that keeps time.
 
+use super::application::Application;
 use super::documents::Site;
 use super::fault::Fault;
 use super::opening::{Openings, Persistence, Status};
@@ -37,6 +38,7 @@ impl Counter {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) site: Site,
+    pub(crate) application: Application,
     pub(crate) fault: Option<Fault>,
     pub(crate) http2: bool,
     pub(crate) tls: Option<TlsServer>,
