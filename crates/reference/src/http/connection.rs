@@ -2,7 +2,7 @@
 //!
 //! Not for: how answers are sent (`responder.rs`), wrong answers (`misbehaviour.rs`).
 
-use super::documents::{Document, Resource};
+use super::documents::{Document, Door, Resource};
 use super::fault::Kind;
 use super::http2;
 use super::misbehaviour::misbehave;
@@ -18,13 +18,6 @@ use std::rc::Rc;
 
 /// How long a refused client may go on sending.
 const LINGER_NS: u64 = NS_PER_S;
-
-/// Where a connection came in.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Door {
-    pub(crate) port: u16,
-    pub(crate) secure: bool,
-}
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, door: Door) {

@@ -2,7 +2,6 @@
 //!
 //! Not for: the beginning of a head, which depends on the second and on the connection (`opening.rs`).
 
-use super::connection::Door;
 use super::opening::{Status, SOFTWARE};
 use crate::common::incompressible;
 use bytes::Bytes;
@@ -25,6 +24,13 @@ pub enum Documents {
     Tree(Arc<Tree>),
     /// This many incompressible bytes, always the same ones, for every path.
     Fixed(usize),
+}
+
+/// Where a connection came in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Door {
+    pub(crate) port: u16,
+    pub(crate) secure: bool,
 }
 
 /// A body, and the part of its head that never changes.

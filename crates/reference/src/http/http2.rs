@@ -3,8 +3,7 @@
 //!
 //! The same documents and counts as HTTP/1. Faults are of HTTP/1 alone: a server that has one speaks no HTTP/2.
 
-use super::connection::Door;
-use super::documents::{Document, Resource};
+use super::documents::{Document, Door, Resource};
 use super::opening::Status;
 use super::request::path;
 use super::wire::{Wire, LATE};

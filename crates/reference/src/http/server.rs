@@ -1,8 +1,8 @@
 //! Starting and stopping: one thread a CPU, each with a listener and an event loop of its own.
 
 use super::application::Application;
-use super::connection::{serve, Door};
-use super::documents::{Documents, Site};
+use super::connection::serve;
+use super::documents::{Documents, Door, Site};
 use super::fault::Fault;
 use super::worker::{keep_time, Shared, Worker};
 use dyno_measure::monotonic_ns;
