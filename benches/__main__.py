@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benches import accuracy, builds, files, fleet, growth, http2, nfs, peers, promises, speed, tls
+from benches import accuracy, bonnie, builds, files, fleet, growth, http2, nfs, peers, promises, speed, tls
 from benches.file_server import data_directory
 from benches.publish import folder_for, write
 from benches.results import Results
@@ -109,6 +109,15 @@ def run_fleet(results: Results, places: Cpus, effort: Effort) -> None:
     results.waits.append(fleet.merging())
 
 
+def run_bonnie(results: Results, places: Cpus, effort: Effort) -> None:
+    """Bonnie's phases, against bonnie++."""
+    if bonnie.missing():
+        results.left_out.append(f"Bonnie: {bonnie.PROGRAM} is not installed here")
+        return
+    _say("Bonnie's phases on a directory in memory")
+    results.runs += bonnie.carry_out(places, effort)
+
+
 def run_promises(results: Results, _places: Cpus, _effort: Effort) -> None:
     """Waiting for the tool itself."""
     _say("the tool itself: help and report")
@@ -128,6 +137,7 @@ PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "files": run_files,
     "nfs": run_nfs,
     "fleet": run_fleet,
+    "bonnie": run_bonnie,
     "promises": run_promises,
 }
 

@@ -12,6 +12,7 @@ PACKAGES = {
     "ab": "apache2-utils",
     "h2load": "nghttp2-client",
     "dbench": "dbench",
+    "bonnie++": "bonnie++",
 }  # program: Debian package
 
 
@@ -47,6 +48,7 @@ def versions() -> dict[str, str]:
         ("oha", "--version"),
         ("smbtorture", "--version"),
         ("smbclient", "--version"),
+        ("bonnie++", "-version"),
     ):
         if shutil.which(program):
             done = subprocess.run([program, option], capture_output=True, text=True, check=False)

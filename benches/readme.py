@@ -9,6 +9,7 @@ from typing import Any
 
 from benches import peers
 from benches.accuracy import TIMES
+from benches.bonnie import BonnieCase
 from benches.files import FileCase
 from benches.fleet import FleetCase
 from benches.ratios import Spread
@@ -125,7 +126,7 @@ def _targets(rows: Sequence[Row]) -> str:
     )
 
 
-def _case(case: Case | FileCase | FleetCase, results: Results) -> list[str]:
+def _case(case: Case | FileCase | FleetCase | BonnieCase, results: Results) -> list[str]:
     runs = results.kept(case.name)
     rows = []
     for tool in dict.fromkeys(run.tool for run in runs):

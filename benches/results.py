@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benches import tls
+from benches import bonnie, tls
 from benches.accuracy import LIMIT, Comparison
+from benches.bonnie import BonnieCase
 from benches.files import SESSION_CASE, FileCase
 from benches.fleet import FleetCase
 from benches.promises import Waiting
@@ -70,10 +71,15 @@ class Results:
         """The runs of a case that count."""
         return [run for run in self.runs if run.case == case and run.kept]
 
-    def cases(self) -> list[Case | FileCase | FleetCase]:
+    def cases(self) -> list[Case | FileCase | FleetCase | BonnieCase]:
         """The comparisons with peers and other builds that were carried out."""
         web = [*cases(), *tls.cases(), *self.build_cases]
-        every: list[Case | FileCase | FleetCase] = [*web, FleetCase(), *self.file_cases]
+        every: list[Case | FileCase | FleetCase | BonnieCase] = [
+            *web,
+            FleetCase(),
+            *self.file_cases,
+            *bonnie.CASES,
+        ]
         return [case for case in every if self.kept(case.name)]
 
     def rows(self) -> list[Row]:

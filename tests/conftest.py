@@ -33,6 +33,7 @@ OF_FILE_SERVERS = (
     "test_reference_smb",
     "test_room",
     "test_samba",
+    "test_scenario",
     "test_testbed",
     "test_users_workspaces",
 )

@@ -10,10 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
+from benches import bonnie as bench
+from benches.bonnie import peer_phases
+from benches.rounds import BenchError, Effort, cpus
 
+from disk_mix import target as smb_target
 from dyno_process import Home
-from file_server import PATIENCE_S, needs_root
+from file_server import PATIENCE_S, needs_root, samba
 from nfs_server import ganesha, libnfs
+from nfs_server import target as nfs_target
 from serverdyno import _native
 from serverdyno.analysis import bonnie_rows
 from serverdyno.analysis.bonnie_rows import Rate
@@ -103,32 +108,71 @@ def test_an_interrupt_removes_the_file(home: Home, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+BONNIE_PLUS_PLUS = (
+    "1.98,2.00a,bench,1,1700000000,512M,,8192,5,,,1000000,50,500000,60,,,2000000,70,+++++,+++,{}\n".format(
+        "," * 20
+    )
+)
+
+
+def test_the_line_of_bonnie_plus_plus_is_read_and_one_without_figures_is_refused() -> None:
+    phases = peer_phases(f"Using uid:0, gid:0.\n{BONNIE_PLUS_PLUS}")
+    assert phases["write"] == pytest.approx((512 * 1024 / 1e6, 0.5 * 512 * 1024 / 1e6))
+    assert phases["rewrite"][0] == pytest.approx(512 * 1024 / 5e5)
+    assert phases["read"] == pytest.approx((512 * 1024 / 2e6, 0.7 * 512 * 1024 / 2e6))
+    for text in ("", "Can't open file\n", BONNIE_PLUS_PLUS.replace("2000000,70", "+++++,+++")):
+        with pytest.raises(BenchError, match="gives no figures"):
+            peer_phases(text)
+
+
+def test_a_run_of_the_bench_has_each_phase_of_ours(tmp_path: Path) -> None:
+    """The peer gives no figure of a file of this size."""
+    effort = Effort(rounds=1, patience_s=0, attempts=1)
+    runs = bench.one_call(bench.ours(tmp_path, 2), cpus(), effort, size_mib=2)
+    assert [run.case for run in runs] == ["bonnie-rewrite", "bonnie-write", "bonnie-read"]
+    assert all(run.requests == 256 and run.requests_s > 0 for run in runs)
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_root
+def test_over_smb_the_phases_are_reads_and_writes() -> None:
+    """Through the client cache of a workstation, against a real Samba, in its own network."""
+    size = 2 * MIB
+    with samba() as server:
+        volume = server.data_directories()[0]
+        before = sorted(path.name for path in volume.iterdir())
+        phases = {phase["phase"]: phase for phase in carried_out(smb_target(server), size)}
+        assert sorted(path.name for path in volume.iterdir()) == before
+    assert list(phases) == PHASES
+    for name in ("putc", "write"):
+        assert phases[name]["requests"]["WRITE"] >= size // MIB
+    assert phases["read"]["bytes"] == phases["getc"]["bytes"] == size
+    assert phases["seeks"]["bytes"] == 100 * 16384
+
+
+def carried_out(to: _native.Target, size: int) -> list[_native.BonniePhase]:
+    spec = {
+        "file": f"Bonnie.{os.getpid()}",
+        "bytes": size,
+        "chunk_bytes": 16384,
+        "stdio_bytes": MIB,
+        "seeks": 100,
+        "seekers": 3,
+        "seed": 1,
+        "most_ns": int(PATIENCE_S * 1e9),
+    }
+    return _native.bonnie(to, json.dumps(spec), 7)
+
+
 @needs_root
 def test_over_nfs_the_phases_are_reads_writes_and_commits() -> None:
     """Through the client cache of a workstation, against a real Ganesha, in its own network."""
     size = 2 * MIB
     with ganesha() as server:
-        access = server.access()
-        section = {
-            "url": access.url,
-            "shares": list(access.shares),
-            "network_namespace": access.network_namespace,
-        }
-        to = _native.Target.open("nfs", json.dumps(section))
-        spec = {
-            "file": f"Bonnie.{os.getpid()}",
-            "bytes": size,
-            "chunk_bytes": 16384,
-            "stdio_bytes": MIB,
-            "seeks": 100,
-            "seekers": 3,
-            "seed": 1,
-            "most_ns": int(PATIENCE_S * 1e9),
-        }
-        phases = {phase["phase"]: phase for phase in _native.bonnie(to, json.dumps(spec), 7)}
+        phases = {phase["phase"]: phase for phase in carried_out(nfs_target(server), size)}
         assert list(phases) == PHASES
         for name in ("putc", "write"):
             requests = phases[name]["requests"]
             assert requests["WRITE"] >= size // MIB and requests["COMMIT"] >= 1, requests
         assert phases["read"]["bytes"] == size
-        assert libnfs(server, "nfs-ls", access.shares[0]).strip() == b""
+        assert libnfs(server, "nfs-ls", server.access().shares[0]).strip() == b""

@@ -50,6 +50,7 @@ VERBS = [
     ["selftest"],
     ["powercut"],
     ["bonnie"],
+    ["scenario"],
     ["node"],
     ["tree"],
     ["suite", "extend"],

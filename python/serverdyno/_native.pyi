@@ -85,6 +85,11 @@ def bonnie(target: Target, spec: str, nonce: int) -> list[BonniePhase]:
     chunk_bytes, stdio_bytes, seeks, seekers, seed, most_ns. Raises ValueError, AnswerError.
     """
 
+def scenario_step(target: Target, spec: str, nonce: int) -> list[StepPass]:
+    """Carries one step of a scenario out, in a session of its own, on a target of this machine. `spec`: JSON of action,
+    base, passes, block_bytes, seed, most_ns. Raises ValueError, AnswerError.
+    """
+
 def begin_journal(target: Target, spec: str, nonce: int) -> Journal:
     """Begins to write, on a thread of its own. `spec`: JSON of seed, directory, clients, most_ns. `nonce`: another each
     time. Raises ValueError.
@@ -207,6 +212,19 @@ class BonniePhase(TypedDict):
     p50_us: float
     p99_us: float
     max_us: float
+    requests: dict[str, int]  # to the server, or system calls
+
+class StepPass(TypedDict):
+    """What one pass, or one phase, of a scenario's step came to."""
+
+    phase: str | None  # "create", "stat", "read", "remove"; "write", "read" of streams
+    elapsed_s: float
+    user_s: float  # CPU time of the thread that did it
+    system_s: float
+    entries: int  # files and directories
+    bytes: int  # read or written by the application
+    p50_us: float | None  # of a read or write, of streams
+    p99_us: float | None
     requests: dict[str, int]  # to the server, or system calls
 
 class HandshakeResult(TypedDict):

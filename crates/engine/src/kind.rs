@@ -4,8 +4,8 @@
 //! its clients on the engine's threads. One kind, one file in `kinds/` and one line in its table. Operations are not
 //! dispatched here: a client's loop is built for its workload and protocol alone (`client.rs`).
 
-use crate::bonnie::{BonniePhase, BonnieSpec};
 use crate::engine_thread::EngineThread;
+use crate::job::{FileJob, FileJobOutcome};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::mix::Mix;
 use crate::problems::Problems;
@@ -138,13 +138,13 @@ pub trait Target: Send + Sync + Debug {
         false
     }
 
-    /// Carries out Bonnie's phases, until `stop` is set. None of a target that has no files. `nonce`: as of `look`.
-    fn bonnie(
+    /// Carries out a job, until `stop` is set. None of a target that has no files. `nonce`: as of `look`.
+    fn carry_out(
         &self,
-        _spec: &BonnieSpec,
+        _job: &FileJob,
         _nonce: u64,
         _stop: &Arc<AtomicBool>,
-    ) -> Option<Result<Vec<BonniePhase>, Failure>> {
+    ) -> Option<Result<FileJobOutcome, Failure>> {
         None
     }
 

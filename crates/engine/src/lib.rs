@@ -13,6 +13,7 @@ mod counting;
 mod digest;
 mod engine_thread;
 mod files;
+mod job;
 mod journal;
 mod kind;
 mod kinds;
@@ -25,6 +26,7 @@ mod protocol;
 mod recent;
 mod removal;
 mod sampling;
+mod scenario;
 mod schedule;
 mod spec;
 mod start;
@@ -35,6 +37,7 @@ mod workspaces;
 
 pub use arrival::{Arrival, Law};
 pub use bonnie::{BonniePhase, BonnieSpec};
+pub use job::{FileJob, FileJobOutcome};
 pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};
 pub use load::{Load, LoadError, Snapshot};
@@ -42,6 +45,7 @@ pub use open_tally::OpenTally;
 pub use prepared::{OpenTarget, PreparedMix};
 pub use problems::Problems;
 pub use removal::{LeftOver, Removal};
+pub use scenario::{FilesSpec, MetadataSpec, StepAction, StepPass, StepSpec, StreamsSpec, TreeSpec};
 pub use spec::{EngineSpec, MixSpec, PartSpec, StartRule, WindowSpec};
 pub use tally::{
     CallTally, ClientTally, ErrorTally, GeneratorTally, HandshakeTally, MixResult, MixTally, OperationTally,

@@ -1,6 +1,6 @@
 //! Targets that were opened, and mixes that were prepared for them: what the control plane holds of the data plane.
 
-use crate::bonnie::{BonniePhase, BonnieSpec};
+use crate::job::{FileJob, FileJobOutcome};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::Look;
 use crate::kind::{Answer, Material, OpenError, Secrets, Sections, Target, Work};
@@ -84,16 +84,17 @@ impl OpenTarget {
         self.inner.look(nonce)
     }
 
-    /// Carries out Bonnie's phases, until `stop` is set. None of a target that has no files, and of one that is not this
-    /// machine: nothing bounds its rate. `nonce`: as of `look`.
+    /// Carries out a job, until `stop` is set. None of a target that has no files, and of one that is not this machine:
+    /// nothing bounds its rate. `nonce`: as of `look`.
     #[must_use]
-    pub fn bonnie(
+    pub fn carry_out(
         &self,
-        spec: &BonnieSpec,
+        job: &FileJob,
         nonce: u64,
         stop: &Arc<AtomicBool>,
-    ) -> Option<Result<Vec<BonniePhase>, Failure>> {
-        self.is_loopback().then(|| self.inner.bonnie(spec, nonce, stop))?
+    ) -> Option<Result<FileJobOutcome, Failure>> {
+        self.is_loopback()
+            .then(|| self.inner.carry_out(job, nonce, stop))?
     }
 
     /// Begins to write files until the server is gone. None of a target that has no files. `nonce`: as of `look`.

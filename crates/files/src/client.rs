@@ -123,6 +123,17 @@ pub trait FileClient {
     /// Waits for the next event. Only to be used while a call is outstanding or a break may come.
     fn next(&mut self) -> impl Future<Output = Result<Event<'_>, Failure>>;
 
+    /// Reads straight into `into` where the client carries calls out at once; else None, and nothing was done: `begin` is
+    /// the way then.
+    fn read_into(
+        &mut self,
+        _handle: Handle,
+        _offset: u64,
+        _into: &mut [u8],
+    ) -> impl Future<Output = Option<Result<u32, Failure>>> {
+        std::future::ready(None)
+    }
+
     /// Waits until `due_ns` for a break; None once it is due. Who asks again and again for a moment that has passed, and
     /// so never waits, is told of a break all the same, soon after it has come.
     fn break_until(&mut self, due_ns: u64) -> impl Future<Output = Result<Option<Break>, Failure>>;
@@ -155,7 +166,7 @@ pub trait FileClient {
 }
 
 /// Files as an application sees them: one call at a time, from its beginning to its end.
-pub trait Files {
+pub trait Files: Sized {
     /// Connects and logs on, where that has not been done.
     fn connect(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
@@ -166,10 +177,43 @@ pub trait Files {
         data: &mut impl FnMut(&[u8]),
     ) -> impl Future<Output = Result<Reply, Failure>>;
 
+    /// Reads as much into `into` as the file has from `offset` on, and returns the bytes.
+    fn read_into(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        into: &mut [u8],
+    ) -> impl Future<Output = Result<usize, Failure>> {
+        read_in_pieces(self, handle, offset, into)
+    }
+
     /// Waits until `due_ns`, obeying breaks that come meanwhile and doing what a cache does by the clock.
     fn idle_until(&mut self, due_ns: u64) -> impl Future<Output = Result<(), Failure>>;
 
     /// Sends and closes everything that is kept back, then ends the session. Failures are returned, and the session is
     /// over all the same.
     fn finish(&mut self) -> impl Future<Output = Result<(), Failure>>;
+}
+
+/// Copies what a read hands over.
+pub(crate) async fn read_in_pieces(
+    files: &mut impl Files,
+    handle: Handle,
+    offset: u64,
+    into: &mut [u8],
+) -> Result<usize, Failure> {
+    let call = Call::Read {
+        handle,
+        offset,
+        bytes: u32::try_from(into.len()).unwrap_or(u32::MAX),
+    };
+    let mut filled = 0;
+    let mut copy = |piece: &[u8]| {
+        let room = &mut into[filled..];
+        let bytes = piece.len().min(room.len());
+        room[..bytes].copy_from_slice(&piece[..bytes]);
+        filled += bytes;
+    };
+    files.call(&call, &mut copy).await?;
+    Ok(filled)
 }

@@ -1,7 +1,7 @@
 //! Counts the calls that pass to a client by kind, so that what goes below the cache can be held against what the
 //! server counted, and against the facts of the original's captures.
 
-use crate::call::{Caching, Call, Disposition, Reply};
+use crate::call::{Caching, Call, Disposition, Handle, Reply};
 use crate::client::{Break, CallId, Event, FileClient, Grant, Traffic};
 use dyno_measure::{named_enum, Failure};
 use std::collections::HashMap;
@@ -157,6 +157,18 @@ impl<C: FileClient> FileClient for Counted<C> {
             }
         }
         Ok(event)
+    }
+
+    async fn read_into(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Option<Result<u32, Failure>> {
+        let read = self.client.read_into(handle, offset, into).await?;
+        let reply = read.map(|bytes| Reply::Read { bytes });
+        count(&mut self.calls, CallKind::Read, &reply);
+        Some(read)
     }
 
     async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {

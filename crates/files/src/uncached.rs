@@ -1,8 +1,8 @@
 //! Files without a cache: every call goes to the server at once and is waited for, as the clients of a test with
 //! oplocks off do it.
 
-use crate::call::{Caching, Call, Reply, Stability};
-use crate::client::{Event, FileClient, Files};
+use crate::call::{Caching, Call, Handle, Reply, Stability};
+use crate::client::{read_in_pieces, Event, FileClient, Files};
 use dyno_measure::Failure;
 
 /// A client used call by call.
@@ -32,6 +32,11 @@ impl<C> Uncached<C> {
     /// The client itself.
     pub fn client(&self) -> &C {
         &self.client
+    }
+
+    /// The client itself, for several calls at once; none may be under way when `Files` is used again.
+    pub fn client_mut(&mut self) -> &mut C {
+        &mut self.client
     }
 }
 
@@ -69,6 +74,13 @@ impl<C: FileClient> Files for Uncached<C> {
             if broken.acknowledge {
                 self.client.acknowledge(broken.grant, Caching::NONE).await?;
             }
+        }
+    }
+
+    async fn read_into(&mut self, handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Failure> {
+        match self.client.read_into(handle, offset, into).await {
+            Some(read) => read.map(|bytes| bytes as usize),
+            None => read_in_pieces(self, handle, offset, into).await,
         }
     }
 

@@ -5,10 +5,10 @@
 
 use pyo3::prelude::*;
 
-mod bonnie;
 mod data;
 mod files;
 mod histogram;
+mod job;
 mod journal;
 mod load;
 mod look;
@@ -25,11 +25,11 @@ mod workload;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::bonnie::bonnie;
-    #[pymodule_export]
     use crate::files::{LoadFile, Workspaces};
     #[pymodule_export]
     use crate::histogram::Histogram;
+    #[pymodule_export]
+    use crate::job::{bonnie, scenario_step};
     #[pymodule_export]
     use crate::journal::{begin_journal, read_journal, Journal};
     #[pymodule_export]

@@ -7,6 +7,7 @@
 //! Not for: mounting, and a client cache, since the kernel has one. Knows no workload.
 
 mod advice;
+mod counts;
 mod failure;
 mod options;
 mod session;

@@ -16,13 +16,14 @@
 //! Directories on a path are opened once and kept (openat2, beneath the root, over no link); names are used relative to
 //! them, as by a program that works in that directory.
 
+use crate::counts::{Counts, Kind};
 use crate::failure::{failure, is_absent};
 use crate::options::{FlushCall, Options};
 use dyno_files::{
     matches_pattern, Access, Break, Caching, Call, CallId, Disposition, Event, FileClient, Handle, Info,
     Open, Piggyback, Reply, SpaceInfo, Stability, Traffic,
 };
-use dyno_measure::{monotonic_ns, named_enum, Failure, Fault};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::Executor;
 use nix::fcntl::{fcntl, FcntlArg};
 use nix::libc;
@@ -69,29 +70,6 @@ struct Ended {
     data: Range<usize>,
 }
 
-/// Numbers of system calls, by their kinds.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts([u64; Kind::ALL.len()]);
-
-named_enum! {
-    /// A system call, as it is counted.
-    enum Kind {
-        Open "open"
-        Close "close"
-        Read "read"
-        Write "write"
-        Sync "fsync"
-        Lock "lock"
-        Stat "stat"
-        StatFs "statfs"
-        List "getdents"
-        Rename "rename"
-        Unlink "unlink"
-        MakeDirectory "mkdir"
-        Set "set"
-    }
-}
-
 /// One client's files.
 #[derive(Debug)]
 pub struct Session {
@@ -132,6 +110,15 @@ impl Session {
     fn count(&mut self, kind: Kind) {
         self.counts.0[kind as usize] += 1;
         self.traffic.requests += 1;
+    }
+
+    /// Lets the thread's other tasks run, where this one has had its turn.
+    async fn give_way(&mut self) {
+        let now_ns = monotonic_ns();
+        if now_ns >= self.turn_ends_ns {
+            self.turn_ends_ns = now_ns + TURN_NS;
+            self.executor.give_way().await;
+        }
     }
 
     /// The directory that holds the last name of `path`, and the name; the root's own name is a point.
@@ -541,11 +528,7 @@ impl FileClient for Session {
     }
 
     async fn next(&mut self) -> Result<Event<'_>, Failure> {
-        let now_ns = monotonic_ns();
-        if now_ns >= self.turn_ends_ns {
-            self.turn_ends_ns = now_ns + TURN_NS;
-            self.executor.give_way().await;
-        }
+        self.give_way().await;
         let ended = self.ended.pop_front().ok_or(Fault::SessionLost)?;
         self.spare.push(std::mem::replace(&mut self.told, ended.buffer));
         Ok(Event::Ended {
@@ -554,6 +537,25 @@ impl FileClient for Session {
             data: &self.told[ended.data],
             piggyback: Piggyback::default(),
         })
+    }
+
+    /// Without a copy, but for `O_DIRECT`, which takes no buffer of anybody's.
+    async fn read_into(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Option<Result<u32, Failure>> {
+        if self.file(handle).is_ok_and(|open| open.direct.is_some()) {
+            return None;
+        }
+        self.give_way().await;
+        self.count(Kind::Read);
+        let count = self
+            .file(handle)
+            .and_then(|open| pread(&open.file, into, offset).map_err(failure));
+        self.traffic.bytes_in += *count.as_ref().unwrap_or(&0) as u64;
+        Some(count.map(|count| u32::try_from(count).unwrap_or(u32::MAX)))
     }
 
     async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {

@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import os
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from serverdyno.cli.file_target import (
+    MIB,
+    AsJson,
+    Directory,
+    Hours,
+    Server,
+    Settings,
+    User,
+    block_bytes,
+    target_at,
+)
 
 if TYPE_CHECKING:
     from serverdyno import _native
     from serverdyno.analysis.bonnie_rows import Rate
 
-MIB = 1 << 20
-PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
 EXAMPLE = "Example: dyno bonnie -d /mnt/disk -s 2047 -m mydisk; or -d nfs://127.0.0.1/export"
-# What stdio takes at once: st_blksize of a local file system, wsize of an NFS client.
-LOCAL_STDIO_BYTES, REMOTE_STDIO_BYTES = 4096, MIB
 NONCE_BITS = 64
 
 
@@ -28,9 +35,9 @@ def register(app: typer.Typer) -> None:
 
 
 def bonnie(
-    directory: Annotated[
-        str, typer.Option("-d", help="A directory of this machine, or an nfs:// or smb:// URL of loopback.")
-    ] = ".",
+    directory: Directory = ".",
+    server: Server = None,
+    settings: Settings = None,
     size_mib: Annotated[
         int, typer.Option("-s", min=1, max=1 << 22, help="Size of the file in MB (2^20).")
     ] = 100,
@@ -45,13 +52,9 @@ def bonnie(
     seeks: Annotated[int, typer.Option(min=1, max=10**7, help="Seeks in all.")] = 4000,
     seekers: Annotated[int, typer.Option(min=1, max=64, help="Seekers at the same time.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Of the places of the seeks.")] = 0,
-    user: Annotated[
-        str | None, typer.Option(help=f"Of an SMB server; the password is in {PASSWORD_VARIABLE}.")
-    ] = None,
-    hours: Annotated[float, typer.Option(min=0.001, max=1000.0, help="The longest that it may take.")] = 24.0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything that was measured as JSON.")
-    ] = False,
+    user: User = None,
+    hours: Hours = 24.0,
+    as_json: AsJson = False,
 ) -> None:
     """Write, rewrite, write, read, read and seek in one file, as Bonnie did; it is removed at the end.
 
@@ -60,28 +63,24 @@ def bonnie(
     from serverdyno.analysis import bonnie_rows  # noqa: PLC0415
     from serverdyno.errors import ServerError  # noqa: PLC0415
 
-    url = directory if "://" in directory else Path(directory).resolve().as_uri()
     size_bytes = size_mib * MIB // chunk_bytes * chunk_bytes
-    file = f"Bonnie.{os.getpid()}"
-    typer.echo(f"File '{directory.rstrip('/')}/{file}', size: {size_bytes}", err=True)
+    spec = {
+        "file": f"Bonnie.{os.getpid()}",
+        "bytes": size_bytes,
+        "chunk_bytes": chunk_bytes,
+        "seeks": seeks,
+        "seekers": seekers,
+        "seed": seed,
+        "most_ns": int(hours * 3600e9),
+    }
+    place = server or directory
+    typer.echo(f"File '{place.rstrip('/')}/{spec['file']}', size: {size_bytes}", err=True)
     try:
-        phases = _measured(
-            url,
-            user,
-            {
-                "file": file,
-                "bytes": size_bytes,
-                "chunk_bytes": chunk_bytes,
-                "stdio_bytes": LOCAL_STDIO_BYTES if url.startswith("file:") else REMOTE_STDIO_BYTES,
-                "seeks": seeks,
-                "seekers": seekers,
-                "seed": seed,
-                "most_ns": int(hours * 3600e9),
-            },
-        )
+        with target_at(directory, server, settings or (), user) as (url, target):
+            phases = _measured(target, spec | {"stdio_bytes": block_bytes(url)})
     except _answer_errors() as error:
         raise ServerError(
-            f"Bonnie could not be carried out at {directory}: {error.args[2]}",
+            f"Bonnie could not be carried out at {place}: {error.args[2]}",
             hint=error.args[3] or "Check that the directory can be written, and has room for the file.",
         ) from error
     if as_json:
@@ -104,32 +103,12 @@ def _answer_errors() -> type[Exception]:
     return _native.AnswerError
 
 
-def _measured(url: str, user: str | None, spec: dict[str, object]) -> list[_native.BonniePhase]:
-    """Raises DynoError for a target that can't be used, AnswerError where a phase failed."""
+def _measured(target: _native.Target, spec: dict[str, object]) -> list[_native.BonniePhase]:
+    """Raises AnswerError where a phase failed."""
     import secrets  # noqa: PLC0415
 
-    from serverdyno import _native, protocols  # noqa: PLC0415
-    from serverdyno.errors import UserError  # noqa: PLC0415
-    from serverdyno.fleet.consent import open_target  # noqa: PLC0415
-    from serverdyno.plan.model import Bounds  # noqa: PLC0415
-    from serverdyno.plan.validate import url_problem  # noqa: PLC0415
-    from serverdyno.protocols.access import Access  # noqa: PLC0415
-    from serverdyno.protocols.files import FILES  # noqa: PLC0415
+    from serverdyno import _native  # noqa: PLC0415
 
-    if (
-        wrong := url_problem(url, [each for p in protocols.carrying(FILES) for each in p.schemes])
-    ) is not None:
-        raise UserError(wrong, hint=EXAMPLE)
-    protocol = protocols.of_scheme(url.partition(":")[0])
-    assert protocol is not None  # its scheme was one of those
-    password = os.environ.get(PASSWORD_VARIABLE) if user is not None else None
-    bounds = Bounds(max_clients=1, max_rate_per_s=1.0, max_length_s=1.0)  # what is elsewhere is refused below
-    target = open_target(protocol, Access(url, user, password), protocol.settings_type(), bounds)
-    if not target.loopback:
-        raise UserError(
-            f"{url} is not on this machine: Bonnie has no bound of its rate",
-            hint="Measure a server elsewhere by a plan with bounds.",
-        )
     return _native.bonnie(target, json.dumps(spec), secrets.randbits(NONCE_BITS))
 
 

@@ -53,6 +53,13 @@ impl<C: FileClient> Files for CachedClient<C> {
         }
     }
 
+    async fn read_into(&mut self, handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Failure> {
+        match self {
+            Self::Uncached(files) => files.read_into(handle, offset, into).await,
+            Self::Cached(cache) => cache.read_into(handle, offset, into).await,
+        }
+    }
+
     async fn idle_until(&mut self, due_ns: u64) -> Result<(), Failure> {
         match self {
             Self::Uncached(files) => files.idle_until(due_ns).await,

@@ -3,13 +3,13 @@
 //! Writes are unstable where the protocol has that: it is the flush that is put to the test. Not for: what the journal
 //! keeps (`crate::journal`).
 
-use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
+use super::alone::{apart, each_client};
+use super::sessions::Sessions;
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile, Page, PIECE_BYTES};
 use dyno_files::{
     Access, Ask, Call, Disposition, FileClient, Files, Handle, Open, Reply, Stability, Uncached,
 };
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_reactor::{Dialer, Executor};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,12 +21,14 @@ pub(crate) fn begin<S: Sessions + Clone>(sessions: &S, identity: u64, spec: Jour
     let sessions = sessions.clone();
     Journal::start(move |page| {
         let failures = Failures::default();
-        let ran = each_client(&sessions, identity, &spec, |client, session, executor| {
+        let clients = (0..spec.clients).zip(0..);
+        let ran = each_client(&sessions, identity, clients, |client, session, executor| {
             let (page, failures, spec) = (page.clone(), failures.clone(), spec.clone());
-            executor.clone().spawn(async move {
+            let handle = executor.clone();
+            executor.spawn(async move {
                 let mut files = Uncached::as_sent(session);
                 let until_ns = monotonic_ns().saturating_add(spec.most_ns);
-                executor.set_deadline(until_ns);
+                handle.set_deadline(until_ns);
                 if let Err(failure) = write(&mut files, &spec, client, &page, until_ns).await {
                     failures.borrow_mut().push(failure);
                 }
@@ -47,11 +49,7 @@ pub(crate) fn read_back<S: Sessions + Clone>(
     spec: &JournalSpec,
     entries: &[Entry],
 ) -> Result<Vec<LeftOfFile>, Failure> {
-    // On a thread of its own: who has entered a namespace doesn't come back.
-    std::thread::scope(|scope| {
-        let reading = scope.spawn(|| read_all(sessions, identity, spec, entries));
-        reading.join().unwrap_or_else(|_| Err(Fault::OtherIo.into()))
-    })
+    apart(|| read_all(sessions, identity, spec, entries))
 }
 
 fn read_all<S: Sessions + Clone>(
@@ -61,42 +59,17 @@ fn read_all<S: Sessions + Clone>(
     entries: &[Entry],
 ) -> Result<Vec<LeftOfFile>, Failure> {
     let found = Rc::new(RefCell::new(Ok(Vec::new())));
-    let one = JournalSpec {
-        clients: 1,
-        ..spec.clone()
-    };
-    each_client(sessions, identity, &one, |_, session, executor| {
+    each_client(sessions, identity, [(0, 0)], |_, session, executor| {
         let (found, spec, entries) = (found.clone(), spec.clone(), entries.to_vec());
-        executor.clone().spawn(async move {
-            executor.set_deadline(monotonic_ns().saturating_add(spec.most_ns));
+        let handle = executor.clone();
+        executor.spawn(async move {
+            handle.set_deadline(monotonic_ns().saturating_add(spec.most_ns));
             let mut files = Uncached::new(session);
             *found.borrow_mut() = read(&mut files, &spec, &entries).await;
             let _ = files.finish().await;
         });
     })?;
     found.replace(Ok(Vec::new()))
-}
-
-/// A task for each client, and all of them run to their end.
-fn each_client<S: Sessions>(
-    sessions: &S,
-    identity: u64,
-    spec: &JournalSpec,
-    spawn: impl Fn(u32, S::Client, Executor),
-) -> Result<(), Failure> {
-    sessions.enter().map_err(|_| Fault::Unreachable)?;
-    let executor = Executor::new().map_err(|_| Fault::NoFiles)?;
-    let dialer: Rc<Dialer> = super::dialer(&executor, sessions, 0);
-    for client in 0..spec.clients {
-        let place = Place {
-            executor: &executor,
-            dialer: &dialer,
-        };
-        let share = sessions.share_of(client as usize);
-        let session = sessions.session(place, identity, FIRST_ASKING_CLIENT - client, share);
-        spawn(client, session, executor.clone());
-    }
-    executor.run(|| false).map_err(|_| Fault::OtherIo.into())
 }
 
 async fn write<C: FileClient>(

@@ -1,12 +1,12 @@
 //! What a file server says before any load: whether each share lets its clients in, what room there is, and whether
 //! something of an earlier load stands there. Nothing is written. Not for: consent, which opens the target.
 
-use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
+use super::alone::{apart, each_client};
+use super::sessions::Sessions;
 use crate::kind::Look;
 use crate::Workspaces;
 use dyno_files::{Call, Files, Reply, Uncached};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
-use dyno_reactor::Executor;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -15,13 +15,7 @@ const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 
 /// Asks about every share, as clients of that identity.
 pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
-    // On a thread of its own: who has entered a namespace doesn't come back.
-    std::thread::scope(|scope| {
-        let looking = scope.spawn(|| look_from_here(sessions, identity));
-        looking
-            .join()
-            .unwrap_or_else(|_| all_failed(sessions, Fault::OtherIo))
-    })
+    apart(|| look_from_here(sessions, identity)).unwrap_or_else(|failure| all_failed(sessions, &failure))
 }
 
 fn failed<S: Sessions>(share: &str, failure: &Failure) -> Look {
@@ -34,27 +28,20 @@ fn failed<S: Sessions>(share: &str, failure: &Failure) -> Look {
     }
 }
 
-fn all_failed<S: Sessions>(sessions: &S, fault: Fault) -> Vec<Look> {
+fn all_failed<S: Sessions>(sessions: &S, failure: &Failure) -> Vec<Look> {
     let shares = sessions.shares().iter();
-    shares.map(|share| failed::<S>(share, &fault.into())).collect()
+    shares.map(|share| failed::<S>(share, failure)).collect()
 }
 
-fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
-    let looks = Rc::new(RefCell::new(all_failed(sessions, Fault::ResponseTimeout)));
-    let prepared = sessions.enter().and_then(|()| Executor::new());
-    let Ok(executor) = prepared else {
-        return all_failed(sessions, Fault::OtherIo);
-    };
-    let dialer = super::dialer(&executor, sessions, 0);
+fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Result<Vec<Look>, Failure> {
+    let looks = Rc::new(RefCell::new(all_failed(sessions, &Fault::ResponseTimeout.into())));
     let until_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
-    for (number, share) in sessions.shares().iter().enumerate() {
-        let place = Place {
-            executor: &executor,
-            dialer: &dialer,
-        };
-        let client = FIRST_ASKING_CLIENT - u32::try_from(number).unwrap_or(0);
-        let session = sessions.session(place, identity, client, share);
-        let (looks, handle, share) = (looks.clone(), executor.clone(), share.clone());
+    let shares = 0..sessions.shares().len();
+    let clients = (0..).zip(shares);
+    each_client(sessions, identity, clients, |client, session, executor| {
+        let number = client as usize;
+        let (looks, handle) = (looks.clone(), executor.clone());
+        let share = sessions.shares()[number].clone();
         executor.spawn(async move {
             handle.set_deadline(until_ns);
             let mut client = Uncached::new(session);
@@ -72,10 +59,8 @@ fn look_from_here<S: Sessions>(sessions: &S, identity: u64) -> Vec<Look> {
                 Err(failure) => failed::<S>(&share, &failure),
             };
         });
-    }
-    // Where waiting for events fails, what has come until then is told; the rest is unanswered.
-    let _ = executor.run(|| false);
-    looks.take()
+    })?;
+    Ok(looks.take())
 }
 
 async fn ask(client: &mut impl Files) -> Result<(Option<u64>, bool), Failure> {

@@ -2,26 +2,30 @@
 //!
 //! `workload` is what they do, `sessions` what a protocol gives, `cache` what they keep; `client_task` is a client from its
 //! log-on to its leaving, `client` carries out its operations and judges them, `names` are its files' names; `look` asks a
-//! server before its load, `bonnie` is that program's six phases, `removal` takes away what clients have left, `journal` is that of a power cut.
+//! server before its load, `bonnie` is that program's six phases, `scenario` a step of a user's commands (both by `alone`, in which a
+//! client is by itself), `removal` takes away what clients have left, `journal` is that of a power cut.
 
+mod alone;
 mod bonnie;
 mod cache;
 mod client;
 mod client_task;
 mod journal;
 mod look;
+mod measured;
 mod names;
 mod removal;
+mod scenario;
 mod sessions;
 mod workload;
 
-pub(crate) use bonnie::carry_out as bonnie;
 pub(crate) use cache::FilesOptions;
 pub(crate) use journal::{begin as begin_journal, read_back};
 pub(crate) use look::look;
-pub(crate) use sessions::{Place, Sessions};
+pub(crate) use sessions::{Place, Requests, Sessions};
 
 use crate::engine_thread::EngineThread;
+use crate::job::{FileJob, FileJobOutcome};
 use crate::kind::{Material, Sections, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
@@ -36,6 +40,7 @@ use dyno_workload::FileCatalogue;
 use rustix::io::Errno;
 use serde_json::Value;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use workload::FilesWorkload;
 
@@ -183,6 +188,24 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
     fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {
         Some(removal::start(&self.0, most_ns))
     }
+}
+
+/// Carries a job out, until it is done, fails, or `stop` is set.
+pub(crate) fn carry_out<S: Sessions>(
+    sessions: &S,
+    options: FilesOptions,
+    identity: u64,
+    job: &FileJob,
+    stop: &Arc<AtomicBool>,
+) -> Result<FileJobOutcome, Failure> {
+    Ok(match job {
+        FileJob::Bonnie(spec) => {
+            FileJobOutcome::Bonnie(bonnie::carry_out(sessions, options, identity, spec, stop)?)
+        }
+        FileJob::Step(spec) => {
+            FileJobOutcome::Step(scenario::carry_out(sessions, options, identity, spec, stop)?)
+        }
+    })
 }
 
 fn dialer<S: Sessions>(executor: &Executor, sessions: &S, number: u8) -> Rc<Dialer> {

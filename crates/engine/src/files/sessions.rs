@@ -5,12 +5,16 @@ use dyno_files::FileClient;
 use dyno_measure::Failure;
 use dyno_reactor::{Dialer, Executor};
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// The last of all numbers of clients, counted down: those that ask a server before its load.
 pub(crate) const FIRST_ASKING_CLIENT: u32 = u32::MAX - 1;
+
+/// Requests so far, by the protocol's own names.
+pub(crate) type Requests = BTreeMap<&'static str, u64>;
 
 /// Makes the sessions of one file protocol.
 pub(crate) trait Sessions: Debug + Send + Sync + 'static {
@@ -35,6 +39,9 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
 
     /// What a session that stands came to.
     fn agreed(client: &Self::Client) -> Option<SessionFacts>;
+
+    /// Whether a listing brought the attributes of what it found, by the requests before and after it.
+    fn brought_attributes(before: &Requests, after: &Requests) -> bool;
 
     /// What to try against a failure.
     fn advice(failure: &Failure) -> Option<&'static str>;

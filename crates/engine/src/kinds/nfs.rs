@@ -1,8 +1,8 @@
 //! Files over NFSv3 as a kind of work: its sections of the document, its target and its sessions. The work itself is in
 //! `files/`, which knows no protocol.
 
-use crate::bonnie::{BonniePhase, BonnieSpec};
-use crate::files::{bonnie, look, prepare, FilesOptions, Place, Sessions};
+use crate::files::{carry_out, look, prepare, FilesOptions, Place, Requests, Sessions};
+use crate::job::{FileJob, FileJobOutcome};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
@@ -109,13 +109,19 @@ impl Target for NfsSessions {
         look(self, nonce)
     }
 
-    fn bonnie(
+    fn carry_out(
         &self,
-        spec: &BonnieSpec,
+        job: &FileJob,
         nonce: u64,
         stop: &Arc<AtomicBool>,
-    ) -> Option<Result<Vec<BonniePhase>, Failure>> {
-        Some(bonnie(self, FilesOptions::usual().by_rules(), nonce, spec, stop))
+    ) -> Option<Result<FileJobOutcome, Failure>> {
+        Some(carry_out(
+            self,
+            FilesOptions::usual().by_rules(),
+            nonce,
+            job,
+            stop,
+        ))
     }
 
     fn prepare(
@@ -165,6 +171,11 @@ impl Sessions for NfsSessions {
             ];
             told.map(|(name, value)| (name.to_owned(), value)).into()
         })
+    }
+
+    /// READDIRPLUS does, READDIR doesn't.
+    fn brought_attributes(before: &Requests, after: &Requests) -> bool {
+        after.get("READDIRPLUS") > before.get("READDIRPLUS")
     }
 
     fn advice(failure: &Failure) -> Option<&'static str> {

@@ -1,8 +1,8 @@
 //! Files below a directory of this machine as a kind of work: its sections of the document, its target and its sessions.
 //! The work itself is in `files/`.
 
-use crate::bonnie::{BonniePhase, BonnieSpec};
-use crate::files::{bonnie, look, prepare, FilesOptions, Place, Sessions};
+use crate::files::{carry_out, look, prepare, FilesOptions, Place, Requests, Sessions};
+use crate::job::{FileJob, FileJobOutcome};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
@@ -88,13 +88,19 @@ impl Target for DirectorySessions {
         true
     }
 
-    fn bonnie(
+    fn carry_out(
         &self,
-        spec: &BonnieSpec,
+        job: &FileJob,
         nonce: u64,
         stop: &Arc<AtomicBool>,
-    ) -> Option<Result<Vec<BonniePhase>, Failure>> {
-        Some(bonnie(self, FilesOptions::usual().uncached(), nonce, spec, stop))
+    ) -> Option<Result<FileJobOutcome, Failure>> {
+        Some(carry_out(
+            self,
+            FilesOptions::usual().uncached(),
+            nonce,
+            job,
+            stop,
+        ))
     }
 
     fn prepare(
@@ -139,6 +145,11 @@ impl Sessions for DirectorySessions {
 
     fn agreed(_client: &Session) -> Option<BTreeMap<String, Value>> {
         None
+    }
+
+    /// getdents(2) brings names alone.
+    fn brought_attributes(_before: &Requests, _after: &Requests) -> bool {
+        false
     }
 
     fn advice(failure: &Failure) -> Option<&'static str> {

@@ -1,8 +1,10 @@
 //! Files over SMB as a kind of work: its sections of the document, its target and its sessions. The work itself is in
 //! `files/`, which knows no protocol.
 
-use crate::bonnie::{BonniePhase, BonnieSpec};
-use crate::files::{begin_journal, bonnie, look, prepare, read_back, FilesOptions, Place, Sessions};
+use crate::files::{
+    begin_journal, carry_out, look, prepare, read_back, FilesOptions, Place, Requests, Sessions,
+};
+use crate::job::{FileJob, FileJobOutcome};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
@@ -176,13 +178,13 @@ impl Target for SmbSessions {
         Some(read_back(self, nonce, spec, entries))
     }
 
-    fn bonnie(
+    fn carry_out(
         &self,
-        spec: &BonnieSpec,
+        job: &FileJob,
         nonce: u64,
         stop: &Arc<AtomicBool>,
-    ) -> Option<Result<Vec<BonniePhase>, Failure>> {
-        Some(bonnie(self, FilesOptions::usual(), nonce, spec, stop))
+    ) -> Option<Result<FileJobOutcome, Failure>> {
+        Some(carry_out(self, FilesOptions::usual(), nonce, job, stop))
     }
 
     fn prepare(
@@ -228,6 +230,11 @@ impl Sessions for SmbSessions {
 
     fn agreed(client: &Session) -> Option<BTreeMap<String, Value>> {
         client.agreed().map(session_facts)
+    }
+
+    /// Entries of a listing have them always.
+    fn brought_attributes(_before: &Requests, _after: &Requests) -> bool {
+        true
     }
 
     fn advice(failure: &Failure) -> Option<&'static str> {

@@ -7,9 +7,9 @@ use super::handles::{caching_of_level, caching_of_state, Handles, OpenFile};
 use super::inbox::Inbox;
 use crate::status;
 use crate::wire::{
-    count_entries, flags, oplock, parse_break, parse_create, parse_data, parse_entries, parse_error,
-    parse_file_info, parse_space_info, parse_structure, parse_write, BreakNotice, Command, Created, Header,
-    Link, Malformed, Parsed,
+    flags, in_response_to, oplock, parse_break, parse_create, parse_data, parse_entries, parse_error,
+    parse_file_info, parse_space_info, parse_structure, parse_write, BreakNotice, Command, Created, Field,
+    Header, Link, Malformed, Parsed, HEADER_BYTES,
 };
 use dyno_files::{Break, Caching, Grant, Info, LeaseKey, Reply, SpaceInfo};
 use dyno_measure::Failure;
@@ -30,7 +30,8 @@ impl Conversation {
         loop {
             match inbox.next_part()? {
                 Some((header, range)) => {
-                    if let Some(told) = self.part_came(&header, range, inbox.bytes())? {
+                    let told = self.part_came(&header, range, inbox.bytes());
+                    if let Some(told) = told.map_err(|failure| in_response_to(failure, header.command))? {
                         return Ok(Some(told));
                     }
                 }
@@ -51,9 +52,10 @@ impl Conversation {
             return Ok(self.break_came(header, part)?.map(Incoming::Break));
         }
         let is_it = |request: &super::conversation::Outstanding| request.message_id == header.message_id;
-        let position = self.outstanding.iter().position(is_it).ok_or(Malformed)?;
+        let position = self.outstanding.iter().position(is_it);
+        let position = position.ok_or(Malformed::at(Field::MessageId, 24))?;
         if self.outstanding[position].command as u16 != header.command {
-            return Err(Malformed.into());
+            return Err(Malformed::at(Field::Command, 12).into());
         }
         if header.status == status::PENDING {
             self.interim_came(position, header)?;
@@ -84,7 +86,7 @@ impl Conversation {
             || request.interims == MAX_INTERIMS
             || !(is_first || request.async_id == header.async_id)
         {
-            return Err(Malformed);
+            return Err(Malformed::at(Field::AsyncId, 32));
         }
         request.interims += 1;
         request.async_id = header.async_id;
@@ -98,7 +100,7 @@ impl Conversation {
         let request = &self.outstanding[position];
         let is_async = header.has(flags::ASYNC);
         if is_async && request.interims > 0 && request.async_id != header.async_id {
-            return Err(Malformed);
+            return Err(Malformed::at(Field::AsyncId, 32));
         }
         if request.owner == Owner::Session || status::is_error(header.status) {
             return Ok(());
@@ -107,19 +109,19 @@ impl Conversation {
         if header.session_id == self.link.session_id && right_tree {
             Ok(())
         } else {
-            Err(Malformed)
+            Err(Malformed::at(Field::SessionId, 40))
         }
     }
 
     fn break_came(&mut self, header: &Header, part: &[u8]) -> Parsed<Option<Break>> {
         if header.command != Command::OplockBreak as u16 {
-            return Err(Malformed);
+            return Err(Malformed::at(Field::Command, 12));
         }
         self.counts.breaks += 1;
         match parse_break(part)? {
             BreakNotice::Oplock { file, level } => {
                 if level > oplock::LEVEL_II {
-                    return Err(Malformed);
+                    return Err(Malformed::at(Field::OplockLevel, HEADER_BYTES + 2));
                 }
                 let Some(handle) = self.handles.of_file(file) else {
                     return Ok(None);
@@ -171,7 +173,7 @@ impl Conversation {
             .running
             .get_mut(index)
             .and_then(Option::as_mut)
-            .ok_or(Malformed)?;
+            .ok_or(Malformed::at(Field::MessageId, 24))?;
         running.parts_left = running.parts_left.saturating_sub(1);
         if running.failed.is_some() && status::is_error(status) {
             self.counts.refused += 1;
@@ -184,7 +186,7 @@ impl Conversation {
             .running
             .get_mut(index)
             .and_then(Option::as_mut)
-            .ok_or(Malformed)?;
+            .ok_or(Malformed::at(Field::MessageId, 24))?;
         if running.parts_left > 0 {
             return Ok(None);
         }
@@ -257,16 +259,16 @@ impl Running {
             }
             Command::Read => {
                 let Kind::Read(most) = self.kind else {
-                    return Err(Malformed);
+                    return Err(Malformed::at(Field::Command, 12));
                 };
                 let data = parse_data(part, most)?;
-                let bytes = u32::try_from(data.len()).map_err(|_| Malformed)?;
+                let bytes = u32::try_from(data.len()).unwrap_or(most);
                 self.data = start + data.start..start + data.end;
                 self.reply = Reply::Read { bytes };
             }
             Command::Write => {
                 let Kind::Write(sent) = self.kind else {
-                    return Err(Malformed);
+                    return Err(Malformed::at(Field::Command, 12));
                 };
                 let bytes = parse_write(part, sent)?;
                 self.reply = Reply::Written { bytes };
@@ -289,7 +291,7 @@ impl Running {
                 });
             }
             Command::QueryDirectory => {
-                let found = count_entries(parse_entries(part, LISTING_BYTES)?)?;
+                let found = parse_entries(part, LISTING_BYTES)?;
                 if let Reply::Found { entries } = &mut self.reply {
                     *entries = entries.saturating_add(found);
                 }

@@ -1,8 +1,8 @@
 //! The receive buffer of a session: bytes as they come are cut into messages, and a message into its parts.
 
 use crate::refusal::Refusal;
-use crate::wire::{Header, Parsed, FRAME_BYTES, HEADER_BYTES};
-use dyno_measure::{Failure, Fault};
+use crate::wire::{Field, Header, Malformed, Parsed, FRAME_BYTES, HEADER_BYTES};
+use dyno_measure::Failure;
 use std::ops::Range;
 
 /// Enough for what servers send beside data; several responses are taken at once.
@@ -133,7 +133,7 @@ impl Inbox {
         // The type in the first byte must be 0: as part of the number it makes it too large.
         let length = u32::from_be_bytes(*frame) as usize;
         if !(HEADER_BYTES..=self.max_message_bytes).contains(&length) {
-            return Err(Fault::MalformedMessage.into());
+            return Err(Malformed::at(Field::StreamLength, 0).into());
         }
         if self.waiting_bytes() < FRAME_BYTES + length {
             return Ok(false);
@@ -172,6 +172,7 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dyno_measure::Fault;
 
     fn message(length: usize) -> Vec<u8> {
         let mut bytes = u32::try_from(length).expect("short").to_be_bytes().to_vec();

@@ -2,7 +2,7 @@
 
 use super::inbox::Inbox;
 use crate::crypto::{Opener, Sealer, Signer, TRANSFORM_BYTES};
-use crate::wire::{flags, Header, Message, MAX_PARTS, TRANSFORM_ID};
+use crate::wire::{flags, Field, Header, Malformed, Message, MAX_PARTS, TRANSFORM_ID};
 use dyno_measure::{Failure, Fault};
 use std::fmt;
 
@@ -105,7 +105,7 @@ impl Protection {
         let is_encrypted = message.starts_with(&TRANSFORM_ID);
         let Some((_, opener)) = self.cipher.as_ref().filter(|_| self.encrypts) else {
             return if is_encrypted {
-                Err(Fault::MalformedMessage.into())
+                Err(Malformed::at(Field::ProtocolId, 0).into())
             } else {
                 Ok(())
             };

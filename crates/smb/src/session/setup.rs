@@ -5,9 +5,9 @@ use super::{Session, AROUND_DATA_BYTES, MAX_COMPOUND_BYTES};
 use crate::auth::{first_token, Logon};
 use crate::crypto::{Keys, Opener, Preauth, Sealer, Signer, TRANSFORM_BYTES};
 use crate::wire::{
-    capabilities, filetime_now, flags, parse_session_setup, parse_tree_connect, security, write_negotiate,
-    Cipher, Command, Dialect, Header, Link, Malformed, NegotiateRequest, NegotiateResponse, SessionSetup,
-    SigningAlgorithm,
+    capabilities, filetime_now, flags, in_response_to, parse_session_setup, parse_tree_connect, security,
+    write_negotiate, Cipher, Command, Dialect, Field, Header, Link, Malformed, NegotiateRequest,
+    NegotiateResponse, Parsed, SessionSetup, SigningAlgorithm, HEADER_BYTES,
 };
 use crate::{status, Refusal};
 use dyno_measure::{Failure, Fault};
@@ -79,9 +79,10 @@ impl Session {
         }
         let part = &self.inbox.bytes()[range];
         preauth.update(part);
-        let response = NegotiateResponse::parse(part).map_err(|_| not_smb(Malformed.into()))?;
+        let response = NegotiateResponse::parse(part).map_err(|wrong| not_smb(wrong.into()))?;
         if !asked.dialects.contains(&response.dialect) {
-            return Err(Malformed.into());
+            let wrong = Malformed::at(Field::DialectRevision, HEADER_BYTES + 4);
+            return Err(in_response_to(wrong.into(), Command::Negotiate as u16));
         }
         choose(&self.options, response, preauth)
     }
@@ -99,7 +100,7 @@ impl Session {
         }
         let part = &self.inbox.bytes()[range];
         preauth.update(part);
-        let challenge = &part[parse_session_setup(part)?.token];
+        let challenge = &part[in_setup(parse_session_setup(part))?.token];
         let (token, session_key) =
             logon(&self.options).second_token(challenge, random()?, random()?, filetime_now())?;
 
@@ -116,9 +117,9 @@ impl Session {
             return Err(Refusal::LogOn.failure(status));
         }
         let part = &self.inbox.bytes()[range];
-        let setup = parse_session_setup(part)?;
+        let setup = in_setup(parse_session_setup(part))?;
         if link.session_id != session_id {
-            return Err(Malformed.into());
+            return in_setup(Err(Malformed::at(Field::SessionId, 40)));
         }
         let guest = check_admission(&self.options, negotiated, &setup)?;
         if !guest {
@@ -161,10 +162,11 @@ impl Session {
         if status != status::SUCCESS {
             return Err(Refusal::Share.failure(status));
         }
-        let tree = parse_tree_connect(&self.inbox.bytes()[range])?;
-        if link.session_id != session_id {
-            return Err(Malformed.into());
-        }
+        let tree = match parse_tree_connect(&self.inbox.bytes()[range]) {
+            Ok(_) if link.session_id != session_id => Err(Malformed::at(Field::SessionId, 40)),
+            parsed => parsed,
+        };
+        let tree = tree.map_err(|wrong| in_response_to(wrong.into(), Command::TreeConnect as u16))?;
         if !tree.disk {
             return Err(Refusal::NoFiles.failure(0));
         }
@@ -185,7 +187,8 @@ impl Session {
         };
         let most = self.options.max_transfer_bytes.min(paid.max(CREDIT_BYTES));
         if response.max_read_bytes.min(response.max_write_bytes) < LEAST_TRANSFER_BYTES {
-            return Err(Malformed.into());
+            let wrong = Malformed::at(Field::MaxTransferSize, HEADER_BYTES + 32);
+            return Err(in_response_to(wrong.into(), Command::Negotiate as u16));
         }
         let cipher = negotiated
             .cipher
@@ -244,6 +247,10 @@ impl Asked {
             signing_algorithms: &options.signing_algorithms,
         }
     }
+}
+
+fn in_setup<T>(parsed: Parsed<T>) -> Result<T, Failure> {
+    parsed.map_err(|wrong| in_response_to(wrong.into(), Command::SessionSetup as u16))
 }
 
 /// A server that answers the first message with something else doesn't know the protocol; one that ends the connection

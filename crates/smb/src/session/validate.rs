@@ -6,7 +6,7 @@
 
 use super::setup::{Asked, Negotiated};
 use super::Session;
-use crate::wire::{flags, parse_negotiated_again, Dialect, Header, NegotiatedAgain};
+use crate::wire::{flags, in_response_to, parse_negotiated_again, Command, Dialect, Header, NegotiatedAgain};
 use crate::{status, Refusal};
 use dyno_measure::{Failure, Fault};
 
@@ -54,7 +54,9 @@ impl Session {
             security_mode: response.security_mode,
             dialect: response.dialect as u16,
         };
-        if parse_negotiated_again(part)? == understood {
+        let again = parse_negotiated_again(part)
+            .map_err(|wrong| in_response_to(wrong.into(), Command::Ioctl as u16))?;
+        if again == understood {
             Ok(())
         } else {
             Err(Failure {

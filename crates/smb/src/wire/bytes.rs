@@ -1,28 +1,20 @@
 //! Little-endian numbers in buffers. Reading can only fail, never panic.
 
-use dyno_measure::{Failure, Fault};
+use super::malformed::{Field, Malformed};
 use std::ops::Range;
-
-/// A message, or a part of one, breaks the format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed;
 
 /// What parsing gives.
 pub type Parsed<T> = Result<T, Malformed>;
 
-impl From<Malformed> for Failure {
-    fn from(_: Malformed) -> Self {
-        Fault::MalformedMessage.into()
-    }
-}
-
 pub(super) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Parsed<[u8; N]> {
-    let rest = bytes.get(offset..).ok_or(Malformed)?;
-    rest.first_chunk().copied().ok_or(Malformed)
+    let found = bytes.get(offset..).and_then(|rest| rest.first_chunk());
+    found
+        .copied()
+        .ok_or(Malformed::at(Field::End, offset.saturating_add(N)))
 }
 
 pub(super) fn u8_at(bytes: &[u8], offset: usize) -> Parsed<u8> {
-    bytes.get(offset).copied().ok_or(Malformed)
+    array(bytes, offset).map(|[byte]| byte)
 }
 
 pub(super) fn u16_at(bytes: &[u8], offset: usize) -> Parsed<u16> {
@@ -42,14 +34,20 @@ pub(super) fn size_at(bytes: &[u8], offset: usize) -> Parsed<usize> {
     u32_at(bytes, offset).map(|size| size as usize)
 }
 
-/// `length` bytes from `offset`, where they lie wholly inside `bytes` and not before `first`.
-pub(super) fn range(bytes: &[u8], offset: usize, length: usize, first: usize) -> Parsed<Range<usize>> {
+/// `length` bytes from `offset`, where they lie wholly inside `bytes` and not before `first`; else the error is `wrong`.
+pub(super) fn range(
+    bytes: &[u8],
+    offset: usize,
+    length: usize,
+    first: usize,
+    wrong: Malformed,
+) -> Parsed<Range<usize>> {
     if length == 0 {
         return Ok(0..0);
     }
-    let end = offset.checked_add(length).ok_or(Malformed)?;
+    let end = offset.checked_add(length).ok_or(wrong)?;
     if offset < first || end > bytes.len() {
-        return Err(Malformed);
+        return Err(wrong);
     }
     Ok(offset..end)
 }

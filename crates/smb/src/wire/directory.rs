@@ -1,9 +1,11 @@
 //! What a QUERY_DIRECTORY brings: a chain of FileIdBothDirectoryInformation (MS-FSCC 2.4.21).
 
-use super::bytes::{array, size_at, Malformed, Parsed};
+use super::bytes::{array, size_at, Parsed};
+use super::malformed::{Field, Malformed};
 
 /// Where the name begins in an entry, which is as long as that without one.
 const NAME_OFFSET: usize = 104;
+const NAME_LENGTH_OFFSET: usize = 60;
 const DOT: [u8; 2] = *b".\0";
 
 /// The number of names in `entries`, those of the directory itself and of the one above not counted.
@@ -14,21 +16,25 @@ pub fn count_entries(entries: &[u8]) -> Parsed<u32> {
     let mut rest = entries;
     let mut count = 0;
     loop {
-        let next = size_at(rest, 0)?;
-        let name_bytes = size_at(rest, 60)?;
+        let place = entries.len() - rest.len();
+        let in_entry = |wrong: Malformed| wrong.behind(place);
+        let next = size_at(rest, 0).map_err(in_entry)?;
+        let name_bytes = size_at(rest, NAME_LENGTH_OFFSET).map_err(in_entry)?;
         let name = rest
             .get(NAME_OFFSET..)
             .and_then(|names| names.get(..name_bytes))
-            .ok_or(Malformed)?;
+            .ok_or(Malformed::at(Field::FileNameLength, place + NAME_LENGTH_OFFSET))?;
         count += u32::from(!is_dots(name));
         if next == 0 {
             return Ok(count);
         }
         // Every step is longer than an entry without a name, so the chain ends.
         if next < NAME_OFFSET + name_bytes {
-            return Err(Malformed);
+            return Err(Malformed::at(Field::NextEntryOffset, place));
         }
-        rest = rest.get(next..).ok_or(Malformed)?;
+        rest = rest
+            .get(next..)
+            .ok_or(Malformed::at(Field::NextEntryOffset, place))?;
     }
 }
 
@@ -78,6 +84,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_is_told_with_its_place_among_the_entries() {
+        let mut two = chain(&["a", "b"]);
+        let second = two.len() - NAME_OFFSET - 2;
+        two[second + 60..second + 64].copy_from_slice(&u32::MAX.to_le_bytes());
+        let wrong = Malformed::at(Field::FileNameLength, second + 60);
+        assert_eq!(count_entries(&two), Err(wrong));
+        two.truncate(second + 62);
+        assert_eq!(count_entries(&two), Err(Malformed::at(Field::End, second + 64)));
+    }
+
+    #[test]
     fn a_chain_that_leaves_its_buffer_or_goes_back_is_refused() {
         let mut long_name = entry("a", None);
         long_name[60..64].copy_from_slice(&u32::MAX.to_le_bytes());
@@ -90,7 +107,7 @@ mod tests {
             entry("a", Some(u32::MAX)),
             long_name,
         ] {
-            assert_eq!(count_entries(&bytes), Err(Malformed), "{bytes:?}");
+            assert!(count_entries(&bytes).is_err(), "{bytes:?}");
         }
     }
 }

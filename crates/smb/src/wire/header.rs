@@ -1,7 +1,7 @@
 //! The header of every message (MS-SMB2 2.2.1).
 
-use super::bytes::{array, u16_at, u32_at, u64_at, Malformed, Parsed};
-use dyno_measure::named_enum;
+use super::bytes::{array, u16_at, u32_at, u64_at, Parsed};
+use super::malformed::{Field, Malformed};
 
 /// Its length.
 pub const HEADER_BYTES: usize = 64;
@@ -20,33 +20,6 @@ pub mod flags {
     pub const RELATED: u32 = 0x0000_0004;
     /// It is signed.
     pub const SIGNED: u32 = 0x0000_0008;
-}
-
-named_enum! {
-    /// What a request asks for, as MS-SMB2 writes it: all that this client sends or is sent.
-    pub enum Command: u16 {
-        Negotiate = 0 "NEGOTIATE"
-        SessionSetup = 1 "SESSION_SETUP"
-        Logoff = 2 "LOGOFF"
-        TreeConnect = 3 "TREE_CONNECT"
-        TreeDisconnect = 4 "TREE_DISCONNECT"
-        Create = 5 "CREATE"
-        Close = 6 "CLOSE"
-        Flush = 7 "FLUSH"
-        Read = 8 "READ"
-        Write = 9 "WRITE"
-        Lock = 10 "LOCK"
-        Ioctl = 11 "IOCTL"
-        QueryDirectory = 14 "QUERY_DIRECTORY"
-        QueryInfo = 16 "QUERY_INFO"
-        SetInfo = 17 "SET_INFO"
-        OplockBreak = 18 "OPLOCK_BREAK"
-    }
-}
-
-impl Command {
-    /// One more than the highest code.
-    pub const CODES: usize = 19;
 }
 
 /// The header of a message that came, as far as it was read.
@@ -79,12 +52,15 @@ impl Header {
     /// Where it is none of a response.
     pub fn parse(message: &[u8]) -> Parsed<Self> {
         let header: [u8; HEADER_BYTES] = array(message, 0)?;
-        if header[..4] != PROTOCOL_ID || u16_at(&header, 4)? != 64 {
-            return Err(Malformed);
+        if header[..4] != PROTOCOL_ID {
+            return Err(Malformed::at(Field::ProtocolId, 0));
+        }
+        if u16_at(&header, 4)? != 64 {
+            return Err(Malformed::at(Field::StructureSize, 4));
         }
         let flags = u32_at(&header, 16)?;
         if flags & flags::RESPONSE == 0 {
-            return Err(Malformed);
+            return Err(Malformed::at(Field::Flags, 16));
         }
         Ok(Self {
             status: u32_at(&header, 8)?,
@@ -107,7 +83,7 @@ impl Header {
         match self.next as usize {
             0 => Ok(rest.len()),
             next if next % 8 == 0 && next >= HEADER_BYTES && next + HEADER_BYTES <= rest.len() => Ok(next),
-            _ => Err(Malformed),
+            _ => Err(Malformed::at(Field::NextCommand, 20)),
         }
     }
 
@@ -138,34 +114,37 @@ mod tests {
         bytes
     }
 
-    fn check_refused(change: impl Fn(&mut Vec<u8>)) {
+    fn check_refused(wrong: Malformed, change: impl Fn(&mut Vec<u8>)) {
         let mut bytes = response();
         assert!(Header::parse(&bytes).is_ok());
         change(&mut bytes);
-        assert_eq!(Header::parse(&bytes), Err(Malformed), "{bytes:?}");
+        assert_eq!(Header::parse(&bytes), Err(wrong), "{bytes:?}");
     }
 
     #[test]
     fn a_header_is_read_only_if_it_is_one_of_a_response() {
         let header = Header::parse(&response()).expect("a header");
         assert_eq!((header.command, header.message_id), (5, 7));
-        check_refused(|bytes| bytes.truncate(HEADER_BYTES - 1));
-        check_refused(|bytes| bytes[0] = 0xfd);
-        check_refused(|bytes| bytes[4] = 65);
-        check_refused(|bytes| bytes[16] = 0);
+        check_refused(Malformed::at(Field::End, HEADER_BYTES), |bytes| {
+            bytes.truncate(HEADER_BYTES - 1);
+        });
+        check_refused(Malformed::at(Field::ProtocolId, 0), |bytes| bytes[0] = 0xfd);
+        check_refused(Malformed::at(Field::StructureSize, 4), |bytes| bytes[4] = 65);
+        check_refused(Malformed::at(Field::Flags, 16), |bytes| bytes[16] = 0);
     }
 
     #[test]
     fn the_next_message_of_a_compound_lies_inside_and_in_step() {
         let rest = [0; 3 * HEADER_BYTES];
+        let wrong = Malformed::at(Field::NextCommand, 20);
         for (next, expected) in [
             (0, Ok(rest.len())),
             (64, Ok(64)),
             (128, Ok(128)),
-            (8, Err(Malformed)),
-            (68, Err(Malformed)),
-            (136, Err(Malformed)),
-            (u32::MAX - 7, Err(Malformed)),
+            (8, Err(wrong)),
+            (68, Err(wrong)),
+            (136, Err(wrong)),
+            (u32::MAX - 7, Err(wrong)),
         ] {
             let mut bytes = response();
             bytes[20..24].copy_from_slice(&u32::to_le_bytes(next));

@@ -1,7 +1,8 @@
 //! A request, or a compound of several, as it goes over the wire: the frame's length, then header and body of each part.
 
 use super::bytes::{pad_to_8, put};
-use super::header::{flags, Command, HEADER_BYTES, PROTOCOL_ID};
+use super::command::Command;
+use super::header::{flags, HEADER_BYTES, PROTOCOL_ID};
 use super::FileId;
 use std::collections::VecDeque;
 

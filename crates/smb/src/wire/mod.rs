@@ -5,16 +5,19 @@
 //! offset that a server sent is used only after it was held against the message.
 
 mod bytes;
+mod command;
 mod directory;
 mod header;
+mod malformed;
 mod message;
 mod negotiate;
 mod request;
 mod response;
 
-pub use bytes::{Malformed, Parsed};
-pub use directory::count_entries;
-pub use header::{flags, Command, Header, HEADER_BYTES, PROTOCOL_ID, TRANSFORM_ID};
+pub use bytes::Parsed;
+pub use command::Command;
+pub use header::{flags, Header, HEADER_BYTES, PROTOCOL_ID, TRANSFORM_ID};
+pub use malformed::{in_response_to, Field, Malformed};
 pub use message::{Link, Message, Part, FRAME_BYTES, MAX_PARTS};
 pub use negotiate::{
     capabilities, parse_negotiated_again, security, write_negotiate, Cipher, Dialect, NegotiateRequest,

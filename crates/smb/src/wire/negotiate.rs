@@ -1,7 +1,9 @@
 //! NEGOTIATE: dialects, capabilities and, from SMB 3.1.1 on, contexts (MS-SMB2 2.2.3, 2.2.4).
 
-use super::bytes::{array, pad_to_8, put, range, size_at, u16_at, u32_at, Malformed, Parsed};
-use super::header::{Command, HEADER_BYTES};
+use super::bytes::{array, pad_to_8, put, range, size_at, u16_at, u32_at, Parsed};
+use super::command::Command;
+use super::header::HEADER_BYTES;
+use super::malformed::{Field, Malformed};
 use super::message::Message;
 use super::response::parse_structure;
 use dyno_measure::named_enum;
@@ -156,13 +158,14 @@ pub struct NegotiatedAgain {
 pub fn parse_negotiated_again(message: &[u8]) -> Parsed<NegotiatedAgain> {
     parse_structure(message, 49)?;
     if u32_at(message, BODY + 4)? != FSCTL_VALIDATE_NEGOTIATE_INFO {
-        return Err(Malformed);
+        return Err(Malformed::at(Field::CtlCode, BODY + 4));
     }
     let (offset, length) = (size_at(message, BODY + 32)?, size_at(message, BODY + 36)?);
+    let wrong = Malformed::at(Field::IoctlOutput, BODY + 32);
     if length != NEGOTIATED_AGAIN_BYTES as usize {
-        return Err(Malformed);
+        return Err(wrong);
     }
-    let output = &message[range(message, offset, length, BODY + 48)?];
+    let output = &message[range(message, offset, length, BODY + 48, wrong)?];
     Ok(NegotiatedAgain {
         capabilities: u32_at(output, 0)?,
         server_guid: array(output, 4)?,
@@ -273,10 +276,12 @@ impl NegotiateResponse {
     /// Where it is malformed, or chooses what nobody offers.
     pub fn parse(message: &[u8]) -> Parsed<Self> {
         parse_structure(message, 65)?;
-        let dialect = Dialect::of_code(u16_at(message, BODY + 4)?).ok_or(Malformed)?;
+        let dialect = Dialect::of_code(u16_at(message, BODY + 4)?)
+            .ok_or(Malformed::at(Field::DialectRevision, BODY + 4))?;
         let token_offset = usize::from(u16_at(message, BODY + 56)?);
         let token_bytes = usize::from(u16_at(message, BODY + 58)?);
-        range(message, token_offset, token_bytes, BODY + 64)?;
+        let wrong_token = Malformed::at(Field::SecurityBuffer, BODY + 56);
+        range(message, token_offset, token_bytes, BODY + 64, wrong_token)?;
         let mut response = Self {
             dialect,
             security_mode: (u16_at(message, BODY + 2)? & 3) as u8,
@@ -297,24 +302,30 @@ impl NegotiateResponse {
     fn parse_contexts(&mut self, message: &[u8]) -> Parsed<()> {
         let contexts = u16_at(message, BODY + 6)?;
         if contexts > MAX_CONTEXTS {
-            return Err(Malformed);
+            return Err(Malformed::at(Field::NegotiateContextCount, BODY + 6));
         }
         let mut offset = size_at(message, BODY + 60)?;
         let mut hash_chosen = false;
         for _ in 0..contexts {
             let kind = u16_at(message, offset)?;
             let length = usize::from(u16_at(message, offset + 2)?);
-            let data = &message[range(message, offset + 8, length, BODY + 64)?];
+            let wrong = Malformed::at(Field::NegotiateContext, offset);
+            let data = &message[range(message, offset + 8, length, BODY + 64, wrong)?];
+            let only_choice = |at: usize| match u16_at(data, 0) {
+                // It says first that it is the only one.
+                Ok(1) => u16_at(data, at).map_err(|_| wrong),
+                _ => Err(wrong),
+            };
             match kind {
-                CONTEXT_PREAUTH => hash_chosen = only_choice(data, 4)? == SHA_512,
+                CONTEXT_PREAUTH => hash_chosen = only_choice(4)? == SHA_512,
                 // Zero where it encrypts with none of ours.
                 CONTEXT_ENCRYPTION => {
-                    let code = only_choice(data, 2)?;
+                    let code = only_choice(2)?;
                     self.cipher = Cipher::of_code(code);
                 }
                 CONTEXT_SIGNING => {
-                    let code = only_choice(data, 2)?;
-                    self.signing_algorithm = Some(SigningAlgorithm::of_code(code).ok_or(Malformed)?);
+                    let code = only_choice(2)?;
+                    self.signing_algorithm = Some(SigningAlgorithm::of_code(code).ok_or(wrong)?);
                 }
                 _ => {}
             }
@@ -323,17 +334,9 @@ impl NegotiateResponse {
         if hash_chosen {
             Ok(())
         } else {
-            Err(Malformed)
+            Err(Malformed::at(Field::NegotiateContext, BODY + 60))
         }
     }
-}
-
-/// The choice at `offset` of a context's data, which says first that it is the only one.
-fn only_choice(data: &[u8], offset: usize) -> Parsed<u16> {
-    if u16_at(data, 0)? != 1 {
-        return Err(Malformed);
-    }
-    u16_at(data, offset)
 }
 
 #[cfg(test)]
@@ -424,7 +427,7 @@ mod tests {
             far_contexts,
             many_contexts,
         ] {
-            assert_eq!(NegotiateResponse::parse(&message), Err(Malformed), "{message:?}");
+            assert!(NegotiateResponse::parse(&message).is_err(), "{message:?}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The bodies of requests, each written behind its header as a part of a message.
 
 use super::bytes::{pad_to_8, put};
-use super::header::{Command, HEADER_BYTES};
+use super::command::Command;
+use super::header::HEADER_BYTES;
 use super::message::Message;
 use super::{oplock, FileId};
 

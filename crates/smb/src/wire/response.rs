@@ -1,8 +1,10 @@
 //! The bodies of responses. `message` is always one message from its header to the end of its part of the compound:
 //! offsets of the wire count from there.
 
-use super::bytes::{array, range, size_at, u16_at, u32_at, u64_at, u8_at, Malformed, Parsed};
+use super::bytes::{array, range, size_at, u16_at, u32_at, u64_at, u8_at, Parsed};
+use super::directory::count_entries;
 use super::header::HEADER_BYTES;
+use super::malformed::{Field, Malformed};
 use super::{oplock, FileId};
 use std::ops::Range;
 
@@ -18,7 +20,7 @@ pub fn parse_structure(message: &[u8], structure: u16) -> Parsed<()> {
     if u16_at(message, BODY)? == structure {
         Ok(())
     } else {
-        Err(Malformed)
+        Err(Malformed::at(Field::StructureSize, BODY))
     }
 }
 
@@ -30,7 +32,7 @@ pub fn parse_error(message: &[u8]) -> Parsed<()> {
     parse_structure(message, 9)?;
     let data_bytes = size_at(message, BODY + 4)?;
     if data_bytes > message.len() - (BODY + 8) {
-        return Err(Malformed);
+        return Err(Malformed::at(Field::ByteCount, BODY + 4));
     }
     Ok(())
 }
@@ -61,7 +63,13 @@ pub fn parse_session_setup(message: &[u8]) -> Parsed<SessionSetup> {
         guest: flags & 1 != 0,
         anonymous: flags & 2 != 0,
         encrypt: flags & 4 != 0,
-        token: range(message, offset, length, BODY + 8)?,
+        token: range(
+            message,
+            offset,
+            length,
+            BODY + 8,
+            Malformed::at(Field::SecurityBuffer, BODY + 4),
+        )?,
     })
 }
 
@@ -117,10 +125,11 @@ pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
     let attributes = u32_at(message, BODY + 56)?;
     let offset = size_at(message, BODY + 80)?;
     let length = size_at(message, BODY + 84)?;
-    let contexts = &message[range(message, offset, length, BODY + 88)?];
+    let wrong = Malformed::at(Field::CreateContexts, BODY + 80);
+    let contexts = range(message, offset, length, BODY + 88, wrong)?;
     let lease_state = match (level, key) {
-        (oplock::LEASE, Some(key)) => lease_state(contexts, key)?,
-        (oplock::LEASE, None) => return Err(Malformed),
+        (oplock::LEASE, Some(key)) => lease_state(message, contexts, key)?,
+        (oplock::LEASE, None) => return Err(Malformed::at(Field::OplockLevel, BODY + 2)),
         _ => 0,
     };
     Ok(Created {
@@ -136,33 +145,46 @@ pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
     })
 }
 
-/// The state of the lease `key` among create contexts.
-fn lease_state(contexts: &[u8], key: u128) -> Parsed<u32> {
-    let mut rest = contexts;
+/// The state of the lease `key` among the create contexts of a message.
+fn lease_state(message: &[u8], contexts: Range<usize>, key: u128) -> Parsed<u32> {
+    let mut start = contexts.start;
     loop {
-        let next = size_at(rest, 0)?;
+        let rest = &message[start..contexts.end];
+        let here = |wrong: Malformed| wrong.behind(start);
+        let wrong = |field, offset| Malformed::at(field, start + offset);
+        let next = size_at(rest, 0).map_err(here)?;
         let context = if next == 0 {
             rest
         } else {
-            rest.get(..next).ok_or(Malformed)?
+            rest.get(..next).ok_or(wrong(Field::NextContext, 0))?
         };
-        let name_offset = usize::from(u16_at(context, 4)?);
-        let name_bytes = usize::from(u16_at(context, 6)?);
-        if &context[range(context, name_offset, name_bytes, 16)?] == b"RqLs" {
-            let data_offset = usize::from(u16_at(context, 10)?);
-            let data = &context[range(context, data_offset, size_at(context, 12)?, 16)?];
-            let granted = u128::from_le_bytes(array(data, 0)?);
+        let name_offset = usize::from(u16_at(context, 4).map_err(here)?);
+        let name_bytes = usize::from(u16_at(context, 6).map_err(here)?);
+        let name = range(context, name_offset, name_bytes, 16, wrong(Field::ContextName, 4))?;
+        if &context[name] == b"RqLs" {
+            let data_offset = usize::from(u16_at(context, 10).map_err(here)?);
+            let data_bytes = size_at(context, 12).map_err(here)?;
+            let data = range(
+                context,
+                data_offset,
+                data_bytes,
+                16,
+                wrong(Field::ContextData, 10),
+            )?;
+            let (data_start, data) = (start + data.start, &context[data]);
+            let in_data = |wrong: Malformed| wrong.behind(data_start);
+            let granted = u128::from_le_bytes(array(data, 0).map_err(in_data)?);
             return if granted == key {
-                u32_at(data, 16)
+                u32_at(data, 16).map_err(in_data)
             } else {
-                Err(Malformed)
+                Err(Malformed::at(Field::LeaseKey, data_start))
             };
         }
         // Every step goes on by more than a context's fixed part, so the chain ends.
         if next < 16 {
-            return Err(Malformed);
+            return Err(wrong(Field::NextContext, 0));
         }
-        rest = rest.get(next..).ok_or(Malformed)?;
+        start += next;
     }
 }
 
@@ -174,10 +196,11 @@ pub fn parse_data(message: &[u8], most: u32) -> Parsed<Range<usize>> {
     parse_structure(message, 17)?;
     let offset = usize::from(u8_at(message, BODY + 2)?);
     let length = size_at(message, BODY + 4)?;
+    let wrong = Malformed::at(Field::ReadData, BODY + 2);
     if length > most as usize {
-        return Err(Malformed);
+        return Err(wrong);
     }
-    range(message, offset, length, BODY + 16)
+    range(message, offset, length, BODY + 16, wrong)
 }
 
 /// Bytes that a WRITE (2.2.22) took.
@@ -188,19 +211,18 @@ pub fn parse_write(message: &[u8], sent: u32) -> Parsed<u32> {
     parse_structure(message, 17)?;
     let taken = u32_at(message, BODY + 4)?;
     if taken > sent {
-        return Err(Malformed);
+        return Err(Malformed::at(Field::Count, BODY + 4));
     }
     Ok(taken)
 }
 
-/// What a QUERY_DIRECTORY (2.2.34) or QUERY_INFO (2.2.38) brings.
-fn parse_output(message: &[u8]) -> Parsed<&[u8]> {
+/// Where in the message lies what a QUERY_DIRECTORY (2.2.34) or QUERY_INFO (2.2.38) brings.
+fn parse_output(message: &[u8]) -> Parsed<Range<usize>> {
     parse_structure(message, 9)?;
     let offset = usize::from(u16_at(message, BODY + 2)?);
     let length = size_at(message, BODY + 4)?;
-    message
-        .get(range(message, offset, length, BODY + 8)?)
-        .ok_or(Malformed)
+    let wrong = Malformed::at(Field::OutputBuffer, BODY + 2);
+    range(message, offset, length, BODY + 8, wrong)
 }
 
 /// Sizes and attributes: FileNetworkOpenInformation (MS-FSCC 2.4.29) as end, room, directory, read only.
@@ -208,11 +230,12 @@ fn parse_output(message: &[u8]) -> Parsed<&[u8]> {
 /// # Errors
 /// Where it is malformed.
 pub fn parse_file_info(message: &[u8]) -> Parsed<(u64, u64, bool, bool)> {
-    let info = parse_output(message)?;
-    let attributes = u32_at(info, 48)?;
+    let output = parse_output(message)?;
+    let (start, message) = (output.start, &message[..output.end]);
+    let attributes = u32_at(message, start + 48)?;
     Ok((
-        u64_at(info, 40)?,
-        u64_at(info, 32)?,
+        u64_at(message, start + 40)?,
+        u64_at(message, start + 32)?,
         attributes & ATTRIBUTE_DIRECTORY != 0,
         attributes & ATTRIBUTE_READ_ONLY != 0,
     ))
@@ -223,22 +246,24 @@ pub fn parse_file_info(message: &[u8]) -> Parsed<(u64, u64, bool, bool)> {
 /// # Errors
 /// Where it is malformed.
 pub fn parse_space_info(message: &[u8]) -> Parsed<(u64, u64)> {
-    let info = parse_output(message)?;
-    let unit_bytes = u64::from(u32_at(info, 24)?) * u64::from(u32_at(info, 28)?);
-    let bytes = |offset| u64_at(info, offset).map(|units| units.saturating_mul(unit_bytes));
+    let output = parse_output(message)?;
+    let (start, message) = (output.start, &message[..output.end]);
+    let unit_bytes = u64::from(u32_at(message, start + 24)?) * u64::from(u32_at(message, start + 28)?);
+    let bytes = |offset| u64_at(message, start + offset).map(|units| units.saturating_mul(unit_bytes));
     Ok((bytes(0)?, bytes(8)?))
 }
 
-/// The entries that a QUERY_DIRECTORY brings, `most` bytes of them.
+/// The number of names that a QUERY_DIRECTORY brings in `most` bytes at most, as `count_entries` counts them.
 ///
 /// # Errors
 /// Where it is malformed or brings more than was asked for.
-pub fn parse_entries(message: &[u8], most: u32) -> Parsed<&[u8]> {
+pub fn parse_entries(message: &[u8], most: u32) -> Parsed<u32> {
     let entries = parse_output(message)?;
     if entries.len() > most as usize {
-        return Err(Malformed);
+        return Err(Malformed::at(Field::OutputBuffer, BODY + 2));
     }
-    Ok(entries)
+    let start = entries.start;
+    count_entries(&message[entries]).map_err(|wrong| wrong.behind(start))
 }
 
 /// A break, as the server announces it (2.2.23).
@@ -277,6 +302,6 @@ pub fn parse_break(message: &[u8]) -> Parsed<BreakNotice> {
             key: u128::from_le_bytes(array(message, BODY + 8)?),
             state: u32_at(message, BODY + 28)?,
         }),
-        _ => Err(Malformed),
+        _ => Err(Malformed::at(Field::StructureSize, BODY)),
     }
 }

@@ -33,15 +33,21 @@ fn asked() -> Options {
     }
 }
 
-async fn one(client: &mut Client, call: &Call<'_>) -> Result<Reply, Got> {
-    let lost = |failure: Failure| Got::Lost(failure.fault);
+/// With the failure itself.
+type Broken = (Got, Failure);
+
+fn lost(failure: Failure) -> Broken {
+    (Got::Lost(failure.fault), failure)
+}
+
+async fn one(client: &mut Client, call: &Call<'_>) -> Result<Reply, Broken> {
     let id = client.session.begin(call).await.map_err(lost)?;
     loop {
         match client.session.next().await.map_err(lost)? {
             Event::Ended {
                 id: ended, result, ..
             } if ended == id => {
-                return result.map_err(|failure| Got::Call(failure.fault));
+                return result.map_err(|failure| (Got::Call(failure.fault), failure));
             }
             Event::Ended { .. } => {}
             Event::Break(broken) => client.breaks.push(broken),
@@ -50,12 +56,8 @@ async fn one(client: &mut Client, call: &Call<'_>) -> Result<Reply, Got> {
 }
 
 /// Each kind of request once, on one file.
-async fn use_it(client: &mut Client) -> Result<(), Got> {
-    client
-        .session
-        .connect()
-        .await
-        .map_err(|failure| Got::Lost(failure.fault))?;
+async fn use_it(client: &mut Client) -> Result<(), Broken> {
+    client.session.connect().await.map_err(lost)?;
     let open = Open {
         ask: Ask::Oplock(Caching::ALL),
         access: Access::ReadWrite,
@@ -92,22 +94,28 @@ fn check_with(
     expected: Got,
     script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static,
 ) {
+    let got = broken(options, script).map_or(Got::Through, |(got, _)| got);
+    assert_eq!(got, expected);
+}
+
+/// How far a client got, and why no further; None: everything succeeded.
+fn broken(options: Options, script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static) -> Option<Broken> {
     let server = Scripted::start(script);
-    let got = Rc::new(Cell::new(Got::Through));
+    let got = Rc::new(Cell::new(None));
     let slot = got.clone();
     run(|executor| async move {
         let mut client = Client::new(&executor, server.address, options, "share");
         executor.set_deadline(monotonic_ns() + PATIENCE_NS);
         if let Err(failed) = use_it(&mut client).await {
-            slot.set(failed);
-            if let Got::Lost(_) = failed {
+            slot.set(Some(failed));
+            if let (Got::Lost(_), _) = failed {
                 assert!(client.session.agreed().is_none(), "the session is over");
             }
         }
         drop(client);
         drop(server);
     });
-    assert_eq!(got.get(), expected);
+    got.get()
 }
 
 fn check(expected: Got, script: impl Fn(&Request, Vec<u8>) -> Answer + Send + 'static) {
@@ -126,6 +134,48 @@ fn patch(
 }
 
 const MALFORMED: Got = Got::Lost(Fault::MalformedMessage);
+
+#[test]
+fn what_breaks_the_protocol_is_told_by_command_field_and_byte() {
+    type Change = fn(&mut Vec<u8>);
+    let cases: [(u16, Change, &str); 10] = [
+        (
+            SESSION_SETUP,
+            |sent| sent[68] = 1,
+            "SESSION_SETUP response, SecurityBufferOffset or SecurityBufferLength at byte 68",
+        ),
+        (
+            TREE_CONNECT,
+            |sent| sent.truncate(70),
+            "TREE_CONNECT response, which ends before byte 72",
+        ),
+        (
+            CREATE,
+            |sent| sent[64] = 88,
+            "CREATE response, StructureSize at byte 64",
+        ),
+        (WRITE, |sent| sent[68] = 100, "WRITE response, Count at byte 68"),
+        (
+            READ,
+            |sent| sent[66] = 8,
+            "READ response, DataOffset or DataLength at byte 66",
+        ),
+        (
+            FLUSH,
+            |sent| sent[24] ^= 0x40,
+            "FLUSH response, MessageId at byte 24",
+        ),
+        (FLUSH, |sent| sent[12] = 6, "CLOSE response, Command at byte 12"),
+        (FLUSH, |sent| sent[0] = 0, "header, ProtocolId at byte 0"),
+        (FLUSH, |sent| sent[16] = 0, "header, Flags at byte 16"),
+        (CLOSE, |sent| sent[20] = 8, "header, NextCommand at byte 20"),
+    ];
+    for (command, change, place) in cases {
+        let (_, failure) = broken(asked(), patch(command, change)).expect("it breaks the protocol");
+        let words = format!("a message of the server breaks its protocol: {place}");
+        assert_eq!(failure.to_string(), words);
+    }
+}
 
 #[test]
 fn an_honest_server_is_served_also_one_that_is_slow_or_chatty() {
@@ -386,10 +436,8 @@ fn a_listing_without_end_ends_with_the_deadline() {
             directory: "a",
             pattern: "*",
         };
-        assert_eq!(
-            one(&mut client, &find).await,
-            Err(Got::Lost(Fault::ResponseTimeout))
-        );
+        let found = one(&mut client, &find).await.map_err(|(got, _)| got);
+        assert_eq!(found, Err(Got::Lost(Fault::ResponseTimeout)));
         drop(client);
         drop(server);
     });
@@ -412,7 +460,8 @@ fn a_listing_that_makes_no_step_is_refused() {
             directory: "a",
             pattern: "*",
         };
-        assert_eq!(one(&mut client, &find).await, Err(MALFORMED));
+        let found = one(&mut client, &find).await.map_err(|(got, _)| got);
+        assert_eq!(found, Err(MALFORMED));
         // What was lost can be made anew; here the server has gone.
         assert!(client.session.begin(&Call::Open(existing("a"))).await.is_err());
         drop(client);

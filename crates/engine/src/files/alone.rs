@@ -1,0 +1,137 @@
+//! Clients apart from any mix: those that ask a server, write a journal, or do Bonnie's phases or a scenario's steps. Not
+//! for: load (`client_task.rs`).
+
+use super::sessions::{Place, Sessions, FIRST_ASKING_CLIENT};
+use dyno_files::Files;
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_reactor::Executor;
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
+
+/// So often a client that waits for others looks for them.
+const LOOK_NS: u64 = 200_000;
+
+/// Does `work` on a thread of its own: who has entered a namespace doesn't come back.
+pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(work);
+        thread.join().unwrap_or_else(|_| Err(Fault::OtherIo.into()))
+    })
+}
+
+/// A task for each client, given as its number and the place of its share, and all of them run to their end.
+pub(super) fn each_client<S: Sessions>(
+    sessions: &S,
+    identity: u64,
+    clients: impl IntoIterator<Item = (u32, usize)>,
+    mut spawn: impl FnMut(u32, S::Client, &Executor),
+) -> Result<(), Failure> {
+    sessions.enter().map_err(|_| Fault::Unreachable)?;
+    let executor = Executor::new().map_err(|_| Fault::NoFiles)?;
+    let dialer = super::dialer(&executor, sessions, 0);
+    for (client, share) in clients {
+        let place = Place {
+            executor: &executor,
+            dialer: &dialer,
+        };
+        let share = sessions.share_of(share);
+        let session = sessions.session(place, identity, FIRST_ASKING_CLIENT - client, share);
+        spawn(client, session, &executor);
+    }
+    executor.run(|| false).map_err(|_| Fault::OtherIo.into())
+}
+
+/// What one client on the first share comes to, within `most_ns`.
+pub(super) fn alone<S: Sessions, T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
+    sessions: &S,
+    identity: u64,
+    client: u32,
+    most_ns: u64,
+    work: impl FnOnce(S::Client) -> F,
+) -> Result<T, Failure> {
+    let result = Rc::new(RefCell::new(Err(Fault::ResponseTimeout.into())));
+    let mut work = Some(work);
+    each_client(sessions, identity, [(client, 0)], |_, session, executor| {
+        let Some(work) = work.take() else { return };
+        let work = work(session);
+        let (slot, handle) = (result.clone(), executor.clone());
+        executor.spawn(async move {
+            handle.set_deadline(monotonic_ns().saturating_add(most_ns));
+            let outcome = work.await;
+            *slot.borrow_mut() = outcome;
+        });
+    })?;
+    result.replace(Err(Fault::ResponseTimeout.into()))
+}
+
+/// Where clients on threads of their own wait for each other, again and again.
+#[derive(Debug)]
+pub(super) struct Gate {
+    clients: u64,
+    arrived: AtomicU64,
+    /// Of the first that failed: nobody waits for it.
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Gate {
+    pub(super) fn new(clients: u32) -> Self {
+        Self {
+            clients: clients.into(),
+            arrived: AtomicU64::new(0),
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// Returns once all have come, obeying the server meanwhile.
+    pub(super) async fn pass(&self, files: &mut impl Files) -> Result<(), Failure> {
+        let before = self.arrived.fetch_add(1, Ordering::AcqRel);
+        let all = (before / self.clients + 1) * self.clients;
+        while self.arrived.load(Ordering::Acquire) < all {
+            if let Some(failure) = self.failure() {
+                return Err(failure);
+            }
+            files.idle_until(monotonic_ns() + LOOK_NS).await?;
+        }
+        Ok(())
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self, failure: Failure) {
+        let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(failure);
+    }
+}
+
+/// What each of the clients of a gate comes to, on a thread of its own. Where some fail, it is the first failure.
+pub(super) fn at_once<T: Send>(
+    gate: &Gate,
+    work: impl Fn(u32) -> Result<T, Failure> + Sync,
+) -> Result<Vec<T>, Failure> {
+    let one = |number: u32| {
+        let found = work(number);
+        if let Err(failure) = found {
+            gate.fail(failure);
+        }
+        found
+    };
+    let found: Vec<_> = std::thread::scope(|scope| {
+        let one = &one;
+        let clients = u32::try_from(gate.clients).unwrap_or(u32::MAX);
+        let threads: Vec<_> = (0..clients)
+            .map(|number| scope.spawn(move || one(number)))
+            .collect();
+        threads.into_iter().map(ScopedJoinHandle::join).collect()
+    });
+    let found = found
+        .into_iter()
+        .map(|joined| joined.unwrap_or_else(|_| Err(Fault::OtherIo.into())));
+    let found: Result<Vec<T>, Failure> = found.collect();
+    found.map_err(|failure| gate.failure().unwrap_or(failure))
+}

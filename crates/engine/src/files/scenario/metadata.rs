@@ -1,0 +1,133 @@
+//! mdtest's phases over any file protocol: several clients create files, ask for them, read them and remove them, all of
+//! them in one phase before any begins the next. Each phase has a fresh session, so that nothing is kept from the one
+//! before it. Directories are made and removed outside of all times, as there.
+
+use super::{told, Step};
+use crate::files::alone::{alone, at_once, Gate};
+use crate::files::cache::FilesOptions;
+use crate::files::measured::Measured;
+use crate::files::sessions::Sessions;
+use crate::scenario::{MetadataSpec, StepPass, StepSpec};
+use dyno_files::{Access, Call, Disposition, Files};
+use dyno_measure::Failure;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    Create,
+    Stat,
+    Read,
+    Remove,
+}
+
+const PHASES: [(Phase, &str); 4] = [
+    (Phase::Create, "create"),
+    (Phase::Stat, "stat"),
+    (Phase::Read, "read"),
+    (Phase::Remove, "remove"),
+];
+
+pub(super) fn carry_out<S: Sessions>(
+    sessions: &S,
+    options: FilesOptions,
+    identity: u64,
+    spec: &StepSpec,
+    shape: &MetadataSpec,
+    stop: &Arc<AtomicBool>,
+) -> Result<Vec<StepPass>, Failure> {
+    let gate = Arc::new(Gate::new(shape.clients));
+    let found = at_once(&gate, |number| {
+        alone(sessions, identity, number, spec.most_ns, |session| {
+            let step = Step::<S>::new(options.client(session), spec.clone(), stop.clone());
+            all_phases(step, shape.clone(), number, gate.clone())
+        })
+    })?;
+    let mut by_phase: Vec<Vec<Measured>> = PHASES.map(|_| Vec::new()).into();
+    for of_client in found {
+        for (all, one) in by_phase.iter_mut().zip(of_client) {
+            all.push(one);
+        }
+    }
+    let files = u64::from(shape.clients) * u64::from(shape.files);
+    let phases = PHASES.iter().zip(by_phase);
+    let told = phases.filter_map(|((_, name), all)| Some(told(Measured::together(all)?, Some(*name), files)));
+    Ok(told.collect())
+}
+
+/// The directory that a client's files are in.
+fn directory(spec: &StepSpec, shape: &MetadataSpec, client: u32) -> String {
+    match shape.shared {
+        true => format!("{}/{}", spec.base, shape.name),
+        false => format!("{}/{}.{client}", spec.base, shape.name),
+    }
+}
+
+async fn all_phases<S: Sessions>(
+    mut step: Step<S>,
+    shape: MetadataSpec,
+    number: u32,
+    gate: Arc<Gate>,
+) -> Result<Vec<Measured>, Failure> {
+    let own = &directory(&step.spec, &shape, number);
+    let makes_directory = !shape.shared || number == 0;
+    step.client.connect().await?;
+    if makes_directory {
+        step.call(&Call::MakeDirectory { path: own }).await?;
+    }
+    let of = |client: u32, directory: &str| -> Vec<String> {
+        let names = (1..=shape.files).map(|file| format!("{directory}/{client}.{file}"));
+        names.collect()
+    };
+    let next = (number + 1) % shape.clients;
+    let (mine, others) = (of(number, own), of(next, &directory(&step.spec, &shape, next)));
+    let mut measured = Vec::with_capacity(PHASES.len());
+    for (phase, _) in PHASES {
+        gate.pass(&mut step.client).await?;
+        let (owner, files) = match phase {
+            Phase::Create | Phase::Remove => (number, &mine),
+            Phase::Stat | Phase::Read => (next, &others),
+        };
+        step.bytes = 0;
+        let one = Measured::begin(step.client.requests());
+        step.do_all(phase, owner, files, &shape).await?;
+        let mut one = one.end(step.client.requests());
+        one.bytes = step.bytes;
+        measured.push(one);
+        // Handles that are kept of files that another client removes would keep their directory, too.
+        step.client.finish().await?;
+        step.client.connect().await?;
+    }
+    gate.pass(&mut step.client).await?;
+    if makes_directory {
+        step.call(&Call::RemoveDirectory { path: own }).await?;
+    }
+    step.client.finish().await?;
+    Ok(measured)
+}
+
+impl<S: Sessions> Step<S> {
+    async fn do_all(
+        &mut self,
+        phase: Phase,
+        owner: u32,
+        files: &[String],
+        shape: &MetadataSpec,
+    ) -> Result<(), Failure> {
+        for (number, path) in files.iter().enumerate() {
+            let number = owner as usize * shape.files as usize + number;
+            let writing = self.writing(number, super::SOURCE_GENERATION);
+            match phase {
+                Phase::Create => {
+                    let handle = self.open(path, Access::ReadWrite, Disposition::Create).await?;
+                    self.write_whole(handle, writing, shape.bytes).await?;
+                    self.close(handle).await?;
+                }
+                Phase::Stat => super::same_length(shape.bytes, self.query(path).await?.bytes)?,
+                Phase::Read => self.read_whole(path, writing, shape.bytes).await?,
+                Phase::Remove => self.call(&Call::Delete { path }).await.map(|_| ())?,
+            }
+        }
+        Ok(())
+    }
+}

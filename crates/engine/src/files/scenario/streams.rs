@@ -1,0 +1,322 @@
+//! Streams over any file protocol: clients that write files and clients that read them, block by block, with several
+//! blocks under way at once, and no client cache. What is read is compared; what is written is flushed at the end, in the
+//! time. A directory's system calls end as they begin, so that a depth is nothing there.
+
+use super::{same_length, told};
+use crate::files::alone::{alone, at_once, Gate};
+use crate::files::measured::Measured;
+use crate::files::sessions::Sessions;
+use crate::scenario::{StepPass, StepSpec, StreamsSpec};
+use dyno_files::{
+    Access, Ask, Call, CallId, Disposition, Event, FileClient, Files, Handle, Open, Reply, Stability,
+    Uncached, Verifier,
+};
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use dyno_workload::{content_of, Writing};
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+/// The whole of a stream's files is written and read again so much at once while nothing is timed.
+const MAKING_DEPTH: u32 = 4;
+
+pub(super) fn carry_out<S: Sessions>(
+    sessions: &S,
+    identity: u64,
+    spec: &StepSpec,
+    shape: &StreamsSpec,
+    stop: &Arc<AtomicBool>,
+) -> Result<Vec<StepPass>, Failure> {
+    let gate = Arc::new(Gate::new(shape.writers + shape.readers));
+    let found = at_once(&gate, |number| {
+        alone(sessions, identity, number, spec.most_ns, |session| {
+            let stream = Stream {
+                files: Uncached::as_sent(session),
+                path: format!("{}/{}.{number}", spec.base, shape.name),
+                order: order(shape, u64::from(spec.seed) << 32 | u64::from(number)),
+                writing: Writing {
+                    client: number,
+                    mix: spec.seed,
+                    file: 0,
+                    generation: super::SOURCE_GENERATION,
+                },
+                shape: shape.clone(),
+                stop: stop.clone(),
+            };
+            stream.run(number < shape.writers, gate.clone())
+        })
+    })?;
+    let mut writers = found;
+    let readers = writers.split_off(shape.writers as usize);
+    let sides = [("write", writers), ("read", readers)];
+    let told = sides.into_iter().filter_map(|(name, all)| {
+        let files = all.len() as u64;
+        Some(told(Measured::together(all)?, Some(name), files))
+    });
+    Ok(told.collect())
+}
+
+/// Where the blocks begin, in the order in which they are asked for.
+fn order(shape: &StreamsSpec, seed: u64) -> Vec<u64> {
+    let block = u64::from(shape.block_bytes);
+    let mut order: Vec<u64> = (0..shape.bytes / block).map(|number| number * block).collect();
+    if shape.random {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for last in (1..order.len()).rev() {
+            // The bias of the remainder is below 2^-30 for any file.
+            order.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+        }
+    }
+    order
+}
+
+/// One client and its file.
+struct Stream<C: FileClient> {
+    files: Uncached<C>,
+    path: String,
+    order: Vec<u64>,
+    writing: Writing,
+    shape: StreamsSpec,
+    stop: Arc<AtomicBool>,
+}
+
+impl<C: FileClient> Stream<C> {
+    async fn run(mut self, writes: bool, gate: Arc<Gate>) -> Result<Measured, Failure> {
+        self.files.connect().await?;
+        let most = self.files.client().max_read_bytes();
+        if self.shape.block_bytes > most.min(self.files.client().max_write_bytes()) {
+            return same_length(self.shape.block_bytes.into(), most.into()).and(Err(Fault::OtherIo.into()));
+        }
+        let mut handle = self.open(Disposition::Create).await?;
+        if !writes {
+            let blocks: Vec<u64> = order(
+                &StreamsSpec {
+                    random: false,
+                    ..self.shape.clone()
+                },
+                0,
+            );
+            let mut untimed = self.begin();
+            self.pump(handle, &blocks, true, MAKING_DEPTH, &mut untimed)
+                .await?;
+            self.call(&Call::Close { handle }).await?;
+            handle = self.open(Disposition::Open).await?;
+        }
+        gate.pass(&mut self.files).await?;
+        let mut measured = self.begin();
+        let order = std::mem::take(&mut self.order);
+        let depth = self.shape.depth;
+        self.pump(handle, &order, writes, depth, &mut measured).await?;
+        self.call(&Call::Close { handle }).await?;
+        let measured = measured.end(self.requests());
+        gate.pass(&mut self.files).await?;
+        if writes {
+            self.compare_all().await?;
+        }
+        let path = self.path.clone();
+        self.call(&Call::Delete { path: &path }).await?;
+        self.files.finish().await?;
+        Ok(measured)
+    }
+
+    /// Whether a file that was written is there as it should be; not in its time.
+    async fn compare_all(&mut self) -> Result<(), Failure> {
+        let handle = self.open(Disposition::Open).await?;
+        let blocks = order(
+            &StreamsSpec {
+                random: false,
+                ..self.shape.clone()
+            },
+            0,
+        );
+        let mut untimed = self.begin();
+        self.pump(handle, &blocks, false, MAKING_DEPTH, &mut untimed)
+            .await?;
+        self.call(&Call::Close { handle }).await.map(|_| ())
+    }
+
+    fn requests(&self) -> crate::files::sessions::Requests {
+        self.files.client().requests_by_name().into_iter().collect()
+    }
+
+    fn begin(&self) -> Measured {
+        Measured::begin(self.requests())
+    }
+
+    async fn call(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
+        self.files.call(call, &mut |_: &[u8]| {}).await
+    }
+
+    async fn open(&mut self, disposition: Disposition) -> Result<Handle, Failure> {
+        let path = self.path.clone();
+        let open = Open {
+            path: &path,
+            access: Access::ReadWrite,
+            disposition,
+            directory: false,
+            delete_on_close: false,
+            ask: Ask::Nothing,
+        };
+        match self.call(&Call::Open(open)).await? {
+            Reply::Opened { handle, .. } => Ok(handle),
+            _ => Err(Fault::NotFound.into()),
+        }
+    }
+
+    /// Writes or reads each block once, and flushes what was written.
+    async fn pump(
+        &mut self,
+        handle: Handle,
+        order: &[u64],
+        writes: bool,
+        depth: u32,
+        measured: &mut Measured,
+    ) -> Result<(), Failure> {
+        let block_bytes = self.shape.block_bytes;
+        let mut under_way: HashMap<CallId, (u64, u64)> = HashMap::new();
+        let mut verifier = None;
+        let mut blocks = order.iter();
+        loop {
+            while under_way.len() < depth as usize {
+                let Some(&offset) = blocks.next() else { break };
+                if self.stop.load(Ordering::Relaxed) {
+                    return Err(Fault::OtherIo.into());
+                }
+                let begun_ns = monotonic_ns();
+                let id = self.begin_block(handle, offset, writes).await?;
+                under_way.insert(id, (offset, begun_ns));
+            }
+            if under_way.is_empty() {
+                break;
+            }
+            // No caching is asked for, so that no break comes.
+            let Event::Ended {
+                id,
+                result,
+                data,
+                piggyback,
+            } = self.files.client_mut().next().await?
+            else {
+                continue;
+            };
+            let Some((offset, begun_ns)) = under_way.remove(&id) else {
+                continue;
+            };
+            measured.times.record(monotonic_ns() - begun_ns);
+            measured.bytes += u64::from(block_bytes);
+            match result? {
+                Reply::Written { bytes } => {
+                    same_length(block_bytes.into(), bytes.into())?;
+                    same_server(&mut verifier, piggyback.stored.map(|stored| stored.verifier))?;
+                }
+                Reply::Read { bytes } => {
+                    same_length(block_bytes.into(), bytes.into())?;
+                    if content_of(self.writing, offset, data.len()) != data {
+                        return Err(Fault::WrongContent.into());
+                    }
+                }
+                _ => return Err(Fault::MalformedMessage.into()),
+            }
+        }
+        if writes {
+            self.flush(handle, verifier).await?;
+        }
+        Ok(())
+    }
+
+    async fn begin_block(&mut self, handle: Handle, offset: u64, writes: bool) -> Result<CallId, Failure> {
+        let bytes = self.shape.block_bytes;
+        let call = match writes {
+            true => Call::Write {
+                handle,
+                offset,
+                data: content_of(self.writing, offset, bytes as usize),
+                stability: Stability::Unstable,
+            },
+            false => Call::Read {
+                handle,
+                offset,
+                bytes,
+            },
+        };
+        self.files.client_mut().begin(&call).await
+    }
+
+    async fn flush(&mut self, handle: Handle, verifier: Option<Verifier>) -> Result<(), Failure> {
+        let flushed = self.files.client_mut().begin(&Call::Flush { handle }).await?;
+        loop {
+            if let Event::Ended {
+                id,
+                result,
+                piggyback,
+                ..
+            } = self.files.client_mut().next().await?
+            {
+                if id == flushed {
+                    result?;
+                    let mut verifier = verifier;
+                    return same_server(&mut verifier, piggyback.stored.map(|stored| stored.verifier));
+                }
+            }
+        }
+    }
+}
+
+/// A server that was started anew may have lost what it had not flushed (RFC 1813, 3.3.7).
+fn same_server(first: &mut Option<Verifier>, now: Option<Verifier>) -> Result<(), Failure> {
+    match (*first, now) {
+        (Some(first), Some(now)) if first != now => Err(Fault::SessionLost.into()),
+        _ => {
+            *first = first.or(now);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_block_is_asked_for_once_and_in_an_order_of_the_seed() {
+        let shape = StreamsSpec {
+            name: "s".into(),
+            writers: 1,
+            readers: 1,
+            bytes: 1 << 20,
+            block_bytes: 4096,
+            depth: 1,
+            random: true,
+        };
+        let in_order = order(
+            &StreamsSpec {
+                random: false,
+                ..shape.clone()
+            },
+            1,
+        );
+        assert_eq!(in_order[..3], [0, 4096, 8192]);
+        let mut one = order(&shape, 1);
+        assert_ne!(one, in_order);
+        assert_eq!(one, order(&shape, 1));
+        assert_ne!(one, order(&shape, 2));
+        one.sort_unstable();
+        assert_eq!(one, in_order);
+    }
+
+    #[test]
+    fn another_verifier_is_another_run_of_the_server() {
+        let mut first = None;
+        for (now, is_same) in [
+            (None, true),
+            (Some(1), true),
+            (None, true),
+            (Some(1), true),
+            (Some(2), false),
+        ] {
+            assert_eq!(same_server(&mut first, now.map(Verifier)).is_ok(), is_same);
+        }
+    }
+}

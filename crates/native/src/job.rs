@@ -1,0 +1,70 @@
+//! Bonnie's phases and the steps of scenarios, from Python: carried out on threads of their own, ended by a signal.
+
+use crate::data::to_python;
+use crate::question::{answer_error, in_slices};
+use crate::target::Target;
+use dyno_engine::{BonnieSpec, FileJob, StepSpec};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a job may take to end after a signal, the removal of Bonnie's file included.
+const ENDING: Duration = Duration::from_secs(10);
+/// The most that a program reads or writes at once.
+const MOST_BLOCK_BYTES: u32 = 1 << 20;
+
+/// Carries Bonnie's phases out on a target of this machine; `spec` is a JSON text.
+#[pyfunction]
+pub fn bonnie<'py>(py: Python<'py>, target: &Target, spec: &str, nonce: u64) -> PyResult<Bound<'py, PyAny>> {
+    let spec: BonnieSpec = parsed(spec)?;
+    let is_whole = spec.chunk_bytes > 0 && spec.bytes > 0 && spec.bytes % u64::from(spec.chunk_bytes) == 0;
+    if !is_whole || spec.stdio_bytes == 0 || spec.seekers == 0 {
+        return Err(PyValueError::new_err(
+            "the size is a multiple of the chunk, and nothing but the seeks may be none",
+        ));
+    }
+    carry_out(py, target, FileJob::Bonnie(spec), nonce)
+}
+
+/// Carries one step of a scenario out on a target of this machine; `spec` is a JSON text.
+#[pyfunction]
+pub fn scenario_step<'py>(
+    py: Python<'py>,
+    target: &Target,
+    spec: &str,
+    nonce: u64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let spec: StepSpec = parsed(spec)?;
+    if !(1..=MOST_BLOCK_BYTES).contains(&spec.block_bytes) {
+        return Err(PyValueError::new_err("a block has up to 1 MiB"));
+    }
+    carry_out(py, target, FileJob::Step(spec), nonce)
+}
+
+fn parsed<T: DeserializeOwned>(text: &str) -> PyResult<T> {
+    serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn carry_out<'py>(py: Python<'py>, target: &Target, job: FileJob, nonce: u64) -> PyResult<Bound<'py, PyAny>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ended, waited) = sync_channel::<()>(1);
+    let (inner, stopped) = (target.inner.clone(), stop.clone());
+    let asked = in_slices(py, move || {
+        let outcome = inner.carry_out(&job, nonce, &stopped);
+        let _ = ended.send(());
+        outcome
+    });
+    if asked.is_err() {
+        stop.store(true, Ordering::Relaxed);
+        // What it has made is removed before the tool ends.
+        let _ = py.detach(move || waited.recv_timeout(ENDING));
+    }
+    let outcome = asked?
+        .ok_or_else(|| PyValueError::new_err("the target has no files, or is not this machine"))?
+        .map_err(|failure| answer_error(&failure, None))?;
+    to_python(py, &outcome)
+}

@@ -1,0 +1,166 @@
+//! Where a message breaks its format: which field, at which byte, in the response to which command.
+
+use super::command::Command;
+use dyno_measure::{named_enum, Detail, Failure, Fault, ProtocolStatus, StatusTable};
+
+/// A place in a message, as failures carry it: five bits of a command, six of a field, 21 of an offset.
+static PLACES: StatusTable = StatusTable {
+    name: "place in an SMB message",
+    write: |code, formatter| {
+        let (field, offset) = (
+            Field::ALL.get((code >> OFFSET_BITS & 0x3f) as usize),
+            code & MOST_OFFSET,
+        );
+        match Command::ALL
+            .iter()
+            .find(|command| u32::from(**command as u16) == code >> COMMAND_SHIFT)
+        {
+            Some(command) => write!(formatter, "{} response", command.name())?,
+            None => formatter.write_str("header")?,
+        }
+        match field {
+            Some(Field::End) | None => write!(formatter, ", which ends before byte {offset}"),
+            Some(field) => write!(formatter, ", {} at byte {offset}", field.name()),
+        }
+    },
+};
+const OFFSET_BITS: u32 = 21;
+const COMMAND_SHIFT: u32 = 27;
+const MOST_OFFSET: u32 = (1 << OFFSET_BITS) - 1;
+/// Before the command is known, or where it is none of ours.
+const NO_COMMAND: u32 = 31;
+
+named_enum! {
+    /// A field that can be wrong, as MS-SMB2 and MS-FSCC write it.
+    pub enum Field {
+        End "the end"
+        StreamLength "StreamProtocolLength"
+        ProtocolId "ProtocolId"
+        StructureSize "StructureSize"
+        Flags "Flags"
+        NextCommand "NextCommand"
+        MessageId "MessageId"
+        Command "Command"
+        AsyncId "AsyncId"
+        SessionId "SessionId"
+        ByteCount "ByteCount"
+        DialectRevision "DialectRevision"
+        NegotiateContextCount "NegotiateContextCount"
+        NegotiateContext "NegotiateContextList"
+        MaxTransferSize "MaxReadSize or MaxWriteSize"
+        SecurityBuffer "SecurityBufferOffset or SecurityBufferLength"
+        OplockLevel "OplockLevel"
+        CreateContexts "CreateContextsOffset or CreateContextsLength"
+        NextContext "Next of a create context"
+        ContextName "NameOffset or NameLength of a create context"
+        ContextData "DataOffset or DataLength of a create context"
+        LeaseKey "LeaseKey"
+        ReadData "DataOffset or DataLength"
+        Count "Count"
+        OutputBuffer "OutputBufferOffset or OutputBufferLength"
+        NextEntryOffset "NextEntryOffset"
+        FileNameLength "FileNameLength"
+        CtlCode "CtlCode"
+        IoctlOutput "OutputOffset or OutputCount"
+    }
+}
+
+/// A message, or a part of one, breaks the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed {
+    /// What is wrong.
+    pub field: Field,
+    /// Where it begins, from the header of its message on; of `Field::End` how long the message had to be.
+    pub offset: usize,
+}
+
+impl Malformed {
+    /// That field, which begins there.
+    #[must_use]
+    pub fn at(field: Field, offset: usize) -> Self {
+        Self { field, offset }
+    }
+
+    /// The same as seen from `bytes` before.
+    #[must_use]
+    pub fn behind(self, bytes: usize) -> Self {
+        Self {
+            offset: self.offset.saturating_add(bytes),
+            ..self
+        }
+    }
+
+    fn place(self, command: u32) -> Failure {
+        let offset = u32::try_from(self.offset).unwrap_or(MOST_OFFSET).min(MOST_OFFSET);
+        Failure {
+            fault: Fault::MalformedMessage,
+            detail: Detail::Status(ProtocolStatus {
+                code: command << COMMAND_SHIFT | (self.field as u32) << OFFSET_BITS | offset,
+                table: &PLACES,
+            }),
+        }
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Self {
+        malformed.place(NO_COMMAND)
+    }
+}
+
+/// Says of a failure that is the place of something malformed, and no more, the response to which command it was.
+#[must_use]
+pub fn in_response_to(failure: Failure, command: u16) -> Failure {
+    match failure.detail {
+        Detail::Status(status)
+            if status.table.name == PLACES.name && status.code >> COMMAND_SHIFT == NO_COMMAND =>
+        {
+            let code = status.code & !(NO_COMMAND << COMMAND_SHIFT);
+            let command = u32::from(command).min(NO_COMMAND);
+            let status = ProtocolStatus {
+                code: code | command << COMMAND_SHIFT,
+                ..status
+            };
+            Failure {
+                detail: Detail::Status(status),
+                ..failure
+            }
+        }
+        _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_told_by_command_field_and_byte() {
+        let place = Failure::from(Malformed::at(Field::ReadData, 2).behind(64));
+        assert_eq!(
+            place.to_string(),
+            "a message of the server breaks its protocol: header, DataOffset or DataLength at byte 66"
+        );
+        let told = in_response_to(place, Command::Read as u16);
+        let words =
+            "a message of the server breaks its protocol: READ response, DataOffset or DataLength at byte 66";
+        assert_eq!(told.to_string(), words);
+        assert_eq!(in_response_to(told, Command::Write as u16), told);
+        let end = in_response_to(
+            Malformed::at(Field::End, usize::MAX).into(),
+            Command::OplockBreak as u16,
+        );
+        assert!(
+            end.to_string()
+                .ends_with("OPLOCK_BREAK response, which ends before byte 2097151"),
+            "{end}"
+        );
+        let other = Failure::from(Fault::ClosedEarly);
+        assert_eq!(in_response_to(other, 8), other);
+    }
+
+    #[test]
+    fn every_field_and_command_has_room() {
+        assert!(Field::ALL.len() <= 64 && Command::CODES < NO_COMMAND as usize);
+    }
+}

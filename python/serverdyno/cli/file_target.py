@@ -1,0 +1,128 @@
+"""A directory of this machine, an NFS export or an SMB share, for verbs that work with files once and by themselves.
+
+Not for: servers elsewhere, whose load a plan bounds.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from serverdyno import _native
+
+PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
+MIB = 1 << 20
+Directory = Annotated[
+    str, typer.Option("-d", help="A directory of this machine, or an nfs:// or smb:// URL of loopback.")
+]
+Server = Annotated[
+    str | None, typer.Option(help="In place of -d: a server that is started for it, samba or ganesha.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="KEY=VALUE: a setting of that server; may be given again.")
+]
+User = Annotated[str | None, typer.Option(help=f"Of an SMB server; the password is in {PASSWORD_VARIABLE}.")]
+Hours = Annotated[
+    float, typer.Option(min=0.001, max=1000.0, help="The longest that it, or a step, may take.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything that was measured as JSON.")]
+# What stdio takes at once: st_blksize of a local file system, wsize of an NFS client.
+_LOCAL_BLOCK_BYTES, _REMOTE_BLOCK_BYTES = 4096, MIB
+
+
+def url_of(directory: str) -> str:
+    """Return the URL of a path, or the URL that was given."""
+    return directory if "://" in directory else Path(directory).resolve().as_uri()
+
+
+def block_bytes(url: str) -> int:
+    """Return what programs read and write at once there."""
+    return _LOCAL_BLOCK_BYTES if url.startswith("file:") else _REMOTE_BLOCK_BYTES
+
+
+@contextmanager
+def target_at(
+    directory: str,
+    server: str | None,
+    settings: Sequence[str],
+    user: str | None,
+    more: Mapping[str, object] = MappingProxyType({}),
+) -> Iterator[tuple[str, _native.Target]]:
+    """The URL and the target of a directory; or of a server of ours, which runs for as long.
+
+    `settings`: of that server, KEY=VALUE. `more`: keys of the target's section.
+    Raises UserError, ServerError or ConsentError.
+    """
+    if server is None:
+        url = url_of(directory)
+        yield url, local_target(url, user, more)
+        return
+    from serverdyno import protocols  # noqa: PLC0415
+    from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.fleet.consent import open_section  # noqa: PLC0415
+    from serverdyno.protocols.files import FILES  # noqa: PLC0415
+    from serverdyno.servers.registry import driver_type  # noqa: PLC0415
+    from serverdyno.servers.running import running  # noqa: PLC0415
+
+    spoken = driver_type(server).settings_type.protocol
+    if spoken is None or protocols.of(spoken).work is not FILES:
+        raise UserError(
+            f"{server} is no file server that is started here", hint="samba or ganesha, for example"
+        )
+    protocol = protocols.of(spoken)
+    with running(server, dict(map(_setting, settings))) as driver:
+        access = driver.access()
+        section = protocol.target_section(access, protocol.settings_type()) | dict(more)
+        yield access.url, open_section(protocol, access, section)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """`commit_always=true`, with a value as in TOML, or a word. Raises UserError."""
+    from serverdyno.errors import UserError  # noqa: PLC0415
+
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise UserError(f"--set {text}: expected KEY=VALUE", hint="For example --set commit_always=true")
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, value
+
+
+def local_target(
+    url: str, user: str | None, more: Mapping[str, object] = MappingProxyType({})
+) -> _native.Target:
+    """Return the target of a URL of loopback or a directory. `more`: keys of its section.
+
+    Raises UserError, ServerError or ConsentError.
+    """
+    from serverdyno import protocols  # noqa: PLC0415
+    from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.fleet.consent import open_section  # noqa: PLC0415
+    from serverdyno.plan.validate import url_problem  # noqa: PLC0415
+    from serverdyno.protocols.access import Access  # noqa: PLC0415
+    from serverdyno.protocols.files import FILES  # noqa: PLC0415
+
+    schemes = [each for p in protocols.carrying(FILES) for each in p.schemes]
+    if (wrong := url_problem(url, schemes)) is not None:
+        raise UserError(wrong, hint="A path, or for example nfs://127.0.0.1/export")
+    protocol = protocols.of_scheme(url.partition(":")[0])
+    assert protocol is not None  # its scheme was one of those
+    password = os.environ.get(PASSWORD_VARIABLE) if user is not None else None
+    access = Access(url, user, password)
+    section = protocol.target_section(access, protocol.settings_type())
+    target = open_section(protocol, access, section | dict(more))
+    if not target.loopback:
+        raise UserError(
+            f"{url} is not on this machine: nothing bounds the rate of this load",
+            hint="Measure a server elsewhere by a plan with bounds.",
+        )
+    return target

@@ -1,0 +1,433 @@
+"""Scenarios: the steps of a user over a directory, NFS and SMB, what others see of them, and what is left: nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from disk_mix import target as smb_target
+from dyno_process import Home
+from file_server import PATIENCE_S, needs_root, samba, smbclient
+from nfs_server import ganesha, libnfs
+from nfs_server import target as nfs_target
+from serverdyno import _native, scenarios, wording
+from serverdyno.errors import PlanError, ServerError
+from serverdyno.scenarios import model
+from serverdyno.scenarios.carry_out import Options, StepResult, carry_out
+from serverdyno.scenarios.model import Scenario
+
+MIB = 1 << 20
+KEEP = "not of the scenario"
+# A page of every kind of step.
+EVERYTHING = """
+name = "everything"
+title = "Each step once"
+
+[trees.t]
+directories = 2
+levels = 1
+files = [{ name = "a", count = 3, bytes = 5000 }, { name = "b", count = 2 }]
+
+[local.big]
+bytes = 3_000_001
+
+[[steps]]
+do = "make-tree"
+tree = "t"
+times = true
+[[steps]]
+do = "list"
+tree = "t"
+pattern = "a*"
+[[steps]]
+do = "list"
+tree = "t"
+long = true
+[[steps]]
+do = "find"
+tree = "t"
+[[steps]]
+do = "stat"
+tree = "t"
+[[steps]]
+do = "read"
+tree = "t"
+[[steps]]
+do = "build"
+tree = "t"
+searches = 2
+object_bytes = 100
+warm = true
+[[steps]]
+do = "list"
+tree = "t"
+[[steps]]
+do = "copy-to"
+local = "big"
+file = "big"
+warm = true
+[[steps]]
+do = "copy-from"
+file = "big"
+[[steps]]
+do = "make-file"
+file = "zeros"
+bytes = 2_000_001
+[[steps]]
+do = "remove-file"
+file = "zeros"
+[[steps]]
+do = "remove-tree"
+tree = "t"
+"""
+STEPS = [
+    "make t",
+    "ls a*",
+    "ls -l",
+    "find t",
+    "stat t",
+    "read t",
+    "build t",
+    "ls",
+    "cp to big",
+    "cp from big",
+]
+STEPS += ["mkfile 2,000,001 bytes", "rm zeros", "rm -r t"]
+DIRECTORIES, FILES, FILES_OF_A = 3, 15, 9
+
+
+def posix(directory: Path) -> _native.Target:
+    return _native.Target.open("posix", json.dumps({"url": directory.as_uri()}))
+
+
+def results(
+    scenario: Scenario,
+    to: _native.Target,
+    then: Callable[[StepResult], None] = lambda _: None,
+    block_bytes: int = MIB,
+) -> dict[str, StepResult]:
+    """By name. `then`: what is looked at after each step."""
+    found: dict[str, StepResult] = {}
+
+    def done(result: StepResult) -> None:
+        found[result.name] = result
+        then(result)
+
+    carry_out(scenario, to, Options(block_bytes=block_bytes, most_s=PATIENCE_S), done)
+    return found
+
+
+def everything() -> Scenario:
+    return scenarios.parse(EVERYTHING, "everything")
+
+
+def check_counts(found: dict[str, StepResult]) -> None:
+    """What does not depend on the protocol."""
+    assert list(found) == STEPS
+    entries = {name: [one["entries"] for one in each.passes] for name, each in found.items()}
+    assert entries["make t"] == [DIRECTORIES + FILES]
+    assert entries["ls a*"] == [3, 3] and entries["ls -l"] == [7, 7]
+    assert entries["find t"] == [FILES + 2] * 2  # all but the topmost
+    assert entries["ls"] == [12, 12]  # an object beside each of five files
+    moved = {name: [one["bytes"] for one in each.passes] for name, each in found.items()}
+    assert moved["make t"] == [FILES_OF_A * 5000] and moved["read t"] == [FILES_OF_A * 5000] * 2
+    assert moved["build t"] == [FILES_OF_A * 5000 + FILES * 100] * 2
+    assert moved["cp to big"] == moved["cp from big"] == [3_000_001] * 2
+    assert moved["mkfile 2,000,001 bytes"] == [2_000_001]
+    for each in found.values():
+        for one in each.passes:
+            assert one["elapsed_s"] > 0 and one["user_s"] >= 0 and one["system_s"] >= 0
+        assert each.passes[0]["requests"]  # a cache may answer all of a warm one
+
+
+def test_over_a_directory_each_step_is_its_system_calls_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text(KEEP)
+    found = results(everything(), posix(tmp_path), block_bytes=4096)
+    check_counts(found)
+    requests = {name: each.passes[0]["requests"] for name, each in found.items()}
+    assert requests["ls a*"]["stat"] == 3 and requests["ls -l"]["stat"] == 7 and "stat" not in requests["ls"]
+    assert requests["stat t"]["stat"] == FILES
+    assert requests["mkfile 2,000,001 bytes"]["write"] == 1 + -(-2_000_001 // 4096)
+    assert requests["rm -r t"]["unlink"] == DIRECTORIES + 2 * FILES
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+    assert (tmp_path / "theirs").read_text() == KEEP
+
+
+def test_a_copy_or_a_file_that_was_changed_on_the_server_is_a_failure_and_is_removed(tmp_path: Path) -> None:
+    def spoil(step: str, file: str) -> Callable[[StepResult], None]:
+        def then(result: StepResult) -> None:
+            if result.name == step:
+                [path] = tmp_path.glob(f"serverdyno-scenario-*/{file}")
+                content = bytearray(path.read_bytes())
+                content[-1] ^= 1
+                path.write_bytes(content)
+
+        return then
+
+    with pytest.raises(ServerError, match="cp from big: another content came back"):
+        results(everything(), posix(tmp_path), spoil("cp to big", "big"))
+    with pytest.raises(ServerError, match="read t: another content"):
+        results(everything(), posix(tmp_path), spoil("stat t", "t/d2/a3"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_too_many_or_too_few_is_seen_by_a_listing(tmp_path: Path) -> None:
+    def add(result: StepResult) -> None:
+        [base] = tmp_path.glob("serverdyno-scenario-*")
+        if result.name == "make t":
+            (base / "t" / "a99").touch()
+        if result.name == "ls a*":
+            pytest.fail("a listing with a file too many is no success")
+
+    with pytest.raises(ServerError, match=r"another length|were expected"):
+        results(everything(), posix(tmp_path), add)
+
+
+OF_CLIENTS = """
+name = "clients"
+title = "Several clients"
+[[steps]]
+do = "metadata"
+clients = 3
+files = 40
+bytes = 3901
+[[steps]]
+do = "metadata"
+clients = 3
+files = 40
+shared = true
+[[steps]]
+do = "streams"
+writers = 2
+readers = 2
+bytes = 1_100_000
+block_bytes = 65536
+depth = 8
+random = true
+"""
+
+
+def check_clients(found: dict[str, StepResult]) -> None:
+    """Each phase has the files of all clients, and each stream its whole blocks."""
+    own, shared, streams = found.values()
+    for step, size in ((own, 3901), (shared, 0)):
+        assert [one["phase"] for one in step.passes] == ["create", "stat", "read", "remove"]
+        assert [one["entries"] for one in step.passes] == [120] * 4
+        assert [one["bytes"] for one in step.passes] == [120 * size, 0, 120 * size, 0]
+    assert [(one["phase"], one["entries"]) for one in streams.passes] == [("write", 2), ("read", 2)]
+    blocks = 1_100_000 // 65536
+    for one in streams.passes:
+        assert one["bytes"] == 2 * blocks * 65536
+        assert one["p50_us"] is not None and one["p99_us"] is not None and 0 < one["p50_us"] <= one["p99_us"]
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_several_clients_on_a_directory_make_the_calls_of_their_phases(tmp_path: Path, direct: bool) -> None:
+    section = {"url": tmp_path.as_uri(), "direct": direct}
+    to = _native.Target.open("posix", json.dumps(section))
+    found = results(scenarios.parse(OF_CLIENTS, "clients"), to)
+    check_clients(found)
+    own, shared, streams = found.values()
+    for step in (own, shared):
+        create, stat, read, remove = (one["requests"] for one in step.passes)
+        assert create["close"] == 120 and stat["stat"] == 120 and remove["unlink"] == 120
+        assert read["close"] == 120 and "write" not in read
+    write, read = (one["requests"] for one in streams.passes)
+    assert write["write"] == read["read"] == 2 * (1_100_000 // 65536) and write["fsync"] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_client_that_fails_ends_the_others_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    scenario = scenarios.parse(OF_CLIENTS, "clients")
+    made: list[Path] = []
+
+    def then(result: StepResult) -> None:
+        if not made:  # so that the directory of the next step is there already
+            [base] = tmp_path.glob("serverdyno-scenario-*")
+            made.append(base / "files")
+            made[0].mkdir()
+
+    with pytest.raises(ServerError, match="shared: a file that must not exist is there"):
+        results(scenario, posix(tmp_path), then)
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+
+
+def test_the_shipped_scenarios_run_at_a_small_scale(home: Home, tmp_path: Path) -> None:
+    names = home.dyno("scenario").stdout
+    for name in scenarios.names():
+        assert name in names
+        done = home.dyno("scenario", name, "-d", tmp_path, "--scale", "0.002", "--json")
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert document["scale"] == 0.002
+        assert len(document["steps"]) == len(scenarios.load(name).steps)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_scenario_of_2002_has_the_published_files() -> None:
+    scenario = scenarios.load("etesting-2002")
+    assert [(each.name, each.count) for each in scenario.trees["names"].files] == [
+        ("aaa", 100),
+        ("bb", 59900),
+    ]
+    assert scenario.local["bigfile"].bytes == 480 * MIB
+    assert [step.bytes for step in scenario.steps if isinstance(step, model.MakeFile)] == [10240 * MIB]
+    labels = [model.label(step) for step in scenario.steps]
+    assert labels[1:7] == [
+        "ls aaa*",
+        "ls -l aaa*",
+        "ls -l",
+        "cp /tmp/bigfile .",
+        "cp bigfile /tmp",
+        "mkfile 10240m",
+    ]
+
+
+def test_what_the_report_of_2002_says_stands_below_each_step(home: Home, tmp_path: Path) -> None:
+    done = home.dyno("scenario", "etesting-2002", "-d", tmp_path, "--scale", "0.0001")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["2002:", "SFU", "3.0", "2.069", "0.030", "0.890"] in lines  # figure 8
+    assert ["2002:", "SFU", "3.0", "986.415", "7.090", "94.660"] in lines  # figure 13
+    assert ["2002:", "SFU", "2.0", *[wording.NOTHING] * 3] in lines  # it could not make so large a file
+    assert "Scale 0.0001" in done.stderr and "not results of the original" in done.stderr.lower()
+
+
+def test_all_that_is_wrong_with_a_scenario_is_told_at_once_with_its_lines() -> None:
+    text = """
+name = "wrong"
+title = "Wrong"
+[trees.a]
+levels = 2
+[[steps]]
+do = "list"
+tree = "a"
+[[steps]]
+do = "copy-to"
+local = "no"
+file = "a"
+[[steps]]
+do = "remove-file"
+file = "q"
+warm = true
+"""
+    with pytest.raises(PlanError) as caught:
+        scenarios.parse(text, "wrong")
+    told = "\n".join(caught.value.problems)
+    for part in (
+        "line 4: trees.a.directories",
+        "line 8: steps[0].tree: no step before",
+        "line 11: steps[1].local",
+        "'a' is a tree",
+        "line 15: steps[2].file",
+        "line 16: steps[2].warm",
+    ):
+        assert part in told, told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["etesting-2002", "-d", "smb://192.0.2.1/a"],
+        ["etesting-2002", "-d", "/nowhere/at/all"],
+        ["etesting-2002", "--scale", "0"],
+        ["etesting-2002", "--scale", "nan"],
+        ["etesting-2002", "--no-readdirplus"],
+        ["etesting-2003"],
+        ["/nowhere.toml"],
+    ],
+)
+def test_what_can_not_be_is_refused_in_words(home: Home, arguments: list[str]) -> None:
+    done = home.dyno("scenario", *arguments)
+    assert done.returncode != 0 and done.stderr.startswith("error:"), done.stderr
+
+
+def test_an_interrupt_removes_everything(home: Home, tmp_path: Path) -> None:
+    with home.started("scenario", "etesting-2002", "-d", tmp_path, "--local", tmp_path) as tool:
+        deadline = time.monotonic() + PATIENCE_S
+        while not list(tmp_path.glob("*/names/aaa1")):
+            assert time.monotonic() < deadline and tool.poll() is None
+            time.sleep(0.01)
+        tool.send_signal(signal.SIGINT)
+        assert tool.wait(PATIENCE_S) != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_root
+def test_over_nfs_each_step_is_the_requests_of_a_client_of_its_time_and_libnfs_sees_it() -> None:
+    names, matches = 100, 40
+    text = EVERYTHING.replace('{ name = "b", count = 2 }', "").replace("directories = 2\nlevels = 1", "")
+    text = text.replace('name = "a", count = 3, bytes = 5000', f'name = "aaa", count = {matches}')
+    text = text.replace("}, ]", f'}}, {{ name = "bbbbb", count = {names - matches} }}]')
+    scenario = scenarios.parse(text.replace('pattern = "a*"', 'pattern = "aaa*"'), "nfs")
+    with ganesha() as server:
+        [volume] = server.data_directories()
+        export = server.access().shares[0]
+
+        def look(result: StepResult) -> None:
+            if result.name == "cp to big":
+                [base] = (path.name for path in volume.glob("serverdyno-scenario-*"))
+                there = libnfs(server, "nfs-cat", f"{export}/{base}/big")
+                on_disk = (volume / base / "big").read_bytes()
+                assert len(there) == 3_000_001
+                assert hashlib.sha256(there).digest() == hashlib.sha256(on_disk).digest()
+                assert len(libnfs(server, "nfs-ls", f"{export}/{base}/t").splitlines()) == 2 * names
+
+        plus = results(scenario, nfs_target(server), look)
+        lists = [
+            step
+            for step in scenario.steps
+            if isinstance(step, model.MakeTree | model.List | model.RemoveTree)
+        ]
+        of_era = scenario.model_copy(update={"steps": tuple(lists)})
+        era = results(of_era, nfs_target(server, readdirplus=False))
+        check_clients(results(scenarios.parse(OF_CLIENTS, "clients"), nfs_target(server)))
+        assert list(volume.glob("serverdyno-scenario-*")) == []
+    of = {name: each.passes[0]["requests"] for name, each in plus.items()}
+    old = {name: each.passes[0]["requests"] for name, each in era.items()}
+    # A client without READDIRPLUS asks LOOKUP for what a pattern found, and for each name of `ls -l`.
+    lookups = {"ls aaa*": matches, "ls -l": names, "ls": 0}
+    for name, count in lookups.items():
+        walk = 2  # the two directories above, once in a fresh session
+        assert old[name].get("LOOKUP", 0) == walk + count, old[name]
+        assert of[name].get("LOOKUP", 0) == walk, of[name]
+        assert old[name]["READDIR"] >= 1 and "READDIRPLUS" not in old[name]
+        assert of[name]["READDIRPLUS"] >= old[name]["READDIR"] and "READDIR" not in of[name]
+    size, transfer = 3_000_001, MIB
+    copied = of["cp to big"]
+    # The cache sends what it keeps in runs that may be shorter than the server's largest.
+    assert copied["CREATE"] == 1 and copied["WRITE"] >= -(-size // transfer) and copied["COMMIT"] >= 1
+    assert of["cp from big"]["READ"] >= -(-size // transfer)
+    made = of["mkfile 2,000,001 bytes"]
+    assert made["WRITE"] >= -(-2_000_001 // transfer) and made["CREATE"] == 1 and made["COMMIT"] >= 1
+    assert of["rm -r t"]["REMOVE"] == 2 * names and of["rm -r t"]["RMDIR"] == 1
+
+
+@needs_root
+def test_over_smb_each_step_has_its_requests_and_smbclient_sees_what_it_left(tmp_path: Path) -> None:
+    with samba() as server:
+        volume = server.data_directories()[0]
+        before = sorted(path.name for path in volume.iterdir())
+
+        def look(result: StepResult) -> None:
+            if result.name == "cp to big":
+                [base] = (path.name for path in volume.glob("serverdyno-scenario-*"))
+                smbclient(server, f"cd {base}; lcd {tmp_path}; get big; cd t; get a1")
+                assert (tmp_path / "big").read_bytes() == (volume / base / "big").read_bytes()
+                assert (tmp_path / "a1").stat().st_size == 5000
+
+        found = results(everything(), smb_target(server), look)
+        check_clients(results(scenarios.parse(OF_CLIENTS, "clients"), smb_target(server)))
+        assert sorted(path.name for path in volume.iterdir()) == before
+    check_counts(found)
+    requests = {name: each.passes[0]["requests"] for name, each in found.items()}
+    assert requests["ls -l"]["QUERY_DIRECTORY"] >= 1 and requests["ls -l"]["CREATE"] == 1
+    assert requests["stat t"]["CREATE"] == FILES
+    assert requests["cp to big"]["WRITE"] >= 3 and requests["cp from big"]["READ"] >= 3
