@@ -107,6 +107,7 @@ class NullServer:
     debian_package: ClassVar[str | None] = None
     settings_type: ClassVar[type[Settings]] = NullSettings
     url = Null.example_url
+    is_here = True
 
     def __init__(
         self,
