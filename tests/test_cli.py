@@ -132,8 +132,8 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
         (["compare", ".", "."], ". is not an experiment"),
         (["load", "http://127.0.0.1:9/", "--into", "taken"], "taken exists and is not empty"),
         (["load", "http://127.0.0.1:9/", "--into", "/proc/e"], "can't make /proc/e"),
-        (["load", "http://127.0.0.1:9/a b"], "contains a character that a URL can't"),
-        (["load", "http://127.0.0.1:9/\u00fc"], "contains a character that a URL can't"),
+        (["load", "http://127.0.0.1:9/a b"], "has a character that a URL can't contain"),
+        (["load", "http://127.0.0.1:9/\u00fc"], "has a character that a URL can't contain"),
         (["tree", "no-such-directory"], "no-such-directory is not a directory"),
         (["reference", "http", "--fault", "sulk"], 'there is no fault "sulk"'),
         (["reference", "http", "--port", "65536"], "--port"),
@@ -232,7 +232,7 @@ def test_loopback_needs_no_token_and_so_no_home_to_keep_it_in(home: Home, tmp_pa
         XDG_CONFIG_HOME=str(file),
     )
     assert done.returncode == 2
-    assert "the token that asks for consent can't be kept" in done.stderr
+    assert "the consent token can't be stored" in done.stderr
 
 
 @dataclass(frozen=True)
@@ -458,7 +458,7 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
             rf"reference r1 +{clients} clients +[\d,]+ operations/s  0 errors, \d+ s left", line
         )
     assert len(finished) >= 2
-    assert shown[-1] == f"interrupted; finished mixes are kept. To go on: dyno resume {folder}"
+    assert shown[-1] == f"interrupted; finished mixes are kept. To continue: dyno resume {folder}"
     assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is back
 
 

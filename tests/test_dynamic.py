@@ -206,9 +206,9 @@ def answering(body: str) -> str:
         (answering("printf short"), "has 5 bytes, not 1,024"),
         ("echo this is no head of CGI", "failed: the server answers with status 500"),
         ("exit 3", "failed: the server answers with status 500"),
-        (answering("head -c 1024 /dev/zero"), "is not the one that answers its request"),
-        ('QUERY_STRING=another exec "@page@"', "is not the one that answers its request"),
-        ("exec sleep 40", "did not come"),
+        (answering("head -c 1024 /dev/zero"), "does not match its request"),
+        ('QUERY_STRING=another exec "@page@"', "does not match its request"),
+        ("exec sleep 40", "did not send its dynamic page"),
     ],
     ids=["short", "no-head", "fails", "other-content", "cached", "hangs"],
 )
@@ -231,7 +231,9 @@ def test_a_missing_program_is_told_before_load() -> None:
         (server.directory / dynamic.COPY).unlink()
         with pytest.raises(ServerError) as caught:
             server.ready()
-    assert re.search(r"has no dynamic page at /cgi-bin/dyno: it answers with status 40\d", str(caught.value))
+    assert re.search(
+        r"serves no dynamic page at /cgi-bin/dyno: it answers with status 40\d", str(caught.value)
+    )
     assert "install" in (caught.value.hint or "")
 
 

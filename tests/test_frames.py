@@ -72,5 +72,5 @@ def test_experiments_are_listed_and_shown(home: Home, measured: Path) -> None:
     shown = home.dyno("show", measured)
     assert shown.returncode == 0, shown.stderr
     assert "001-reference-threads-1-r1  2 of 2 levels, done" in shown.stdout
-    assert f"no report yet: dyno report {measured}" in shown.stdout
+    assert f"no report yet; to write it: dyno report {measured}" in shown.stdout
     assert home.dyno("list", measured / "none").returncode == 2

@@ -45,7 +45,7 @@ def test_a_full_disk_ends_a_run_in_a_sentence_and_a_resume_goes_on(home: Home, s
     filler = fill(small_disk, 0)
     done = home.dyno("resume", folder)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
-    assert "No space left on device" in done.stderr and "make room, then `dyno resume`" in done.stderr
+    assert "No space left on device" in done.stderr and "Make room, then use `dyno resume`" in done.stderr
     assert not list(folder.rglob(".unfinished-*"))
     filler.unlink()
     done = home.dyno("resume", folder)

@@ -117,5 +117,5 @@ def test_a_suite_of_nothing_is_refused_on_a_server_of_documents() -> None:
 
 
 def test_its_section_is_checked_as_any_other() -> None:
-    with pytest.raises(PlanError, match=r"line 12: nothing.delay_s: should be less than or equal to 60"):
+    with pytest.raises(PlanError, match=r"line 12: nothing.delay_s: must be at most 60"):
         suites.parse(SUITE.replace("0.002", "61"), "nothing.toml")

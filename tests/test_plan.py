@@ -163,9 +163,12 @@ def test_a_plan_that_is_not_text_is_the_users_mistake(tmp_path: Path) -> None:
         ('[[servers]]\nserver = "nginx"\ncpus = [0, 0]\n', "line 6: servers[0].cpus: names a CPU twice"),
         (
             '[[servers]]\nserver = "nginx"\nsettings.workers = 1\nfactors.workers = [2]\n',
-            "line 7: servers[0].factors.workers: is also a setting",
+            "line 7: servers[0].factors.workers: is also in settings",
         ),
-        ('[[servers]]\nserver = "nginx"\n[[servers]]\nserver = "nginx"\n', "line 6: servers[1]: a second"),
+        (
+            '[[servers]]\nserver = "nginx"\n[[servers]]\nserver = "nginx"\n',
+            "line 6: servers[1]: two configurations",
+        ),
         (
             '[[servers]]\nserver = "nginx"\nfactors.access_log = [true, true]\n',
             "line 6: servers[0].factors: two combinations",
@@ -189,7 +192,7 @@ def test_an_infinite_rate_is_no_bound() -> None:
     bounds = "bounds = { max_clients = 200, max_rate_per_s = inf, max_length_s = 9 }\n"
     check_refused(
         '[[servers]]\nserver = "external"\nurl = "http://10.0.0.1/"\n' + bounds,
-        "line 7: servers[0].bounds.max_rate_per_s: should be a finite number",
+        "line 7: servers[0].bounds.max_rate_per_s: must be a finite number",
     )
 
 

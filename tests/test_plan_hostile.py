@@ -48,7 +48,7 @@ def test_a_plan_that_nobody_means_is_refused_in_words(tmp_path: Path, text: str,
 def test_what_is_no_file_is_no_plan(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
-        with pytest.raises(UserError, match="it is no file"):
+        with pytest.raises(UserError, match="it is not a file"):
             load_plan(path, settings_types())
     with pytest.raises(UserError, match="No such file"):
         load_plan(tmp_path / "none", settings_types())

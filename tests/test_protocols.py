@@ -71,12 +71,12 @@ def test_servers_of_different_protocols_for_one_kind_of_work_stand_in_one_plan(
         (
             "quick-files",
             "nginx",
-            "line 5: servers[0].server: speaks HTTP, but the suite quick-files is of files, over SMB",
+            "line 5: servers[0].server: speaks HTTP, but the suite quick-files measures files over SMB",
         ),
         (
             "quick-static",
             "samba",
-            "line 5: servers[0].server: speaks SMB, but the suite quick-static is of documents",
+            "line 5: servers[0].server: speaks SMB, but the suite quick-static measures documents",
         ),
     ],
 )
@@ -121,10 +121,10 @@ def test_problems_of_a_suite_and_of_its_tables_are_told_together() -> None:
         suites.parse(text, "s.toml")
     begin = [problem.partition(" not ")[0] for problem in caught.value.problems]
     assert begin == [
-        "line 4: workload: should be 'webbench-static', 'webbench-dynamic', 'url', 'diskmix' or 'loadfile',",
-        "line 8: files.cache: should be 'none', 'oplocks' or 'leases',",
+        "line 4: workload: must be 'webbench-static', 'webbench-dynamic', 'url', 'diskmix' or 'loadfile',",
+        "line 8: files.cache: must be 'none', 'oplocks' or 'leases',",
         "line 9: files.cach:",
-        "line 11: http.version: should be '1.0', '1.1' or '2',",
+        "line 11: http.version: must be '1.0', '1.1' or '2',",
         "line 12: nfs:",
         "line 13: sections:",
     ]

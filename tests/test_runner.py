@@ -180,7 +180,7 @@ def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_a
         done = home.dyno("resume", folder)
     assert done.returncode == 1
     assert "FAILED 001-nobody-r1: nothing answers HTTP" in done.stderr
-    assert f"to try them again: dyno resume {folder}" in done.stderr
+    assert f"to repeat them: dyno resume {folder}" in done.stderr
     opened = Experiment.open(folder)
     assert opened.finished() == {(2, 1), (2, 2)}
     assert [note.state for note in opened.run_notes().values()] == ["failed", "done"]
@@ -225,7 +225,7 @@ def test_a_server_that_ends_under_load_fails_its_run_and_its_mix_is_not_kept(tmp
     listener = Killer()
     assert not carried_out(folder, listener)
     [failure] = listener.failures
-    assert f"{SERVER} ended under load" in failure and "by signal 9" in failure
+    assert f"{SERVER} exited under load" in failure and "by signal 9" in failure
     assert Experiment.open(folder).finished() == {(1, 1), (2, 1), (2, 2)}
     assert psutil.Process().children() == []
     # Of the whole experiment, also where a run took less than its time.
@@ -462,5 +462,5 @@ def test_generator_and_servers_share_cpus_only_where_there_are_too_few(
         (2, 2): (2, 2, True),
         (8, 4): (4, 4, False),
     }
-    with pytest.raises(UserError, match="5 threads would take each other's time on 4 CPU"):
+    with pytest.raises(UserError, match="5 threads would share 4 CPU"):
         place(GeneratorPlan(threads=5, cpus=[0, 1, 2, 3]))

@@ -150,7 +150,7 @@ def test_a_server_that_ends_under_load_is_told() -> None:
         everyone[0].kill()
         assert alive(everyone) == []
         deadline = time.monotonic() + PATIENCE_S
-        with pytest.raises(ServerError, match="ended under load"):
+        with pytest.raises(ServerError, match="exited under load"):
             while time.monotonic() < deadline:  # until the keeper has buried it
                 server.check()
                 time.sleep(0.01)

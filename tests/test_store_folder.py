@@ -118,7 +118,7 @@ def test_a_lock_that_is_a_link_leads_to_nothing(home: Home, folder: Path, elsewh
 def test_a_lock_with_a_second_name_elsewhere_is_not_written(folder: Path, elsewhere: Path) -> None:
     (folder / ".lock").unlink()
     (folder / ".lock").hardlink_to(elsewhere / "file")
-    with pytest.raises(DynoError, match="has a second name elsewhere"):
+    with pytest.raises(DynoError, match="has a second hard link elsewhere"):
         Experiment.open(folder, writable=True)
 
 

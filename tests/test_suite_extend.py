@@ -109,7 +109,7 @@ def test_a_suite_that_would_pass_the_limits_is_refused() -> None:
         extended(base.model_copy(update={"threads": 600}), Growth.THREADS, "of a test")
     with pytest.raises(UserError, match="more mixes"):
         extended(base.model_copy(update={"clients": [999, 1000]}), Growth.CLIENTS, "of a test")
-    with pytest.raises(PlanError, match="less than or equal to 100000"):
+    with pytest.raises(PlanError, match="must be at most 100000"):
         extended(base.model_copy(update={"clients": [1, 60_000]}), Growth.CLIENTS, "of a test")
     with pytest.raises(PlanError, match="connections at once"):
         extended(base.model_copy(update={"clients": [1, 80_000]}), Growth.THREADS, "of a test")
@@ -144,7 +144,7 @@ def test_an_experiment_past_its_peak_gives_none_unless_asked_for_anyway(home: Ho
     assert "the load was enough: throughput of nginx no longer rose at 32 clients" in done.stderr
     assert not file.exists()
     assert home.dyno("suite", "extend", folder, "--into", file, "--anyway").returncode == 0
-    assert "no server is known to need it" in file.read_text()
+    assert "no throughput is known to rise" in file.read_text()
 
 
 def test_a_rise_that_the_generator_may_have_set_the_end_of_is_no_reason(home: Home, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_rise_that_the_generator_may_have_set_the_end_of_is_no_reason(home: Ho
     folder = stored(tmp_path / "e", source)
     done = home.dyno("suite", "extend", folder, "--into", tmp_path / "larger.toml")
     assert done.returncode == 2
-    assert "the generator or the plan's bound set it there" in done.stderr
+    assert "the generator or the plan's bound limited it there" in done.stderr
 
 
 def test_an_experiment_without_its_last_mix_can_not_say(home: Home, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_an_experiment_without_its_last_mix_can_not_say(home: Home, tmp_path: Pa
         "suite", "extend", stored(tmp_path / "e", unfinished), "--into", tmp_path / "larger.toml"
     )
     assert done.returncode == 2
-    assert "nothing was measured at 32 clients of nginx" in done.stderr
+    assert "nothing was measured at 32 clients for nginx" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_an_experiment_without_its_last_mix_can_not_say(home: Home, tmp_path: Pa
     [
         (["webbench-2.0-statik", "--into", "new.toml"], "did you mean webbench-2.0-static"),
         (["quick-static", "--into", "there.toml"], "can't write there.toml: File exists"),
-        (["quick-static", "--into", "new.toml", "--by", "luck"], "neither clients nor threads"),
+        (["quick-static", "--into", "new.toml", "--by", "luck"], "expected clients or threads"),
         (["missing.toml", "--into", "new.toml"], "can't read missing.toml"),
         ([".", "--into", "new.toml"], ". is not an experiment"),
     ],

@@ -107,14 +107,14 @@ def test_a_member_that_ends_is_named() -> None:
         first = psutil.Process(process.pids()[0])
         first.kill()
         psutil.wait_procs([first], timeout=30)
-        with pytest.raises(ServerError, match="apache ended under load"):
+        with pytest.raises(ServerError, match="apache exited under load"):
             server.check()
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"front": "varnish", "tls": "ecdsa-p256"}, "front_settings: tls: Input should be 'off'"),
+        ({"front": "varnish", "tls": "ecdsa-p256"}, "front_settings: tls: must be 'off'"),
         ({"tls": "ecdsa-p256", "tls_by": "back"}, "tls_by: back needs also_clear"),
         ({"front_settings": {"processors": 1}}, "front_settings: processors belong to the team"),
         ({"back_settings": {"mpm": "none"}}, "back_settings: mpm"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Sequence
+
+from pydantic_core import ErrorDetails
 
 from serverdyno import units
 
@@ -10,10 +13,41 @@ NO_BREAK = "\u00a0"
 NOTHING = "–"  # noqa: RUF001  an en dash is how a table says "not measured"
 
 
+REFUSALS = {
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "dict_type": "must be a table",
+    "finite_number": "must be a finite number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "list_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "model_type": "must be a table",
+    "string_type": "must be text in quotes",
+}
+"""What a value must be, by pydantic's type of error."""
+
+
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """`1 mix`, `2 mixes`, `3 points`; `nouns` where that isn't how the noun ends."""
     many = nouns or f"{noun}{'es' if noun.endswith('x') else 's'}"
     return f"{count:,} {noun if count == 1 else many}"
+
+
+def refusal(error: ErrorDetails) -> str:
+    """Return what a refused value must be, and what it is: `must be at least 1, not 0`."""
+    if error["type"] == "value_error":  # a validator of the model's own, which says all there is to say
+        return error["msg"].removeprefix("Value error, ")
+    wanted = REFUSALS.get(error["type"])
+    message = error["msg"].removeprefix("Input ") if wanted is None else wanted.format(**error.get("ctx", {}))
+    return f"{message}, not {reprlib.repr(error['input'])}"
 
 
 def listing(names: Sequence[str]) -> str:

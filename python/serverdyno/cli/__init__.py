@@ -42,9 +42,9 @@ _signals: list[int] = []
 
 app = typer.Typer(
     name="dyno",
-    help="A dynamometer for servers: more and more clients, the peak, the behaviour past it, and how far to trust it.",
-    epilog="Example: dyno load http://127.0.0.1:8080/ --clients 1,4,8,16 --length 10s\n\n"
-    "Suites re-create published parameters; they are not the original programs, and no figure is a result "
+    help="Load a web or file server with more and more clients, find its peak, and compare configurations.",
+    epilog="Example: dyno load http://127.0.0.1:8080/ measures a web server that runs on this machine.\n\n"
+    "Suites re-create published parameters. They are not the original programs, and no figure is a result "
     "of WebBench or NetBench.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -87,10 +87,10 @@ def _say_version(asked: bool) -> None:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version, and end."),
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """What may stand before a verb."""
+    """Options before the command."""
 
 
 def main() -> None:

@@ -28,13 +28,13 @@ def audit(
         str, typer.Argument(metavar="NAME|all", help="A report that `dyno published` lists, or all of them.")
     ],
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print a list with one object a claim, and nothing else.")
+        bool, typer.Option("--json", help="Print only a JSON list with one object per claim.")
     ] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write all claims to one page.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with all claims.")
     ] = None,
 ) -> None:
-    """Recompute every claim of a published report from the report's own tables, and say whether it follows."""
+    """Check every claim of a published report against the report's own tables."""
     import json  # noqa: PLC0415
 
     from serverdyno import published  # noqa: PLC0415
@@ -85,4 +85,4 @@ def _print(audited: Mapping[str, Sequence[Audited]], console: Console) -> None:
                 say(console, f"• {one.claim.place}: {one.claim.says}: {one.claim.claimed} {one.claim.unit}")
                 say(console, f"  {one.reason}  [{one.claim.id}]")
     console.print()
-    say(console, "Claims that follow are in --json and --html.")
+    say(console, "--json and --html also list the claims that follow.")

@@ -46,7 +46,10 @@ def bonnie(
     chunk_bytes: Annotated[
         int,
         typer.Option(
-            "--chunk", min=512, max=MIB, help="Bytes of a read or write: 16384; older programs 8192."
+            "--chunk",
+            min=512,
+            max=MIB,
+            help="Bytes per read or write. The default is 16384; older programs used 8192.",
         ),
     ] = 16384,
     seeks: Annotated[int, typer.Option(min=1, max=10**7, help="Seeks in all.")] = 4000,
@@ -56,9 +59,10 @@ def bonnie(
     hours: Hours = 24.0,
     as_json: AsJson = False,
 ) -> None:
-    """Write, rewrite, write, read, read and seek in one file, as Bonnie did; it is removed at the end.
+    """Run the six phases of Bonnie on a directory, an NFS export or an SMB share.
 
-    A re-creation from the program's description: its rows are not results of the original program.
+    The file is removed at the end. This re-creates the program from its description. Its rows are not results of the
+    original.
     """
     from serverdyno.analysis import bonnie_rows  # noqa: PLC0415
     from serverdyno.errors import ServerError  # noqa: PLC0415
@@ -139,6 +143,6 @@ def _tell(phases: list[_native.BonniePhase], size_bytes: int) -> None:
     if size_bytes < 2 * memory_bytes:
         typer.echo(
             f"The file is smaller than twice this machine's memory ({memory_bytes // MIB:,} MB): "
-            "caches answer most of it.",
+            "caches will answer most requests.",
             err=True,
         )

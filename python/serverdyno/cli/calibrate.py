@@ -15,10 +15,10 @@ def register(app: typer.Typer) -> None:
 
 
 def calibrate(
-    suite: Annotated[str, typer.Option(help="The suite whose load is made.")] = "webbench-2.0-static",
+    suite: Annotated[str, typer.Option(help="The suite that defines the load.")] = "webbench-2.0-static",
     threads: Annotated[int, typer.Option(min=1, max=256, help="Threads of the generator.")] = 1,
 ) -> None:
-    """Measure what the generator can do on this machine, against the reference server."""
+    """Measure how much load the generator can make on this machine, against the reference server."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
@@ -69,10 +69,10 @@ def calibrate(
     say(
         out,
         f"generator on CPUs {_listed(placement.generator)}, reference server on {_listed(placement.server)}; "
-        "for information: whether the generator limits a mix is measured in that mix",
+        "for information only: each mix measures whether the generator limits it",
     )
     if placement.shared:
-        say(out, "note: generator and server share CPUs; they take time from each other.")
+        say(out, "note: generator and server share CPUs and take time from each other.")
 
 
 def _listed(cpus: tuple[int, ...]) -> str:

@@ -62,13 +62,13 @@ def carry_out_and_report(
     except DynoError:
         # Refused before anything was measured: nobody wants to go on with an empty experiment.
         if new and experiment.discard():
-            say(console, f"nothing was measured; the experiment in {experiment.folder} is removed")
+            say(console, f"nothing was measured; removed the experiment in {experiment.folder}")
         raise
     except KeyboardInterrupt:
-        say(console, f"interrupted; finished mixes are kept. To go on: {resume}")
+        say(console, f"interrupted; finished mixes are kept. To continue: {resume}")
         raise
     if not whole:
-        again = f"; to try them again: {resume}" if missing(experiment) else ""
+        again = f"; to repeat them: {resume}" if missing(experiment) else ""
         say(console, f"some runs failed{again}")
         raise typer.Exit(FAILED)
 
@@ -112,7 +112,7 @@ def _until_precise(experiment: Experiment, progress: Progress) -> bool:
     while whole:
         done, half = experiment.head.plan.repetitions, half_width_percent(source_of(experiment))
         reached = "not known" if half is None else f"+- {half:.2g} %"
-        progress.notice(f"{done} repetitions: half of the widest interval of an average is {reached}")
+        progress.notice(f"{done} repetitions: the widest interval of an average is {reached}")
         if precision.is_enough(half, plan.until_percent, done, plan.most_repetitions):
             return True
         experiment.extend(precision.AT_ONCE)

@@ -22,9 +22,11 @@ def register(app: typer.Typer) -> None:
 
 
 def list_experiments(
-    folder: Annotated[Path, typer.Argument(help="Where to look, and below.")] = Path("experiments"),
+    folder: Annotated[Path, typer.Argument(help="The folder to search, with its subfolders.")] = Path(
+        "experiments"
+    ),
 ) -> None:
-    """List the experiments below a folder, the newest first: date, plan, servers, state and peak."""
+    """List the experiments below a folder, newest first, with plan, servers, state and peak."""
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno import clean  # noqa: PLC0415
@@ -34,7 +36,8 @@ def list_experiments(
 
     if not folder.is_dir():
         raise UserError(
-            f"there is no folder {folder}", hint="`dyno run` and `dyno load` make one: experiments"
+            f"no such folder: {folder}",
+            hint="`dyno run` and `dyno load` create the folder experiments. For another one: dyno list FOLDER.",
         )
     rows = []
     for found in experiments_below(folder):
@@ -49,13 +52,13 @@ def list_experiments(
     )
     for row in sorted(rows, reverse=True):
         table.add_row(*(clean.line(cell) for cell in row))
-    standard_output().print(table if rows else f"no experiment below {folder}", markup=False)
+    standard_output().print(table if rows else f"no experiment in or below {folder}", markup=False)
 
 
 def show(
     experiment: Annotated[Path, typer.Argument(help="Folder of an experiment, finished or not.")],
 ) -> None:
-    """Show what an experiment is: plan, suite, configurations, state of each run, and where its report is."""
+    """Show an experiment: its plan and suite, the state of each run, and the path of its report."""
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
@@ -81,7 +84,7 @@ def show(
             f"  {run.folder}  {done} of {len(head.mixes)} levels, {note.state if note else 'not begun'}{reason}",
         )
     page = opened.report_page
-    say(out, f"report: {page}" if page.is_file() else f"no report yet: dyno report {experiment}")
+    say(out, f"report: {page}" if page.is_file() else f"no report yet; to write it: dyno report {experiment}")
 
 
 def experiments_below(folder: Path, deepest: int = DEEPEST) -> Iterator[Path]:

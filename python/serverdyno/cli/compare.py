@@ -22,15 +22,16 @@ def register(app: typer.Typer) -> None:
 
 def compare(
     experiments: Annotated[
-        list[Path], typer.Argument(help="One: its configurations. Two: the same ones in both.")
+        list[Path],
+        typer.Argument(help="One experiment: compare its configurations. Two: compare equal names in both."),
     ],
     fail_if_slower: Annotated[
         bool,
         typer.Option(
             "--fail-if-slower",
-            help="Say the verdict over all comparisons with the base. Exit with 1 where any is slower, corrected for "
-            "their number; with 3 where that can't be told: not comparable, too few repetitions, or an interval that "
-            "does not rule out a slowdown of the threshold.",
+            help="Judge all comparisons with the baseline, corrected for their number. Exit with 1 if any is "
+            "slower, and with 3 if it can't tell: not comparable, too few repetitions, or an interval that does not "
+            "rule out a slowdown of the threshold.",
         ),
     ] = False,
     threshold_percent: Annotated[
@@ -38,14 +39,12 @@ def compare(
         typer.Option(
             "--threshold",
             min=0.0,
-            help="Of --fail-if-slower: the slowdown that must be ruled out, in percent; the plan's minimum effect "
-            "where that is larger.",
+            help="For --fail-if-slower: the slowdown to rule out, in percent. The plan's minimum effect counts if "
+            "it is larger.",
         ),
     ] = TOLERATED_PERCENT,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="A summary for GitHub on standard output.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a summary for GitHub.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare the configurations of one experiment with each other, or two experiments."""
     from rich.console import Console  # noqa: PLC0415
@@ -57,7 +56,7 @@ def compare(
     from serverdyno.store.experiment import Experiment  # noqa: PLC0415
 
     if markdown and as_json:
-        raise UserError("--markdown and --json exclude each other")
+        raise UserError("--markdown and --json can't be used together", hint="Give one of them.")
     reports = [report.build(Experiment.open(folder)) for folder in experiments]
     compared = report.compare(reports, threshold_percent)
     out = standard_output()

@@ -24,20 +24,20 @@ def extend(
             metavar="SUITE|EXPERIMENT", help="A suite's name, a suite's file, or the folder of an experiment."
         ),
     ],
-    into: Annotated[Path, typer.Option(help="The new suite's file, which must not exist.")],
-    by: Annotated[str, typer.Option(help="What there shall be more of: clients or threads.")] = "clients",
+    into: Annotated[Path, typer.Option(help="The file for the new suite. It must not exist.")],
+    by: Annotated[str, typer.Option(help="What to double: clients or threads.")] = "clients",
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also where the experiment shows that its load was enough.")
+        bool, typer.Option("--anyway", help="Extend even if the experiment shows that its load was enough.")
     ] = False,
 ) -> None:
-    """Write the next suite, with twice the load, for servers whose throughput still rose at the last mix."""
+    """Write a suite with up to twice the load, for servers whose throughput still rose at the last mix."""
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.extend import Growth, as_toml, extended  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
     if by not in list(Growth):
-        raise UserError(f'--by "{by}" is neither clients nor threads')
+        raise UserError(f'--by: unknown value "{by}"; expected clients or threads')
     suite, reason = _origin(origin, anyway)
     grown = extended(suite, Growth(by), reason)
     text = as_toml(grown, f"Made by: dyno suite extend, from {suite.name}.")
@@ -45,7 +45,7 @@ def extend(
         with into.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UserError(f"can't write {into}: {error.strerror}", hint="name another file") from error
+        raise UserError(f"can't write {into}: {error.strerror}", hint="Name another file.") from error
     planned = mixes(grown)
     length_s = sum(mix.length_s for mix in planned)
     console = standard_output()
@@ -66,7 +66,7 @@ def _origin(origin: str, anyway: bool) -> tuple[Suite, str]:
     path = Path(origin)
     if path.is_dir():
         return _of_experiment(path, anyway)
-    asked = "it was asked for, without an experiment"
+    asked = "you asked for it; there is no experiment to judge by"
     if path.suffix == ".toml":
         return suites.parse(read_text(path), origin), asked
     return suites.load(origin), asked
@@ -88,21 +88,21 @@ def _of_experiment(folder: Path, anyway: bool) -> tuple[Suite, str]:
     if unlimited:
         return suite, f"throughput of {_names(unlimited)} still rose {at}"
     if anyway:
-        return suite, f"it was asked for, although no server is known to need it {at}"
+        return suite, f"you asked for it; no throughput is known to rise {at}"
     if rising:
         raise UserError(
-            f"throughput of {_names(rising)} still rose {at}, but the generator or the plan's bound set it there",
-            hint="give the generator more threads or raise the bound; `--anyway` extends the suite all the same",
+            f"throughput of {_names(rising)} still rose {at}, but the generator or the plan's bound limited it there",
+            hint="Give the generator more threads or raise the bound. `--anyway` extends the suite nevertheless.",
         )
     if len(whole) < len(results):
         missing = [result for result in results if result not in whole]
         raise UserError(
-            f"nothing was measured {at} of {_names(missing)}, and no other throughput still rose there",
-            hint="`dyno resume` goes on with the experiment; `--anyway` extends the suite all the same",
+            f"nothing was measured {at} for {_names(missing)}, and no other throughput still rose there",
+            hint="`dyno resume` continues the experiment. `--anyway` extends the suite nevertheless.",
         )
     raise UserError(
         f"the load was enough: throughput of {_names(results)} no longer rose {at}",
-        hint="`--anyway` extends the suite all the same",
+        hint="`--anyway` extends the suite nevertheless.",
     )
 
 

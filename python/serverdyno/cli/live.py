@@ -14,7 +14,7 @@ Live = Annotated[
         min=0,
         max=65535,
         metavar="PORT",
-        help="Show the run on a page at http://127.0.0.1:PORT/ while it goes on; 0: any free port.",
+        help="Show the run on a page at http://127.0.0.1:PORT/. 0 takes any free port.",
     ),
 ]
 
@@ -27,13 +27,13 @@ def register(app: typer.Typer) -> None:
 def open_experiments(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(help="Experiments, or folders that hold some. [default: experiments]"),
+        typer.Argument(help="Experiments, or folders that contain some. [default: experiments]"),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page; 0: any free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0: any free port.")] = 0,
 ) -> None:
-    """Show experiments side by side on a local page, with their reports, until Ctrl-C.
+    """Show experiments side by side in the browser, with their reports, until Ctrl-C.
 
-    The page listens on loopback alone and changes nothing.
+    The page listens only on loopback and changes nothing.
     """
     from rich.console import Console  # noqa: PLC0415
 
@@ -45,12 +45,14 @@ def open_experiments(
     wanted = folders or [Path("experiments")]
     if absent := [f"{folder}" for folder in wanted if not folder.is_dir()]:
         raise UserError(
-            f"no such folder: {', '.join(absent)}", hint="`dyno run` and `dyno load` make one: experiments"
+            f"no such folder: {', '.join(absent)}",
+            hint="`dyno run` and `dyno load` create the folder experiments.",
         )
     found = list(dict.fromkeys(each for folder in wanted for each in experiments_below(folder)))
     if not found:
         raise UserError(
-            f"no experiment in or below {', '.join(map(str, wanted))}", hint="dyno run PLAN makes one"
+            f"no experiment in or below {', '.join(map(str, wanted))}",
+            hint="To make one: dyno run PLAN, or dyno load URL.",
         )
     listener = serve.listening(port)
     url = serve.url(listener)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -17,17 +18,17 @@ USUAL_SCATTER_PERCENT = 2.0
 
 def register(app: typer.Typer) -> None:
     """Adds the verbs."""
-    plans = typer.Typer(help="Look at a plan without running it.", epilog=EXAMPLE, no_args_is_help=True)
+    plans = typer.Typer(help="Check a plan without running it.", epilog=EXAMPLE, no_args_is_help=True)
     plans.command("check", epilog=EXAMPLE)(check)
     app.add_typer(plans, name="plan")
 
 
 def check(
     plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
-    scale: Annotated[float | None, typer.Option(help="As of `dyno run`.")] = None,
-    suite: Annotated[Path | None, typer.Option(help="As of `dyno run`.")] = None,
+    scale: Annotated[float | None, typer.Option(help="As for `dyno run`.")] = None,
+    suite: Annotated[Path | None, typer.Option(help="As for `dyno run`.")] = None,
 ) -> None:
-    """Check a plan, all problems at once, and say what it would run and for how long."""
+    """List all problems of a plan, or show its runs and how long they take."""
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.load import load_plan  # noqa: PLC0415
@@ -61,6 +62,7 @@ def check(
     for name in sorted({level.server for level in levels}):
         if driver_type(name).installed() is None:
             say(console, f"note: {name} is not installed here (see: dyno servers)")
+    say(console, f"to run it: dyno run {shlex.quote(str(plan))}")
 
 
 def _can_tell(configurations: int, repetitions: int) -> str:
@@ -72,14 +74,16 @@ def _can_tell(configurations: int, repetitions: int) -> str:
     known = noise_floor.load()
     scatter = USUAL_SCATTER_PERCENT if known is None else known.scatter_percent
     whose = (
-        "as on many machines; `dyno selftest` measures yours" if known is None else "as in the last selftest"
+        "as on many machines; `dyno selftest` measures this one"
+        if known is None
+        else "as in the last selftest"
     )
     floor = DEFAULT_FLOOR_PERCENT if known is None else known.percent
     found = design_finds_percent(configurations, repetitions, scatter / 100, margin_of(floor))
     words = wording.plural(repetitions, "repetition")
     if configurations < 2:
-        return f"{words}: one configuration, so nothing is compared"
+        return f"{words}: only one configuration, so nothing is compared"
     if found is None:
-        return f"{words}: no difference can be shown, however large; use 3 or more"
+        return f"{words}: proves no difference, however large; use 3 or more"
     scattered = f"if equal runs scatter by {scatter:.2g} %, {whose}"
     return f"{words}: differences above about {found:.2g} % (4 of 5 times, {scattered})"

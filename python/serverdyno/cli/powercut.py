@@ -16,17 +16,17 @@ def register(app: typer.Typer) -> None:
 
 
 def powercut(
-    experiment: Annotated[Path, typer.Argument(help="Folder of an experiment with file servers.")],
+    experiment: Annotated[Path, typer.Argument(help="Folder of an experiment with a file server.")],
     cuts: Annotated[int, typer.Option(min=1, max=1000, help="Power cuts of each configuration.")] = 5,
     configuration: Annotated[
-        list[str] | None, typer.Option(help="Only this one; can be given again. Default: all.")
+        list[str] | None, typer.Option(help="Only this configuration; may be repeated. Default: all.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Decides the moments and the contents.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Seed of the moments and the contents.")] = 1,
 ) -> None:
-    """Cut a server's power while files are flushed, and tell what of them was lost. Takes minutes.
+    """Cut a file server's power while clients flush files, and count the lost files. Takes minutes.
 
-    Each configuration's server runs in a guest (qemu, without KVM) whose disk forgets what was not flushed to it. The
-    report of the experiment then has the verdict next to the throughput.
+    Each configuration's server runs in a virtual machine (qemu, without KVM). Its disk loses everything that was not
+    flushed. The report of the experiment then shows the verdict.
     """
     from functools import partial  # noqa: PLC0415
 

@@ -63,7 +63,7 @@ def show(
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts and tables.")
     ] = None,
 ) -> None:
-    """Show what a report measured, how, on what, and what is doubtful in it."""
+    """Show the figures of a published report, its method, and what is doubtful in it."""
     from serverdyno import published  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.published.pictures import pictures  # noqa: PLC0415
@@ -79,7 +79,7 @@ def show(
             f"server {server}: {'; '.join(facts.values())}"
             for server, facts in about.hardware.servers.items()
         ),
-        "Figures of the original tool on that hardware: no figure of Serverdyno is comparable with them.",
+        "These figures are of the original tool and hardware. No figure of Serverdyno is comparable with them.",
     ):
         say(console, line)
     drawn = pictures(report)
@@ -87,7 +87,7 @@ def show(
         _draw(picture, console)
     console.print()
     if not drawn:
-        say(console, "The report states no figures that could be drawn.")
+        say(console, "The report has no figures to draw.")
     console.print("Doubts", style="bold")
     for doubt in about.doubts:
         say(console, f"• {doubt.place}: {doubt.doubt}")
@@ -106,7 +106,7 @@ def write_page(path: Path, page: str) -> None:
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"can't write {path}: {error.strerror}", hint="name another file") from error
+        raise UserError(f"can't write {path}: {error.strerror}", hint="Name another file.") from error
     say(Console(stderr=True), f"page: {path}")
 
 

@@ -30,7 +30,11 @@ EXAMPLE = "Example: dyno reference http --port 8080"
 
 def register(app: typer.Typer) -> None:
     """Adds the verbs."""
-    references = typer.Typer(help="Servers that come with Serverdyno.", epilog=EXAMPLE, no_args_is_help=True)
+    references = typer.Typer(
+        help="Start a server that comes with Serverdyno, for a first test.",
+        epilog=EXAMPLE,
+        no_args_is_help=True,
+    )
     references.command("http", epilog=EXAMPLE)(http)
     references.command("smb", epilog=SMB_EXAMPLE)(smb)
     references.command("nfs", epilog=NFS_EXAMPLE)(nfs)
@@ -49,7 +53,7 @@ def http(
     threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that serve.")] = 1,
     body_bytes: Annotated[
         int | None,
-        typer.Option(min=0, max=2**30, help="Serve so many bytes for every path, not the WebBench tree."),
+        typer.Option(min=0, max=2**30, help="Serve this many bytes for every path, not the WebBench tree."),
     ] = None,
     tls_certificate: Annotated[
         Path | None, typer.Option(help="Speak TLS with this certificate (PEM); needs --tls-key.")
@@ -58,21 +62,21 @@ def http(
     tls_port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Speak in the clear on --port, and TLS on this one; 0: any free one."
+            min=0, max=65535, help="Speak TLS on this port, and plain HTTP on --port; 0: any free port."
         ),
     ] = None,
     tls_min_version: Annotated[str, typer.Option(help="The oldest version of TLS: 1.2 or 1.3.")] = "1.2",
-    tls_max_version: Annotated[str, typer.Option(help="The newest.")] = "1.3",
-    tls_resumption: Annotated[bool, typer.Option(help="Let clients take up earlier TLS sessions.")] = True,
+    tls_max_version: Annotated[str, typer.Option(help="The newest version of TLS.")] = "1.3",
+    tls_resumption: Annotated[bool, typer.Option(help="Let clients resume earlier TLS sessions.")] = True,
     http2: Annotated[
-        bool, typer.Option("--http2", help="Speak HTTP/2, too: by ALPN over TLS, else with prior knowledge.")
+        bool, typer.Option("--http2", help="Also speak HTTP/2: by ALPN over TLS, else with prior knowledge.")
     ] = False,
     fault: Annotated[
-        str | None, typer.Option(help="Commit a fault in every answer; --list-faults names them.")
+        str | None, typer.Option(help="Make this fault in every answer; see --list-faults.")
     ] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve the WebBench tree from memory, to calibrate the generator; not a product."""
+    """Serve the WebBench tree from memory. For tests and calibration only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 
@@ -144,18 +148,21 @@ def smb(
     volumes: Annotated[int, typer.Option(min=1, max=16, help="Shares volume1, volume2 ...")] = 1,
     user: Annotated[
         str | None,
-        typer.Option(help=f"The one user, whose password is in {PASSWORD_VARIABLE}; left out: guests."),
+        typer.Option(help=f"The only user; the password is in {PASSWORD_VARIABLE}. Default: guests."),
     ] = None,
     min_dialect: Annotated[
         str, typer.Option(help="The oldest version: 2.0.2, 2.1, 3.0, 3.0.2, 3.1.1.")
     ] = "2.0.2",
-    max_dialect: Annotated[str, typer.Option(help="The newest.")] = "3.1.1",
-    signing: Annotated[str, typer.Option(help="auto (as the client wishes) or required.")] = "auto",
+    max_dialect: Annotated[str, typer.Option(help="The newest version.")] = "3.1.1",
+    signing: Annotated[str, typer.Option(help="auto (as the client asks) or required.")] = "auto",
     encryption: Annotated[str, typer.Option(help="off, auto or required.")] = "auto",
-    oplocks: Annotated[bool, typer.Option(help="Give oplocks and leases.")] = True,
-    leases: Annotated[bool, typer.Option(help="Give leases.")] = True,
+    oplocks: Annotated[bool, typer.Option(help="Grant oplocks and leases.")] = True,
+    leases: Annotated[bool, typer.Option(help="Grant leases.")] = True,
     capacity_mib: Annotated[
-        int, typer.Option(min=1, max=2**24, help="Memory for files; beyond it the disk is full.")
+        int,
+        typer.Option(
+            min=1, max=2**24, help="Memory for files, in MiB; when it is used up, the disk is full."
+        ),
     ] = 1024,
     counts: Annotated[
         Path | None,
@@ -163,10 +170,10 @@ def smb(
             help="Unix socket to be made: who connects is sent the requests so far by command (JSON)."
         ),
     ] = None,
-    fault: Annotated[str | None, typer.Option(help="Commit a fault; --list-faults names them.")] = None,
+    fault: Annotated[str | None, typer.Option(help="Make this fault; see --list-faults.")] = None,
     list_faults: Annotated[bool, typer.Option("--list-faults", help="Name the faults, and end.")] = False,
 ) -> None:
-    """Serve files in memory over SMB 2 and 3 on loopback: to calibrate the generator, not a product."""
+    """Serve files from memory over SMB 2 and 3 on loopback. For tests and calibration only."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
 
@@ -176,7 +183,7 @@ def smb(
         return
     if user is not None and PASSWORD_VARIABLE not in os.environ:
         raise UserError(
-            f"the password of {user} is not known: there is no {PASSWORD_VARIABLE}",
+            f"the password of {user} is missing: the variable {PASSWORD_VARIABLE} is not set",
             hint=f"export {PASSWORD_VARIABLE}=...",
         )
     try:

@@ -18,24 +18,24 @@ def register(app: typer.Typer) -> None:
 
 def report(
     experiment: Annotated[Path, typer.Argument(help="Folder of an experiment, finished or not.")],
-    pdf: Annotated[bool, typer.Option("--pdf", help="Also on paper: report.pdf.")] = False,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Also write report.pdf.")] = False,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Also a summary for an issue: report.md.")
+        bool, typer.Option("--markdown", help="Also write a summary in Markdown: report.md.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Also for programs: report.json, after docs/report.schema.json.")
+        bool, typer.Option("--json", help="Also write report.json, as in docs/report.schema.json.")
     ] = False,
     beside: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A published report whose curves are drawn next to these; the two are not comparable.",
+            help="Draw the curves of this published report next to these. The two are not comparable.",
         ),
     ] = None,
 ) -> None:
-    """Write the report anew from the records, and show its table.
+    """Write the report from an experiment's records, and show its table.
 
-    The page has everything; views that aren't asked for are removed.
+    The HTML page is always written. Other formats are removed unless asked for.
     """
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
@@ -45,4 +45,4 @@ def report(
     views = [name for name, wanted in asked.items() if wanted]
     if not carry_out.show_and_write(Experiment.open(experiment), views, beside):
         again = f"dyno resume {shlex.quote(str(experiment))}"
-        raise UserError(f"{experiment} has no finished mix yet", hint=f"To go on with it: {again}")
+        raise UserError(f"{experiment} has no finished mix yet", hint=f"To continue it: {again}")

@@ -21,9 +21,9 @@ def resume(
     experiment: Annotated[Path, typer.Argument(help="Folder of an interrupted experiment.")],
     live: Live = None,
 ) -> None:
-    """Go on with an experiment that was interrupted, had failed runs, or has damaged records.
+    """Continue an experiment after an interruption, failed runs or damaged records.
 
-    Damaged records are renamed, never deleted, and the mixes among them are measured again.
+    Damaged records are renamed, not deleted, and their mixes are measured again.
     """
     from rich.console import Console  # noqa: PLC0415
 

@@ -23,11 +23,11 @@ def run(
     plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
     scale: Annotated[
         float | None,
-        typer.Option(help="Shorten every mix to this share of its length; all figures then say so."),
+        typer.Option(help="Shorten every mix to this share of its length. Every figure shows the scale."),
     ] = None,
     suite: Annotated[
         Path | None,
-        typer.Option(help="A suite's file, in place of the plan's suite; see `dyno suite extend`."),
+        typer.Option(help="Use this suite file instead of the plan's suite; see `dyno suite extend`."),
     ] = None,
     fleet: options.Fleet = None,
     testbed: Annotated[
@@ -39,22 +39,22 @@ def run(
     against: Annotated[
         Path | None,
         typer.Option(
-            help="Another plan, which differs in its servers alone: both are run in one experiment, interleaved, and "
-            "the servers of this plan are compared with those of the other."
+            help="A plan to compare with. Both plans run interleaved in one experiment. They may differ only in "
+            "their servers."
         ),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            help="Repeat, from six times on, until half of the widest interval of an average is no more than this: 2%."
+            help="Repeat at least six times, until half of the widest interval is at most this: 2%."
         ),
     ] = None,
     into: Annotated[
-        Path | None, typer.Option(help="Folder of the experiment; otherwise a new one under experiments/.")
+        Path | None, typer.Option(help="Folder of the experiment. Default: a new one in experiments/.")
     ] = None,
     live: Live = None,
 ) -> None:
-    """Carry out a plan: start servers, load them, write a report."""
+    """Measure a plan: start its servers, load them, and write a report."""
     from serverdyno.cli import carry_out  # noqa: PLC0415
     from serverdyno.plan.against import against as merged  # noqa: PLC0415
     from serverdyno.plan.load import load_plan, until_precise, with_fleet, with_testbed  # noqa: PLC0415

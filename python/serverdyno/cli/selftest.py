@@ -31,15 +31,15 @@ def register(app: typer.Typer) -> None:
 
 
 def selftest(
-    server: Annotated[str, typer.Option(help="The web server, of `dyno servers`.")] = "reference",
-    repetitions: Annotated[int, typer.Option(help="Runs of each of the two; a run takes 15 s.")] = 6,
-    scale: Annotated[float | None, typer.Option(help="As of `dyno run`.")] = None,
+    server: Annotated[str, typer.Option(help="A web server that `dyno servers` lists.")] = "reference",
+    repetitions: Annotated[int, typer.Option(help="Runs of each side; a run takes 15 s.")] = 6,
+    scale: Annotated[float | None, typer.Option(help="As for `dyno run`.")] = None,
     into: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
 ) -> None:
-    """Measure a server against itself: the noise floor of this machine, and whether it is fit.
+    """Measure a server against itself: the smallest difference that this machine can show.
 
-    Two equal configurations of one server, interleaved, in some four minutes. The noise floor is kept, and later
-    experiments on this machine claim no smaller difference. Exits with 1 where the machine is not fit.
+    Runs two equal configurations of one server, interleaved, for about four minutes. Later experiments on this machine
+    claim no difference below the noise floor that it finds. Exits with 1 if the machine is not fit.
     """
     from serverdyno import report  # noqa: PLC0415
     from serverdyno.cli import carry_out  # noqa: PLC0415
@@ -74,6 +74,11 @@ def selftest(
         say(out, f"note: {remark}")
     for reason in judged.unfit:
         say(out, f"not fit: {reason}")
-    say(out, "this machine is not fit to compare servers on" if judged.unfit else "this machine is fit")
+    say(
+        out,
+        "this machine is not fit to compare servers"
+        if judged.unfit
+        else "this machine is fit to compare servers",
+    )
     if judged.unfit:
         raise typer.Exit(UNFIT)

@@ -16,9 +16,11 @@ def register(app: typer.Typer) -> None:
 
 
 def servers(
-    names: Annotated[list[str] | None, typer.Argument(help="Only these. Otherwise all.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Show the settings of these servers. Default: list all.")
+    ] = None,
 ) -> None:
-    """List the servers that can be measured: what is installed here, and what can be varied."""
+    """List the servers that can be measured, with installed versions; with NAMES, their settings."""
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno.cli.output import standard_output  # noqa: PLC0415

@@ -14,18 +14,18 @@ EXAMPLE = "Example: dyno suite show webbench-2.0-static"
 def register(app: typer.Typer) -> None:
     """Adds the verbs."""
     app.command("suites", epilog="Example: dyno suites")(list_suites)
-    one = typer.Typer(help="Look at one suite, or extend it.", epilog=EXAMPLE, no_args_is_help=True)
+    one = typer.Typer(help="Show or extend a suite.", epilog=EXAMPLE, no_args_is_help=True)
     one.command("show", epilog=EXAMPLE)(show)
     one.command("extend", epilog=extend.EXAMPLE)(extend.extend)
     app.add_typer(one, name="suite")
 
 
 def list_suites() -> None:
-    """List the suites that come with Serverdyno."""
+    """List the loads that come with Serverdyno."""
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno import suites  # noqa: PLC0415
-    from serverdyno.cli.output import standard_output  # noqa: PLC0415
+    from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
@@ -35,11 +35,13 @@ def list_suites() -> None:
         length_s = sum(mix.length_s for mix in mixes(suite))
         clients = f"{suite.clients[0]} to {suite.clients[-1]}"
         table.add_row(name, str(len(suite.clients)), clients, format_duration_s(length_s), suite.title)
-    standard_output().print(table)
+    out = standard_output()
+    out.print(table)
+    say(out, 'To see one: dyno suite show NAME. To use one: suite = "NAME" in a plan. Begin with quick-web.')
 
 
 def show(name: Annotated[str, typer.Argument(help="A name that `dyno suites` lists.")]) -> None:
-    """Show every parameter of a suite, and how well each is known."""
+    """Show the parameters of a suite, and how well each is known."""
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno import suites  # noqa: PLC0415

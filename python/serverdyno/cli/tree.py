@@ -15,11 +15,9 @@ def register(app: typer.Typer) -> None:
 
 def tree(
     directory: Annotated[Path, typer.Argument(help="The document root of your server; it must exist.")],
-    check: Annotated[
-        bool, typer.Option("--check", help="Only check a tree that was written before.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check an existing tree.")] = False,
 ) -> None:
-    """Write the document tree of the WebBench suites below a document root of your own."""
+    """Write the suites' documents below the document root of your own web server."""
     from serverdyno import _native  # noqa: PLC0415
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
@@ -33,7 +31,7 @@ def tree(
         except OSError as error:
             raise UserError(f"the tree can't be written: {error}") from error
     if problems := _native.tree_check(str(directory)):
-        raise UserError("\n".join([f"the tree below {directory} is not whole:", *problems]))
+        raise UserError("\n".join([f"the tree below {directory} is not complete:", *problems]))
     say(
         standard_output(),
         f"{directory}/wbtree: {facts['files']:,} files, {facts['bytes']:,} bytes, digest {facts['digest']}",

@@ -11,7 +11,7 @@ EXAMPLE = "Example: dyno workload show diskmix"
 
 def register(app: typer.Typer) -> None:
     """Adds the verb."""
-    one = typer.Typer(help="Look at one workload.", epilog=EXAMPLE, no_args_is_help=True)
+    one = typer.Typer(help="Show a workload.", epilog=EXAMPLE, no_args_is_help=True)
     one.callback()(_group)
     one.command("show", epilog=EXAMPLE)(show)
     app.add_typer(one, name="workload")
@@ -22,7 +22,7 @@ def _group() -> None:
 
 
 def show(name: Annotated[str, typer.Argument(help="diskmix or webbench-static.")]) -> None:
-    """Show the counts of a workload, and the facts that they were made from, side by side."""
+    """Show the counts of a workload next to the facts that they were made from."""
     from rich.table import Table  # noqa: PLC0415
 
     from serverdyno import _native  # noqa: PLC0415
@@ -37,7 +37,7 @@ def show(name: Annotated[str, typer.Argument(help="diskmix or webbench-static.")
         console.print(table)
         return
     if name != "diskmix":
-        raise UserError(f"there is no workload {name!r} to show", hint="diskmix or webbench-static")
+        raise UserError(f"unknown workload {name!r}; expected diskmix or webbench-static")
     lines = _native.diskmix_acceptance()
     table = Table(
         "a pass of the disk mix", "fact", "known", "ours", "may differ by", "", box=None, header_style="bold"

@@ -41,7 +41,7 @@ def open_target(
     target = open_section(protocol, access, protocol.target_section(access, settings))
     if bounds is None and not target.loopback:
         raise UserError(
-            f"{access.url} is {target.address}, which is not this machine: its load must be bounded",
+            f"{access.url} is {target.address}, which is not this machine: its load needs bounds",
             hint="Give the server `bounds` in the plan, or --max-rate to `dyno load`.",
         )
     return target
@@ -61,7 +61,7 @@ def _check_bounds(url: str, bounds: Bounds | None, mixes: Sequence[Mix]) -> None
     for mix in mixes:
         if bounds and (mix.clients > bounds.max_clients or mix.length_s > bounds.max_length_s):
             raise UserError(
-                f"mix {mix.name}, {mix.clients} clients for {mix.length_s:g} s, is outside of the bounds of {url}: "
+                f"mix {mix.name}, {mix.clients} clients for {mix.length_s:g} s, exceeds the bounds of {url}: "
                 f"{bounds.max_clients} clients and {bounds.max_length_s:g} s"
             )
 
@@ -104,11 +104,13 @@ def _consenting(protocol: Protocol[Any], access: Access, opened: Callable[[str |
         raise UserError(f"{url}: {error}", hint=f"A URL is, for example, {protocol.example_url}") from error
     except SessionError as error:
         why, advice = error.args
-        raise ServerError(f"{url} gives no session to ask it for consent: {why}", hint=advice) from error
+        raise ServerError(f"{url} refuses the session that asks for consent: {why}", hint=advice) from error
     except AnswerError as error:
         raise no_answer(url, "the question of consent", error) from error
     except OSError as error:
-        raise ServerError(f"{url} can't be reached: {error}", hint="Is the server running?") from error
+        raise ServerError(
+            f"{url} can't be reached: {error}", hint="Check that the server is running."
+        ) from error
 
 
 def consent_token() -> str:
@@ -124,7 +126,7 @@ def consent_token() -> str:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError as error:
         raise UserError(
-            f"the token that asks for consent can't be kept in {path}: {error.strerror}",
+            f"the consent token can't be stored in {path}: {error.strerror}",
             hint="Set XDG_CONFIG_HOME to a directory of your own.",
         ) from error
 

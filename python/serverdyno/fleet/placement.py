@@ -35,7 +35,7 @@ def place(generator: GeneratorPlan, named_by_servers: Collection[int] = ()) -> P
     chosen = tuple(generator.cpus) or _first(available, threads, set(named_by_servers))
     if len(chosen) < threads:
         raise UserError(
-            f"the generator's {threads} threads would take each other's time on {len(chosen)} CPU(s)",
+            f"the generator's {threads} threads would share {len(chosen)} CPU(s)",
             hint="Give the generator fewer threads or processes, or name more CPUs for it.",
         )
     rest = tuple(cpu for cpu in available if cpu not in chosen)
@@ -52,7 +52,7 @@ def of_processors(
     """
     every = sorted({*free, *others})
     if count > len(every):
-        raise UserError(f"{count} processors: the server can have {len(every)} CPU(s) here")
+        raise UserError(f"processors: {count}, but the server can have only {len(every)} CPU(s) here")
     known = topology or Topology.read(every)
     ordered = [*known.spread(free), *known.spread(set(others) - set(free))]
     return tuple(sorted(ordered[:count]))

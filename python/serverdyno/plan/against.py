@@ -25,9 +25,9 @@ def against(loaded: LoadedPlan, base: LoadedPlan, settings_types: SettingsTypes)
     own, other = (_all_but_servers(each) for each in (loaded, base))
     if unlike := [f"  {key}: {own[key]}, against {other[key]}" for key in own if own[key] != other[key]]:
         raise UserError(
-            "the two plans can't be run as one, because they differ in more than their servers:\n"
+            "the two plans can't be run in one experiment, because they differ in more than their servers:\n"
             + "\n".join(unlike),
-            hint="Make these alike in both plans.",
+            hint="Make these equal in both plans.",
         )
     servers = [
         *(_named(server, BEFORE) for server in base.plan.servers),

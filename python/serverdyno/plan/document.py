@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import reprlib
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,11 +16,14 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from serverdyno import wording
 from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.locate import KeyPath, key_lines, line_of
 
 M = TypeVar("M", bound=BaseModel)
 MOST_BYTES = 1 << 20
+MOST_KNOWN = 20
+"""Names that a message lists although it has a better suggestion."""
 DEEPEST = 32
 """Tables and arrays inside one another, and parts of a key; a plan has six."""
 _TOO_DEEP = f"tables and arrays inside one another, more than {DEEPEST} deep"
@@ -46,7 +48,7 @@ def read_text(path: Path) -> str:
         if not path.is_file():
             # What is no file at all is named by opening it; a pipe would be waited for.
             path.stat()
-            raise UserError(f"can't read {path}: it is no file")
+            raise UserError(f"can't read {path}: it is not a file")
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
@@ -54,11 +56,13 @@ def read_text(path: Path) -> str:
     except ValueError as error:
         raise UserError(f"can't read {str(path)!r}: {error}") from error
     if len(content) > MOST_BYTES:
-        raise UserError(f"{path} has more than {MOST_BYTES >> 20} MiB, which no plan or suite has")
+        raise UserError(
+            f"{path} has more than {MOST_BYTES >> 20} MiB, the most that a plan or suite may have"
+        )
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text, which TOML must be") from error
+        raise UserError(f"{path} is not UTF-8 text, as TOML must be") from error
 
 
 def parse_toml(text: str, source: str) -> dict[str, Any]:
@@ -112,10 +116,7 @@ def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
         return f"not known here{_suggestion(str(error['loc'][-1]), _fields_at(model, error['loc'][:-1]))}"
     if error["type"] == "missing":
         return "missing"
-    if error["type"] == "value_error":  # a validator of the model's own, which says all there is to say
-        return error["msg"].removeprefix("Value error, ")
-    message = error["msg"].removeprefix("Input ")
-    return f"{message}, not {reprlib.repr(error['input'])}"
+    return wording.refusal(error)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
@@ -141,7 +142,9 @@ def sentence(problem: Problem) -> str:
 def _suggestion(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3)
     meant = f"; did you mean {' or '.join(close)}?" if close else "."
-    return f"{meant} Known: {', '.join(known)}" if known else ""
+    return (
+        f"{meant} Known: {', '.join(known)}" if known and not (close and len(known) > MOST_KNOWN) else meant
+    )
 
 
 def _fields_at(model: type[BaseModel], path: KeyPath) -> list[str]:

@@ -56,7 +56,7 @@ def as_toml(suite: Suite, comment: str) -> str:
     if (unset := _unset(document)) is not None:
         raise UserError(
             f"{suite.name} has {unset} switched off, which a suite file can't say",
-            hint="give `dyno load` the larger --clients instead",
+            hint="Give `dyno load` larger --clients instead.",
         )
     # What is at its default is said all the same, where it is a number of the load and its certainty is.
     said = {key: value for key, value in suite.model_dump(mode="json").items() if key in suite.certainty}
@@ -87,7 +87,7 @@ def _more_clients(suite: Suite, reason: str) -> dict[str, Any]:
     if len(more) > MOST_NEW_MIXES:
         raise UserError(
             f"twice the clients of {suite.name} in steps of {more[1] - more[0]} are {len(more)} more mixes",
-            hint="extend it with `--by threads`",
+            hint="Extend it with `--by threads`.",
         )
     return _changed(
         suite,
@@ -107,7 +107,7 @@ def _more_threads(suite: Suite, reason: str) -> dict[str, Any]:
     most = max(mix.threads for mix in mixes(suite)) * GROWTH
     if most > MOST_THREADS:
         message = f"{most} threads a client, more than {MOST_THREADS}"
-        raise UserError(message, hint="extend it with `--by clients`")
+        raise UserError(message, hint="Extend it with `--by clients`.")
     return _changed(
         suite,
         changed,

@@ -75,9 +75,9 @@ def until_precise(plan: Plan, percent: str, suite: Suite) -> Plan:
     except ValueError:
         wanted = math.nan
     if not 0 < wanted <= 100:
-        raise UserError(f"--until: {percent!r} is no precision like 2%, from above 0 to 100")
+        raise UserError(f"--until: {percent!r} is not a percentage such as 2%")
     if plan.order == "sequential":
-        raise UserError("--until: the plan's order is sequential, to which no repetitions can be added")
+        raise UserError("--until can't add repetitions to a plan with the order sequential")
     return plan.model_copy(update={"until_percent": wanted})
 
 

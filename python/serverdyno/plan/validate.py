@@ -84,7 +84,7 @@ def precision_problem(suite: Suite) -> str | None:
     """Why a suite's averages have no precision to reach; None: they have."""
     if suite.open is None:
         return None
-    return f"suite {suite.name} offers its own rates (open load), so averages of throughput say nothing of the server"
+    return f"suite {suite.name} sets the rates itself (open load), so average throughput says nothing about the server"
 
 
 def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
@@ -94,7 +94,7 @@ def url_problem(url: str, schemes: Sequence[str] | None = None) -> str | None:
     """
     allowed = schemes or [scheme for protocol in protocols.known() for scheme in protocol.schemes]
     if not url.isascii() or not url.isprintable() or " " in url:
-        return f"{url!r} contains a character that a URL can't: write it as %XX"
+        return f"{url!r} has a character that a URL can't contain; write it as %XX"
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -176,7 +176,7 @@ def _size_problem(servers: Mapping[int, ServerPlan], repetitions: int) -> Proble
     count = sum(math.prod(map(len, server.factors.values())) for server in servers.values()) * repetitions
     if count <= MAX_RUNS:
         return None
-    return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: take fewer factors or levels")
+    return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: use fewer factors or levels")
 
 
 def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Context) -> Iterator[Problem]:
@@ -189,7 +189,7 @@ def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
         yield from _protocol_problems(path, server, context)
     for factor in server.factors:
         if factor in server.settings:
-            message = "is also a setting: what varies can't be fixed as well"
+            message = "is also in settings: give it as a factor or as a setting, not both"
             yield Problem((*path, "factors", factor), message)
     if server.node is None:
         yield from cpu_problems((*path, "cpus"), server.cpus, context.machine_cpus)
@@ -211,7 +211,7 @@ def _protocol_problems(path: tuple[str, int], server: ServerPlan, context: _Cont
         carried = " or ".join(each.title for each in protocols.carrying(work))
         yield Problem(
             (*path, "server"),
-            f"speaks {protocol.title}, but the suite {context.suite.name} is of {work.name}, over {carried}",
+            f"speaks {protocol.title}, but the suite {context.suite.name} measures {work.name} over {carried}",
         )
         return
     defaults = {
@@ -274,7 +274,9 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
     if not getattr(settings_type, "is_external", False):
         for key in ("url", "bounds"):
             if getattr(server, key) is not None:
-                message = f"is only for servers that you run ({_externals(context)}): {server.server} is started here"
+                message = (
+                    f"is only for servers that you run ({_externals(context)}); dyno starts {server.server}"
+                )
                 yield Problem((*path, key), message)
         return
     if server.cpus:
@@ -282,7 +284,7 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
         yield Problem((*path, "cpus"), message)
     spoken = getattr(settings_type, "protocol", None)
     if server.url is None:
-        yield Problem((*path, "url"), f'missing: the server "{server.server}" is a URL')
+        yield Problem((*path, "url"), f'missing: the server "{server.server}" needs a URL')
     elif (wrong := url_problem(server.url, spoken and protocols.of(spoken).schemes)) is not None:
         yield Problem((*path, "url"), wrong)
     elif not goes_to_loopback(server.url, _connect_to(server)) and server.bounds is None:
@@ -367,13 +369,11 @@ def _name_problems(servers: Mapping[int, ServerPlan]) -> Iterator[Problem]:
         for name in names:
             first = owner.setdefault(name, index)
             if first != index:
-                message = f'a second configuration called "{name}": give one of the two servers a `name`'
+                message = f'two configurations are called "{name}": give one of the two servers a `name`'
                 yield Problem(("servers", index), message)
                 break
         if len(set(names)) < len(names):
-            message = (
-                "two combinations of levels have the same name: a level is repeated or differs in signs only"
-            )
+            message = "two combinations of levels have the same name: a level is repeated, or two differ only in signs"
             yield Problem(("servers", index, "factors"), message)
 
 

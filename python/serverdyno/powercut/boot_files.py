@@ -67,7 +67,7 @@ def kernel() -> Kernel:
         _download(_image_package())
         found = list(_kernels(cache()))
     if not found:
-        raise UserError(f"{KERNEL_PACKAGE} has no kernel for a guest")
+        raise UserError(f"{KERNEL_PACKAGE} has no kernel for a virtual machine")
     return max(found, key=lambda each: [int(part) for part in re.findall(r"\d+", each.version)])
 
 

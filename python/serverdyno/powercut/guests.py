@@ -162,7 +162,7 @@ def way_of(name: str) -> Way:
     """How the driver `name` comes into a guest. Raises UserError."""
     if name not in WAYS:
         raise UserError(
-            f"server {name!r} can't be put into a guest",
+            f"server {name!r} can't run in a virtual machine",
             hint=f"Servers that can: {', '.join(sorted(WAYS))}.",
         )
     return WAYS[name]

@@ -64,7 +64,7 @@ class Guest:
             over = time.monotonic() - begun_s > BOOT_TIMEOUT_S
             if over or FAILED in said or self._machine.poll() is not None or self._disk.poll() is not None:
                 last = "\n".join(said.strip().splitlines()[-LOG_LINES:])
-                raise ServerError(f"the guest did not come up:\n{last}")
+                raise ServerError(f"the virtual machine did not start:\n{last}")
             time.sleep(POLL_S)
         self.seconds_to_boot = time.monotonic() - begun_s
 
@@ -108,7 +108,7 @@ def powered(files: BootFiles, ports: Mapping[int, int], at: Path) -> Iterator[Gu
         deadline = time.monotonic() + BOOT_TIMEOUT_S
         while not socket.exists():
             if disk.poll() is not None or time.monotonic() > deadline:
-                raise ServerError("nbdkit, the disk of the guest, did not come up")
+                raise ServerError("nbdkit, the disk of the virtual machine, did not start")
             time.sleep(POLL_S)
         machine = subprocess.Popen(
             [*DIES_WITH_US, *_command(files, ports, socket, console)],

@@ -55,13 +55,14 @@ def cut_power(
     way = guests.way_of(configuration.server)
     if missing := boot_files.missing_programs():
         raise UserError(
-            "a guest needs programs that are not installed", hint=f"apt-get install {' '.join(missing)}"
+            "a power cut needs a virtual machine, whose programs are not installed",
+            hint=f"apt-get install {' '.join(missing)}",
         )
     begun_s = time.monotonic()
     settings = guests.without_surroundings(configuration.settings) | way.settings
     server = create(configuration.server, settings, documents=Path("/dev/null"))
     if not isinstance(server, LocalServer):
-        raise UserError(f"server {configuration.server!r} is not one that the tool starts")
+        raise UserError(f"server {configuration.server!r} is not started by dyno, so its power can't be cut")
     kernel = boot_files.kernel()
     try:
         server.prepare()
@@ -126,7 +127,7 @@ class _Rounds:
             if looks and not refused:
                 return target
             if time.monotonic() > deadline:
-                raise ServerError(f"the server in the guest does not let its clients in: {refused}")
+                raise ServerError(f"the server in the virtual machine refuses its clients: {refused}")
             time.sleep(POLL_S)
 
     def _written(self, target: _native.Target, guest: Guest, number: int) -> _Written:
@@ -143,7 +144,7 @@ class _Rounds:
             deadline = time.monotonic() + ANSWER_TIMEOUT_S
             while not any(entry["flushed_bytes"] for entry in journal.entries()):
                 if time.monotonic() > deadline:
-                    raise ServerError("no flush was answered in the guest")
+                    raise ServerError("the server in the virtual machine answered no flush")
                 time.sleep(POLL_S)
             time.sleep(at_s)
         finally:
@@ -156,7 +157,7 @@ class _Rounds:
         try:
             left = _native.read_journal(target, *texts, secrets.randbits(NONCE_BITS))
         except _native.AnswerError as error:
-            raise DynoError(f"what a cut has left can't be read: {error.args[2]}") from error
+            raise DynoError(f"the files after a power cut can't be read: {error.args[2]}") from error
         return compared(written.entries, left, written.cut_after_s)
 
 

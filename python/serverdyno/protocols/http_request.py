@@ -75,7 +75,7 @@ class RequestSettings(Model):
         if secret is None:
             wanted = "user:password" if scheme == "basic" else "the token"
             raise UserError(
-                f"the authorization is not known: there is no {self.authorization_variable} in the environment",
+                f"the authorization is missing: the variable {self.authorization_variable} is not set",
                 hint=f"export {self.authorization_variable}={wanted}",
             )
         if scheme == "basic":

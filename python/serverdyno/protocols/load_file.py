@@ -38,8 +38,8 @@ def read(settings: FilesSettings) -> _native.LoadFile | None:
         return None
     if sha256 is not None and sha256_of(Path(path)) != sha256:
         raise UserError(
-            f"{path} is not the file any more that the experiment began with",
-            hint="Put it back, or begin a new experiment.",
+            f"{path} has changed since the experiment began",
+            hint="Restore it, or begin a new experiment.",
         )
     try:
         return _native.LoadFile.read(path)
@@ -57,7 +57,7 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file of bounded size. Raises UserError."""
     try:
         if not path.is_file():
-            raise UserError(f"{path} can't be replayed: it is no file")
+            raise UserError(f"{path} can't be replayed: it is not a file")
         if path.stat().st_size > MOST_BYTES:
             raise UserError(f"{path} can't be replayed: it has more than {MOST_BYTES >> 20} MiB")
         with path.open("rb") as file:

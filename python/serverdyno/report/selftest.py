@@ -51,7 +51,7 @@ def judge(report: Report) -> Judged:
         if each.figure is Metric.OVERALL_AVERAGE
     ]
     if len(averages) < 2 or not found or found[0].low_percent is None or found[0].high_percent is None:
-        raise DynoError("the self-test has too few whole runs to say anything of this machine")
+        raise DynoError("the self-test has too few complete runs to judge this machine")
     floor = max(-log1p(found[0].low_percent / 100), log1p(found[0].high_percent / 100))
     scatter = float(np.sqrt(np.mean([np.log(each).var(ddof=1) for each in averages]))) * 100
     return Judged(

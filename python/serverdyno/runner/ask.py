@@ -64,7 +64,7 @@ def check_installed(configurations: Sequence[Configuration]) -> None:
         packages = " ".join(package for package in absent.values() if package)
         raise ServerError(
             f"not installed here: {', '.join(absent)}",
-            hint=f"apt-get install {packages}" if packages else "`dyno servers` shows what is there.",
+            hint=f"apt-get install {packages}" if packages else "`dyno servers` lists what is installed.",
         )
 
 
@@ -139,7 +139,7 @@ def looked(setup: LoadSetup, mixes: Sequence[Mix]) -> list[_native.ShareLook]:
         raise ServerError(
             f"{setup.target.url} has no room for the workspaces: {'; '.join(short)}",
             hint=f"Make room there (directories {SMB.clients_directory}-* of earlier loads may be in the way), spread "
-            "the clients over more shares, or take a suite with fewer clients.",
+            "the clients over more shares, or use a suite with fewer clients.",
         )
     return looks
 

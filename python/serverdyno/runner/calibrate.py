@@ -102,7 +102,7 @@ class Calibration:
             raise ServerError(
                 f"the generator's ceiling can't be measured: {result['errors'][0]['example']}",
                 hint=result["errors"][0]["advice"]
-                or "The reference server was asked for what the suite asks for.",
+                or "The load was that of the suite, against the reference server.",
             )
         used = result["generator"]
         return Ceiling(

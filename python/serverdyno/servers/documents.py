@@ -35,7 +35,7 @@ def document_root() -> Path:
         ) from error
     if problems := _native.tree_check(str(tree)):
         raise ServerError(
-            f"the document tree {tree} is not whole: {problems[0]}", hint="Is the disk full, or failing?"
+            f"the document tree {tree} is not complete: {problems[0]}", hint="Is the disk full, or failing?"
         )
     return tree
 

@@ -110,9 +110,9 @@ class External:
         if self._look.has_shares and not settings.shares:
             raise UserError(f"server {self.name!r} needs shares", hint='For example: shares = ["volume1"]')
         if settings.directories and not is_loopback(url):
-            raise UserError(f"{url}: directories are for a server on this machine, by a URL of loopback")
+            raise UserError(f"{url}: directories are only for a server on this machine, with a loopback URL")
         if not self._look.has_shares and (settings.shares or settings.user is not None):
-            raise UserError(f"{url}: shares and user are for SMB, whose URL begins with smb://")
+            raise UserError(f"{url}: shares and user are only for URLs that begin with smb://")
         secure_url = settings.secure_url
         if settings.connect_to is not None and (
             self._look.port is None or self._look.has_shares or secure_url
@@ -121,9 +121,9 @@ class External:
         if secure_url is not None and not (
             url.startswith("http:") and secure_url.startswith("https:") and _look(secure_url, settings)
         ):
-            raise UserError(f"{url}: secure_url must be an https:// URL, and url one of http://")
+            raise UserError(f"{url}: secure_url must begin with https://, and url with http://")
         if settings.trust != SYSTEM and not (secure_url or url).startswith("https:"):
-            raise UserError(f"{url}: trust is for servers whose URL begins with https://")
+            raise UserError(f"{url}: trust is only for URLs that begin with https://")
 
     @staticmethod
     def installed() -> Installed | None:
@@ -146,9 +146,10 @@ class External:
     def ready(self) -> None:
         """The password is known. Raises ServerError."""
         if self.settings.user is not None and self.settings.password_variable not in os.environ:
+            variable = self.settings.password_variable
             raise ServerError(
-                f"the password of {self.settings.user} is not known: there is no {self.settings.password_variable}",
-                hint=f"export {self.settings.password_variable}=...",
+                f"the password of {self.settings.user} is missing: the variable {variable} is not set",
+                hint=f"export {variable}=...",
             )
 
     @property
@@ -283,7 +284,7 @@ def _look(url: str, settings: ExternalSettings) -> tuple[str, Look]:
         raise UserError(f"{url}: {error}") from None
     look = protocol.look(url) if protocol and plain else None
     if protocol is None or look is None or settings.protocol not in (None, protocol.name):
-        raise UserError(f"{url}: not a URL that can be loaded", hint=EXAMPLE)
+        raise UserError(f"{url}: not a URL that dyno can load", hint=EXAMPLE)
     if look.has_shares and parts.query:
         raise UserError(f"{url}: not a URL of a file server", hint=EXAMPLE)
     return protocol.title, look

@@ -124,7 +124,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
             raise ServerError("rpcbind is not installed", hint="apt-get install rpcbind")
         if not self.own_network:
             raise ServerError(
-                "Ganesha needs a network namespace and an rpcbind of its own, which take root",
+                "Ganesha needs its own network namespace and rpcbind, which only root can make",
                 hint="Run as root.",
             )
         for place in (self.directory, self.volumes.root):

@@ -258,7 +258,7 @@ def main() -> int:
     except OSError as error:
         # The log goes with the private directory, before the tool could read it.
         reason = f"{spec['command'][0]} could not be started: nobody can keep the server: {error}"
-        report("refused", reason=reason, hint="Has this machine the CPUs that the plan names?")
+        report("refused", reason=reason, hint="Check that this machine has the CPUs that the plan names.")
         return 1
     finally:
         keeper.put_back()

@@ -89,7 +89,7 @@ def check_path(path: Path) -> None:
     """Raises ServerError for a path that can't be written into a configuration."""
     if not PLAIN_PATH.fullmatch(str(path)):
         raise ServerError(
-            f"{path}: a path with such characters can't be written into every server's configuration",
+            f"{path}: not every server's configuration can contain a path with such characters",
             hint="Set TMPDIR to a directory with a plain absolute path.",
         )
 
@@ -120,7 +120,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         Raises UserError for a `url`: that is for servers that the user runs.
         """
         if url is not None:
-            raise UserError(f"server {self.name!r} is started on a port of its own: it takes no url")
+            raise UserError(f"url: dyno starts the server {self.name!r} itself, so it takes no url")
         self.settings = settings
         self.directory = directory
         self.documents = documents
@@ -281,9 +281,9 @@ class LocalServer(ABC, Generic[SettingsT]):
             self.prepare()
             self.start()
         raise ServerError(
-            f"{self.name}: not proven to listen alone on {PORT_ATTEMPTS} ports in a row.\n"
+            f"{self.name}: could not prove that it listens alone, on {PORT_ATTEMPTS} ports in a row.\n"
             + "\n".join(taken),
-            hint="Who they are: ss -ltnp. For an unknown process, run as root with CAP_SYS_PTRACE.",
+            hint="To see who listens: ss -ltnp. To see unknown processes, run as root with CAP_SYS_PTRACE.",
         )
 
     def _wait_for_proof(self) -> str | None:
@@ -304,7 +304,7 @@ class LocalServer(ABC, Generic[SettingsT]):
                 return None
             time.sleep(POLL_S)
         raise ServerError(
-            f"{self.name} does not answer as it should on port {self.port} after {START_TIMEOUT_S:.0f} s.\n"
+            f"{self.name} gave no correct answer on port {self.port} within {START_TIMEOUT_S:.0f} s.\n"
             + process.failure(self.directory / ERROR_LOG)
         )
 
@@ -314,8 +314,8 @@ class LocalServer(ABC, Generic[SettingsT]):
         if "Address already in use" in text:
             return f"port {self.port}: taken before {self.name} could bind it"
         raise ServerError(
-            f"{self.name} ended before it answered.\n{text}",
-            hint="The message above is the server's own; its settings are in the plan (see: dyno servers).",
+            f"{self.name} exited before it answered.\n{text}",
+            hint="The message above is the server's own. The plan has its settings; `dyno servers` explains them.",
         )
 
     def answers(self) -> bool:
@@ -333,8 +333,8 @@ class LocalServer(ABC, Generic[SettingsT]):
         process = self._require_process()
         if not process.running():
             raise ServerError(
-                f"{self.name} ended under load.\n{process.failure(self.directory / ERROR_LOG)}",
-                hint="The message above is the server's own; `dyno resume` tries the run again.",
+                f"{self.name} exited under load.\n{process.failure(self.directory / ERROR_LOG)}",
+                hint="The message above is the server's own. `dyno resume` repeats the run.",
             )
 
     def crashes(self) -> list[str]:

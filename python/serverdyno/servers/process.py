@@ -255,7 +255,7 @@ class ServerProcess:
         if alive:
             pids = ", ".join(str(process.pid) for process in alive)
             raise ServerError(
-                f"processes of a server can't be ended: {pids}", hint=f"Look at them: ps -p {pids}"
+                f"processes of a server can't be stopped: {pids}", hint=f"To see them: ps -p {pids}"
             )
 
     def _abandoned(self) -> list[psutil.Process]:

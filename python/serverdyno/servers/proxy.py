@@ -44,6 +44,6 @@ class Proxy(WebServer[ProxySettingsT]):
         super().check_paths()
         if not self.backs:
             raise ServerError(
-                f"{self.name} hands every request on, and nobody is behind it",
-                hint=f'Take it as the front of a team: server = "team", settings = {{ front = "{self.name}" }}',
+                f"{self.name} is a proxy and needs a server behind it",
+                hint=f'Use it as the front of a team: server = "team", settings = {{ front = "{self.name}" }}',
             )

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from serverdyno import wording
 from serverdyno.errors import UserError
 from serverdyno.servers.apache import Apache
 from serverdyno.servers.base import ServerDriver, Settings
@@ -68,7 +69,7 @@ def driver_type(name: str) -> type[ServerDriver]:
     try:
         return DRIVERS[name]
     except KeyError:
-        raise UserError(f"there is no server {name!r}", hint=f"Servers: {', '.join(DRIVERS)}.") from None
+        raise UserError(f"unknown server {name!r}", hint=f"Servers: {', '.join(DRIVERS)}.") from None
 
 
 def create(
@@ -89,11 +90,10 @@ def create(
         checked = driver.settings_type.model_validate(dict(settings))
     except ValidationError as error:
         problems = "; ".join(
-            ": ".join([*map(str, part["loc"]), part["msg"].removeprefix("Value error, ")])
-            for part in error.errors()
+            ": ".join([*map(str, part["loc"]), wording.refusal(part)]) for part in error.errors()
         )
         raise UserError(
-            f"settings of {name!r}: {problems}", hint="dyno servers prints what can be set."
+            f"settings of {name!r}: {problems}", hint=f"`dyno servers {name}` lists the settings."
         ) from None
     directory = Path(tempfile.gettempdir()) / f"serverdyno-{name}-{secrets.token_hex(8)}"
     return driver(checked, directory, documents, cpus, url)

@@ -91,7 +91,7 @@ class Samba(VolumeServer[SambaSettings]):
         super().check_paths()
         if len(os.fsencode(self.directory / LONGEST_SOCKET)) > SOCKET_PATH_BYTES:
             raise ServerError(
-                f"{self.directory}: smbd's sockets below it would have names longer than {SOCKET_PATH_BYTES} bytes",
+                f"{self.directory}: paths of smbd's sockets below it would be longer than {SOCKET_PATH_BYTES} bytes",
                 hint="Set TMPDIR to a directory with a shorter path.",
             )
         if find_program("pdbedit") is None:

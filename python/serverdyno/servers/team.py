@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from serverdyno import _native
+from serverdyno import _native, wording
 from serverdyno.errors import ServerError, UserError
 from serverdyno.servers import dynamic
 from serverdyno.servers.apache import Apache
@@ -74,7 +74,7 @@ class TeamSettings(WebSettings):
                 settings_type.model_validate(make())
             except ValidationError as error:
                 problems += [
-                    f"{key}: {'.'.join(map(str, found['loc']))}: {found['msg'].removeprefix('Value error, ')}"
+                    f"{key}: {'.'.join(map(str, found['loc']))}: {wording.refusal(found)}"
                     for found in error.errors()
                 ]
         if problems:
@@ -113,7 +113,7 @@ class Team:
     ) -> None:
         """Each member has a private directory of its own. Raises UserError for a `url`."""
         if url is not None:
-            raise UserError("a team is started on ports of its own: it takes no url")
+            raise UserError("url: dyno starts a team itself, so it takes no url")
         self.settings = settings
         secret = directory.name.rpartition("-")[2]
 
@@ -193,7 +193,7 @@ class Team:
         answer = self.front.asked("/wbtree/223/223_0000.gif")
         if answer["status"] != HTTPStatus.OK:
             raise ServerError(
-                f"{self.front.name} before {self.settings.back} has no documents: status {answer['status']}",
+                f"{self.front.name} in front of {self.settings.back} serves no documents: status {answer['status']}",
                 hint=self.front._own_words(),
             )
         return f"Before load, a document at the front came from {answer['server'] or 'an unnamed server'}."
@@ -207,14 +207,14 @@ class Team:
         except (_native.AnswerError, ServerError) as error:
             hint = getattr(error, "hint", None) or "The front does not reach the server behind it."
             raise ServerError(
-                f"the dynamic page did not come from behind {self.front.name}, {over}: {error}\n"
+                f"the server behind {self.front.name} did not send the dynamic page, {over}: {error}\n"
                 f"{self.front._own_words()}",
                 hint=hint,
             ) from error
         ports = {str(port) for back in self.back_servers for port in back.ports()}
         if made.port not in ports or made.carrier != self.settings.dynamic:
             raise ServerError(
-                f"the dynamic page, {over}, was made by {made}, which is no server behind {self.front.name} "
+                f"the dynamic page, {over}, was made by {made}, which is not a server behind {self.front.name} "
                 f"(ports {', '.join(sorted(ports))})"
             )
         by = "front" if server is self.front else "back"

@@ -87,11 +87,13 @@ class VolumeServer(LocalServer[DiskSettingsT]):
         place = self.volumes.root.parent if self.settings.data_directory else self.directory.parent
         check_path(place)
         if not place.is_dir():
-            raise ServerError(f"there is no directory {place}", hint="data_directory must exist.")
+            raise ServerError(
+                f"data_directory: no such directory: {place}", hint="Create it, or name another one."
+            )
         for path in (place, *place.parents) if worker_user() else ():
             if not path.stat().st_mode & 0o001:
                 raise ServerError(
-                    f"{path} can't be entered by {self.user}, as whom {program} serves files",
+                    f"{program} serves files as {self.user}, who can't enter {path}",
                     hint=f"chmod o+x {path}, or choose a directory that everybody can enter.",
                 )
 

@@ -72,21 +72,21 @@ class Volumes:
             return
         if os.geteuid() != 0:
             raise ServerError(
-                f"file_system {self.file_system!r} needs root, who may mount: skipped",
+                f"skipped: file_system {self.file_system!r} needs root, because only root may mount",
                 hint='Run as root, or set file_system = "none".',
             )
         program = MAKE[self.file_system][0]
         if find_program(program) is None or find_program("mount") is None:
             raise ServerError(
-                f"file_system {self.file_system!r} needs {program}, which is not installed: skipped",
+                f"skipped: file_system {self.file_system!r} needs {program}, which is not installed",
                 hint=f"apt-get install {PACKAGES[self.file_system]}",
             )
         free_bytes = shutil.disk_usage(self.root.parent if not self.root.exists() else self.root).free
         if self.image_mib * BYTES_PER_MIB > free_bytes:
             raise ServerError(
-                f"an image of {self.image_mib} MiB does not fit into the {free_bytes // BYTES_PER_MIB} MiB that are "
-                f"free at {self.root.parent}: skipped",
-                hint="Set image_mib lower, or data_directory to a larger disk.",
+                f"skipped: an image of {self.image_mib} MiB does not fit into the {free_bytes // BYTES_PER_MIB} MiB "
+                f"that are free at {self.root.parent}",
+                hint="Set a smaller image_mib, or set data_directory to a larger disk.",
             )
 
     def make_root(self) -> None:
@@ -115,7 +115,7 @@ class Volumes:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ServerError(f"the image {self._image} can't be made: {error}") from error
         if done.returncode != 0:
-            raise ServerError(f"{program}: {done.stderr.strip()}", hint="Set image_mib higher.")
+            raise ServerError(f"{program}: {done.stderr.strip()}", hint="Set a larger image_mib.")
 
     def make(self, top: Path, owner: tuple[int, int]) -> None:
         """The directories of the volumes, below `top` as we see it. Raises OSError."""

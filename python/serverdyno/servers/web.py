@@ -144,7 +144,7 @@ class WebServer(LocalServer[WebSettingsT]):
         for path in (self.documents, *self.documents.parents, *self.directory.parents):
             if not path.stat().st_mode & 0o001:
                 raise ServerError(
-                    f"{path} can't be entered by {WORKER_USER}, as whom the workers of {self.name} run",
+                    f"{self.name}'s workers run as {WORKER_USER}, who can't enter {path}",
                     hint=f"chmod o+x {path}, or set TMPDIR to a directory that everybody can enter.",
                 )
 
@@ -195,8 +195,8 @@ class WebServer(LocalServer[WebSettingsT]):
                 )
         except _native.AnswerError as error:
             raise ServerError(
-                f"{self.name}'s dynamic page did not come, {over}: {error}\n{self._own_words()}",
-                hint="The program of the page hangs, or the server does not reach it.",
+                f"{self.name} did not send its dynamic page, {over}: {error}\n{self._own_words()}",
+                hint="The page's program hangs, or the server can't reach it.",
             ) from error
         except ServerError as error:
             raise ServerError(f"{error}\n{self._own_words()}", hint=error.hint) from error

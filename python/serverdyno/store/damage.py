@@ -22,8 +22,8 @@ class DamagedError(DynoError):
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
             f"{path} is {problem}",
-            hint="restore it from a copy, or let `dyno resume` set damaged records of runs aside and measure the "
-            "mixes among them again",
+            hint="Restore it from a copy. Or use `dyno resume`, which renames damaged records of runs and measures "
+            "their mixes again.",
         )
         self.path = path
 

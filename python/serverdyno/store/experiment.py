@@ -78,7 +78,7 @@ class Experiment:
         except FileExistsError as error:
             raise _taken(folder) from error
         except OSError as error:
-            raise UserError(f"can't make {folder}: {error.strerror}", hint="name another folder") from error
+            raise UserError(f"can't make {folder}: {error.strerror}", hint="Name another folder.") from error
         if set(files.names()) - {LOCK_NAME}:
             raise _taken(folder)
         lock = WriterLock(files)
@@ -404,13 +404,13 @@ def _run_folder(run: RunKey) -> str:
 def _taken(folder: Path) -> UserError:
     return UserError(
         f"{folder} exists and is not empty",
-        hint="name another folder, or continue an experiment with `dyno resume`",
+        hint="Name another folder, or continue an experiment with `dyno resume`.",
     )
 
 
 def _no_experiment(folder: Path) -> UserError:
     return UserError(
-        f"{folder} is not an experiment: it has no {HEAD}", hint="name the folder that `dyno run` made"
+        f"{folder} is not an experiment: it has no {HEAD}", hint="Name the folder that `dyno run` made."
     )
 
 

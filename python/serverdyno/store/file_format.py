@@ -37,7 +37,7 @@ class FileFormat:
         if found > self.version:
             raise UserError(
                 f"{folder} has format {found}; this version of Serverdyno reads up to format {self.version}",
-                hint="a newer Serverdyno made it: pip install --upgrade serverdyno",
+                hint="A newer Serverdyno made it: pip install --upgrade serverdyno",
             )
 
     def check_writable(self, found: int, folder: Path) -> None:
@@ -45,7 +45,7 @@ class FileFormat:
         if found < self.version:
             raise UserError(
                 f"{folder} has the older format {found}; this version of Serverdyno only reads it",
-                hint="finish it with the version that began it (`tool_version` in experiment.json)",
+                hint="Finish it with the version that began it (`tool_version` in experiment.json).",
             )
 
     def upgrade_head(self, head: dict[str, Any], found: int) -> dict[str, Any]:

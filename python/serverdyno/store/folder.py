@@ -155,7 +155,9 @@ class Folder:
                 found = os.fstat(descriptor)
                 self._check_regular(found, "write", name)
                 if found.st_nlink > 1:
-                    raise DynoError(f"can't write {self.path / name}: the file has a second name elsewhere")
+                    raise DynoError(
+                        f"can't write {self.path / name}: the file has a second hard link elsewhere"
+                    )
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -199,7 +201,11 @@ class Folder:
         place = self.path / name
         if doing == "read":
             return DynoError(f"{place} can't be read: {reason}")
-        hint = "what was written before is whole; make room, then `dyno resume`" if doing == "write" else None
+        hint = (
+            "What was written before is complete. Make room, then use `dyno resume`."
+            if doing == "write"
+            else None
+        )
         return DynoError(f"can't {doing} {place}: {reason}", hint=hint)
 
     def _check_regular(self, found: os.stat_result, doing: str, name: str) -> None:

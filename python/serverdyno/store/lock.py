@@ -24,7 +24,7 @@ class WriterLock:
             os.close(self._descriptor)
             raise UserError(
                 f"{folder.path} is being written by process {holder or '(just starting)'}",
-                hint="wait for it, or end it and use `dyno resume`",
+                hint="Wait for it, or end it and use `dyno resume`.",
             ) from error
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)

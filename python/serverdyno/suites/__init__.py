@@ -41,7 +41,7 @@ def names() -> list[str]:
 def load(name: str) -> Suite:
     """The suite of that name. Raises UserError for a name that is not shipped."""
     if name not in names():
-        raise UserError(unknown_name("suite", name, names()), hint="`dyno suites` describes them")
+        raise UserError(unknown_name("suite", name, names()), hint="`dyno suites` lists them.")
     for ending, (like, words) in _LOADS.items():
         if (base := name.removesuffix(ending)) in WITH_LOADS and base != name:
             return _under_load(load(base), load(like), name, words)

@@ -34,7 +34,7 @@ def copy_program(directory: Path, program: Path = PROGRAM) -> None:
     """Put the program where the server's workers can start it. Raises ServerError."""
     if not program.is_file():
         raise ServerError(
-            f"the program of the dynamic page is not there: {program}", hint="Build it: make setup"
+            f"the program of the dynamic page is missing: {program}", hint="To build it: make setup"
         )
     shutil.copyfile(program, directory / COPY)
     (directory / COPY).chmod(0o755)
@@ -70,24 +70,24 @@ def judged(name: str, query: str, answer: _native.Answer) -> MadeBy:
     status, body = answer["status"], answer["body"]
     if status in ABSENT:
         raise ServerError(
-            f"{name} has no dynamic page at {PATH}: it answers with status {status}",
-            hint="Its module or program is missing: tools/install-servers.sh installs Debian's, `dyno servers` says "
-            "which settings there are.",
+            f"{name} serves no dynamic page at {PATH}: it answers with status {status}",
+            hint=f"Its module or program is missing. tools/install-servers.sh installs Debian's; `dyno servers {name}` "
+            "lists the settings.",
         )
     if status != HTTPStatus.OK:
         raise ServerError(
             f"the program of {name}'s dynamic page failed: the server answers with status {status}",
-            hint="The server's own log, above where there is one, says why.",
+            hint="The server's own log, shown above if it has one, says why.",
         )
     if not answer["whole"] or len(body) != _native.page_bytes():
         raise ServerError(
             f"{name}'s dynamic page has {len(body):,} bytes, not {_native.page_bytes():,}",
-            hint=f"Another program than Serverdyno's answers at {PATH}, or a filter changes what it says.",
+            hint=f"Another program answers at {PATH}, or a filter changes the answer.",
         )
     if not _native.page_check(body, PATH, query):
         raise ServerError(
-            f"{name}'s dynamic page is not the one that answers its request",
-            hint="A cache, a filter or another program answered: each byte must follow from the request.",
+            f"{name}'s dynamic page does not match its request",
+            hint="A cache, a filter or another program may have answered. Each byte must follow from the request.",
         )
     return MadeBy(
         *(_native.page_shown(body, name) or "" for name in ("CARRIER", "SERVER_SOFTWARE", "SERVER_PORT"))
