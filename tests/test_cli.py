@@ -342,7 +342,7 @@ def test_a_plan_names_a_suite_of_its_own_next_to_it(home: Home, tmp_path: Path) 
 
 def test_the_keys_of_a_server_of_the_users_are_listed(home: Home) -> None:
     done = home.dyno("servers", "external")
-    assert re.search(r"url +Of a server that you run", done.stdout)
+    assert re.search(r"url +Only for a server that you run", done.stdout)
     assert "nginx" not in done.stdout
 
 

@@ -105,7 +105,7 @@ def _until_precise(experiment: Experiment, progress: Progress) -> bool:
     plan = experiment.head.plan
     if plan.until_percent is None:
         return whole
-    _need_extras("until_percent: precision can't be computed")
+    _need_extras("until_percent can't compute precision")
     from serverdyno.analysis import precision  # noqa: PLC0415
     from serverdyno.report.build import half_width_percent, source_of  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ def _search(experiment: Experiment) -> NextRate | None:
     """How the rates of a search for capacity follow from its trials; None where the load levels are given."""
     if experiment.head.suite.objective is None:
         return None
-    _need_extras("open.objective: capacity can't be searched for")
+    _need_extras("open.objective can't search for capacity")
     from serverdyno.report.figures import capacity  # noqa: PLC0415
 
     def next_rate(run: RunKey) -> int | None:

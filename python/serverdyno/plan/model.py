@@ -66,8 +66,8 @@ def titled(data: dict[str, Any]) -> dict[str, Any]:
 class ThreadStep(Model):
     """From this number of clients on, this many threads a client (VeriTest 2003, figure 12)."""
 
-    clients: int = Field(ge=1, description="From this number of clients on.")
-    threads: int = Field(ge=1, le=1000, description="Threads of each client from there on.")
+    clients: int = Field(ge=1, description="The step applies from this number of clients.")
+    threads: int = Field(ge=1, le=1000, description="Threads of each client from this step.")
 
 
 class OpenLoad(Model):
@@ -136,8 +136,8 @@ class Suite(Model):
     from mix to mix. `sections`: the settings of protocols and of the kind of work, tables of their own in a file.
     """
 
-    name: Name = Field(description="The suite's name, which every report states.")
-    title: str = Field(default="", description="One line for people; the name where it is left out.")
+    name: Name = Field(description="The suite's name. Every report shows it.")
+    title: str = Field(default="", description="One line for people. Default: the name.")
     source: str = Field(description="Where the parameters were published, or who chose them.")
     description: str = Field(default="", description="What the suite is, and what it is not.")
     workload: str = Field(description="What clients do.")
@@ -147,19 +147,25 @@ class Suite(Model):
     clients: list[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]] = Field(
         min_length=1, description="The load levels: how many clients, growing."
     )
-    threads: int = Field(default=1, ge=1, le=1000, description="Requests under way at once from each client.")
-    threads_from: list[ThreadStep] = Field(
-        default=[], description="More threads from a number of clients on."
+    threads: int = Field(
+        default=1, ge=1, le=1000, description="Requests that each client has under way at once."
     )
-    length_s: float = Field(gt=0, le=MAX_LENGTH_S, description="Length of a load level, with its ramps.")
-    ramp_up_s: float = Field(default=0, ge=0, description="Beginning of a level that is not measured.")
-    ramp_down_s: float = Field(default=0, ge=0, description="End of a level that is not measured.")
-    delay_s: float = Field(default=0, ge=0, description="Clients start at random times within this one.")
+    threads_from: list[ThreadStep] = Field(default=[], description="Steps with more threads.")
+    length_s: float = Field(gt=0, le=MAX_LENGTH_S, description="Length of a load level, including its ramps.")
+    ramp_up_s: float = Field(
+        default=0, ge=0, description="Time at the beginning of a level that is not measured."
+    )
+    ramp_down_s: float = Field(
+        default=0, ge=0, description="Time at the end of a level that is not measured."
+    )
+    delay_s: float = Field(
+        default=0, ge=0, description="Each client starts at a random time within this delay."
+    )
     think_time_s: float = Field(
         default=0, ge=0, description="A client waits this long between two operations."
     )
     timeout_s: float = Field(
-        default=30, gt=0, le=600, description="After this time without an answer an operation has failed."
+        default=30, gt=0, le=600, description="An operation without an answer fails after this time."
     )
     leave_after_errors: int | None = Field(
         default=1,
@@ -302,13 +308,13 @@ class GeneratorPlan(Model):
         description="Folder of a fleet, from the plan's folder: its nodes make the load (see dyno fleet).",
     )
     processes: int = Field(default=1, ge=1, le=64, description="Processes that make the load.")
-    threads: int = Field(default=1, ge=1, le=256, description="Threads of each process; one CPU each.")
+    threads: int = Field(default=1, ge=1, le=256, description="Threads of each process, with one CPU each.")
     weights: dict[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
         default={},
-        description="Of nodes, by name: clients are dealt out by these; left out: by a node's CPUs. All or none.",
+        description="Weights of nodes, by name, to divide the clients. Default: a node's CPUs. Give all or none.",
     )
     cpus: list[int] = Field(
-        default=[], description="CPUs of these threads; empty: the first ones that no server names."
+        default=[], description="CPUs of these threads. Empty: the first CPUs that no server names."
     )
     verify_share: float = Field(
         default=1.0, ge=0, le=1, description="Share of the answers whose whole content is checked."
@@ -329,9 +335,9 @@ class Bounds(Model):
     Clients and length are those of one mix; the rate is of all clients together, in requests a second.
     """
 
-    max_clients: int = Field(ge=1, description="Clients at once.")
-    max_rate_per_s: float = Field(gt=0, description="Requests a second, of all clients together.")
-    max_length_s: float = Field(gt=0, description="Length of a load level.")
+    max_clients: int = Field(ge=1, description="The most clients of a load level.")
+    max_rate_per_s: float = Field(gt=0, description="The most requests per second of all clients together.")
+    max_length_s: float = Field(gt=0, description="The greatest length of a load level.")
 
 
 class ServerPlan(Model):
@@ -343,17 +349,17 @@ class ServerPlan(Model):
     server: str = Field(description="A name that `dyno servers` lists.")
     name: Name | None = Field(
         default=None,
-        description="What its configurations are called; the server's name where it is left out.",
+        description="Name of its configurations. Default: the server's name.",
     )
     settings: dict[str, Any] = Field(
-        default={}, description="Settings that are the same in each configuration."
+        default={}, description="Settings that are the same in every configuration."
     )
     factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default={},
-        description="Settings that vary, each with a list of levels; every combination is a configuration.",
+        description="Settings that vary, each with a list of levels. Every combination is a configuration.",
     )
     cpus: list[int] = Field(
-        default=[], description="CPUs of the server; empty: those that the generator does not have."
+        default=[], description="CPUs of the server. Empty: those that the generator does not use."
     )
     node: Name | None = Field(
         default=None,
@@ -365,12 +371,12 @@ class ServerPlan(Model):
     )
     url: str | None = Field(
         default=None,
-        description="Of a server that you run: where it is; its scheme says what it speaks. Needed there.",
+        description="Only for a server that you run, where it is required: its address. The scheme is its protocol.",
     )
     bounds: Bounds | None = Field(
         default=None,
-        description="Of a server that you run elsewhere: max_clients, max_rate_per_s and max_length_s, which the load "
-        "never exceeds.",
+        description="For a server that you run on another machine: max_clients, max_rate_per_s and max_length_s. The "
+        "load never exceeds them.",
     )
 
 
@@ -382,17 +388,17 @@ class Plan(Model):
     on, until half of the widest interval is no wider, or there are `most_repetitions`.
     """
 
-    name: Name = Field(description="Names the folder of the experiment.")
-    title: str = Field(default="", description="Title of the report; the name where it is left out.")
+    name: Name = Field(description="Name of the plan and of the experiment's folder.")
+    title: str = Field(default="", description="Title of the report. Default: the name.")
     suite: Name = Field(
-        description="A name that `dyno suites` lists, or the path of a suite's file from the plan's folder, ending "
-        "with `.toml`."
+        description="A name that `dyno suites` lists, or the path of a suite file, relative to the plan's folder and "
+        "ending with `.toml`."
     )
     scale: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="Shortens each load level to this share of its length; all figures then say so.",
+        description="Shortens each load level to this share of its length. Every figure shows the scale.",
     )
     repetitions: int = Field(
         default=3, ge=1, le=1000, description="How often each configuration is measured."
@@ -405,12 +411,12 @@ class Plan(Model):
         default=None,
         gt=0,
         le=100,
-        description="Repetitions are added in pairs, from six on, until half of the widest interval is no wider.",
+        description="Adds repetitions in pairs, from six on, until half of the widest interval is at most this.",
     )
     most_repetitions: int = Field(
-        default=30, ge=FEWEST_UNTIL, le=1000, description="Where `until_percent` ends in any case."
+        default=30, ge=FEWEST_UNTIL, le=1000, description="The most repetitions with `until_percent`."
     )
-    seed: int = Field(default=1, ge=0, lt=2**63, description="Of everything that is random.")
+    seed: int = Field(default=1, ge=0, lt=2**63, description="Seed of everything that is random.")
     minimum_effect_percent: float = Field(
         default=0.0,
         ge=0,

@@ -42,7 +42,7 @@ class DocumentsSettings(SectionModel):
     paths: list[str] = Field(
         default=[],
         max_length=MOST_PATHS,
-        description="Of the workload url: what is asked for, `/path` or `/path weight`; none: the URL's own path.",
+        description="For the workload url: the paths to request, `/path` or `/path weight`. Default: the URL's path.",
     )
 
     steps: list[Step] = Field(
@@ -54,24 +54,24 @@ class DocumentsSettings(SectionModel):
         default=None,
         ge=0,
         le=1,
-        description="Of webbench-dynamic: requests for the dynamic page in the clear, of all requests.",
+        description="For webbench-dynamic: share of requests for the dynamic page without TLS, of all requests.",
     )
     secure_share: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="Of webbench-dynamic: requests over TLS, of all requests, static and dynamic; left out: none.",
+        description="For webbench-dynamic: share of requests over TLS, of all requests. Default: none.",
     )
     dynamic_share_of_secure: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="Of webbench-dynamic: requests for the dynamic page, of those over TLS; left out: none.",
+        description="For webbench-dynamic: share of the dynamic page, of requests over TLS. Default: none.",
     )
     carrier: Carrier | None = Field(
         default=None,
-        description="Of webbench-dynamic: how every server must make the dynamic page; any or left out: as its "
-        "settings say.",
+        description="For webbench-dynamic: how every server must make the dynamic page. any: as its settings say "
+        "(default).",
     )
 
     @model_validator(mode="after")

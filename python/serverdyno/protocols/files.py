@@ -30,10 +30,10 @@ class FilesSettings(SectionModel):
 
     cache: Literal["none", "oplocks", "leases"] = Field(
         default="leases",
-        description="What a client asks the server for to cache on; none: it writes and reads through.",
+        description="What a client asks the server for, so that it may cache. none: it doesn't cache.",
     )
     redirector: Literal["xp", "plain"] = Field(
-        default="plain", description="xp: asks for paths before deletes and renames, as Windows XP did."
+        default="plain", description="xp: query paths before deletes and renames, as Windows XP did."
     )
     dormant_files: int = Field(
         default=45, ge=0, le=100_000, description="Closed files that a client keeps open."
@@ -44,10 +44,12 @@ class FilesSettings(SectionModel):
     workspace_bytes: int = Field(
         default=20 * 2**20, ge=15 * 2**20, le=2**40, description="Size of the files of each client."
     )
-    save_workspace: bool = Field(default=True, description="Whether the files stay from level to level.")
-    legacy_seed_reads: bool = Field(default=False, description="Reads as the oldest captures show them.")
+    save_workspace: bool = Field(default=True, description="Whether the files are kept from level to level.")
+    legacy_seed_reads: bool = Field(
+        default=False, description="Sizes of bulk reads as in the oldest captures."
+    )
     true_offsets: bool = Field(
-        default=False, description="Positions as an application means them, not as the captures show them."
+        default=False, description="Positions as the application meant them, not as the captures show them."
     )
     operations_per_client_s: float | None = Field(
         default=None, gt=0, description="The most operations that a client starts in a second."

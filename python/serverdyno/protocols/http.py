@@ -29,13 +29,13 @@ class HttpSettings(SectionModel):
 
     version: Literal["1.0", "1.1", "2"] = Field(
         default="1.1",
-        description="Version of HTTP. 2: by ALPN over TLS, else with prior knowledge; every server must speak it.",
+        description="Version of HTTP. 2: by ALPN over TLS, otherwise with prior knowledge. Every server must speak it.",
     )
     streams: int | None = Field(
         default=None,
         ge=1,
         le=10_000,
-        description=f"Of version 2: how many threads of a client share a connection; {STREAMS} where it is not given.",
+        description=f"For version 2: how many threads of a client share a connection. Default: {STREAMS}.",
     )
     pipeline: int | None = Field(
         default=None,
@@ -49,13 +49,13 @@ class HttpSettings(SectionModel):
         default="ordinary", description="How a client ends a connection: ordinary, or by a reset."
     )
     receive_buffer_bytes: int = Field(
-        default=65536, ge=256, le=16 * 1024 * 1024, description="The most that one receive takes."
+        default=65536, ge=256, le=16 * 1024 * 1024, description="The most bytes that one receive takes."
     )
     tls: TlsSettings | None = Field(
         default=None, description="How a client speaks TLS; every server must then speak it."
     )
     request: RequestSettings | None = Field(
-        default=None, description="Requests other than plain GETs, and what is right of their answers."
+        default=None, description="Requests other than plain GETs, and their expected answers."
     )
 
     @model_validator(mode="after")

@@ -31,7 +31,7 @@ class RequestSettings(Model):
     body: str | None = Field(default=None, description="The body, as text.")
     body_file: str | None = Field(default=None, description="A file with the body.")
     authorization: Literal["basic", "bearer"] | None = Field(
-        default=None, description="The scheme of the credentials, which the environment holds."
+        default=None, description="The authentication scheme. The environment has the credentials."
     )
     authorization_variable: str = Field(
         default="DYNO_AUTHORIZATION",
@@ -39,9 +39,9 @@ class RequestSettings(Model):
         description="The variable with `user:password`, or with the bearer token.",
     )
     status: list[int] = Field(
-        default=[], max_length=64, description="Statuses of right answers; none: 200 to 299."
+        default=[], max_length=64, description="Expected statuses. Default: 200 to 299."
     )
-    body_bytes: int | None = Field(default=None, ge=0, description="The size of the body of right answers.")
+    body_bytes: int | None = Field(default=None, ge=0, description="Expected size of the answer's body.")
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:

@@ -22,10 +22,10 @@ class PosixSettings(SectionModel):
 
     direct: bool = Field(
         default=False,
-        description="Around the page cache (O_DIRECT), where offset and length are multiples of 4,096.",
+        description="Bypass the page cache (O_DIRECT) if offset and length are multiples of 4,096.",
     )
     flush: Literal["fsync", "fdatasync", "none"] = Field(
-        default="fsync", description="What a flush of a client becomes; none: no call at all."
+        default="fsync", description="The system call for a client's flush; none: no call."
     )
 
 

@@ -37,11 +37,11 @@ class SmbSettings(SectionModel):
     min_dialect: Dialect = Field(default="2.0.2", description="Oldest dialect that a client offers.")
     max_dialect: Dialect = Field(default="3.1.1", description="Newest dialect that a client offers.")
     signing: Literal["off", "auto", "required"] = Field(
-        default="auto", description="off: never; auto: where the server requires it; required: always."
+        default="auto", description="off: never; auto: if the server requires it; required: always."
     )
     encryption: Literal["off", "auto", "required"] = Field(
         default="auto",
-        description="off: never; auto: where the server or the share requires it; required: always.",
+        description="off: never; auto: if the server or the share requires it; required: always.",
     )
 
     @model_validator(mode="after")

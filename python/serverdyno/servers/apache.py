@@ -42,8 +42,8 @@ class ApacheSettings(Http2Settings):
         default=512,
         ge=1,
         le=20_000,
-        description="MaxRequestWorkers: requests served at the same time. All are started at the beginning. "
-        "With prefork or worker and keep-alive, connections beyond it wait until one ends.",
+        description="MaxRequestWorkers: requests served at the same time. All workers start at the beginning. "
+        "With keep-alive and prefork or worker, further connections wait until one ends.",
     )
     threads_per_child: int = Field(
         default=64, ge=1, le=1000, description="ThreadsPerChild, at most `workers` (worker and event)."
@@ -56,13 +56,13 @@ class ApacheSettings(Http2Settings):
     max_keep_alive_requests: int = Field(
         default=1000,
         ge=0,
-        description="MaxKeepAliveRequests: requests on one connection; 0: no limit. Apache's own default is 100; "
-        "this is that of nginx and lighttpd, so that no difference comes from it.",
+        description="MaxKeepAliveRequests: requests on one connection; 0: no limit. Apache's default is 100. This "
+        "default is that of nginx and lighttpd, so that it makes no difference.",
     )
     max_connections_per_child: int = Field(
         default=0,
         ge=0,
-        description="MaxConnectionsPerChild: connections until a child is replaced; 0: never.",
+        description="MaxConnectionsPerChild: a child is replaced after this many connections; 0: never.",
     )
     mmap_file_cache: bool = Field(
         default=False,
@@ -70,9 +70,7 @@ class ApacheSettings(Http2Settings):
     )
     sendfile: bool = Field(default=False, description="EnableSendfile. Apache's default is off.")
     dynamic: Dynamic = Field(default="off", description=DYNAMIC_MEANING)
-    enable_mmap: bool = Field(
-        default=True, description="EnableMMAP: documents are mapped into memory to be sent."
-    )
+    enable_mmap: bool = Field(default=True, description="EnableMMAP: map documents into memory to send them.")
 
     @property
     def threads(self) -> int:

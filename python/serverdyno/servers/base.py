@@ -48,16 +48,16 @@ class LocalSettings(Settings):
 
     program: str | None = Field(
         default=None,
-        description="The server's program, an absolute path; left out: the installed one. As a factor, builds of one "
-        "server meet in one experiment.",
+        description="Absolute path of the server's program. Default: the installed one. As a factor it compares "
+        "builds of one server.",
     )
 
     processors: int | None = Field(
         default=None,
         ge=1,
         le=1024,
-        description="Confine the server to so many CPUs, and give it as many workers where it has one for each CPU; "
-        "left out: all that the generator does not have. The generator is kept off them as long as there are others.",
+        description="Number of CPUs for the server, with as many workers if it has one per CPU. Default: all that the "
+        "generator does not use. The generator uses other CPUs if there are any.",
     )
 
     @field_validator("program")

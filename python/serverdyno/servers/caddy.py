@@ -27,13 +27,13 @@ class CaddySettings(WebSettings):
     """What can be varied."""
 
     dynamic: Literal["off", "fastcgi"] = Field(
-        default="off", description=f"{DYNAMIC_MEANING} Debian's Caddy has FastCGI alone."
+        default="off", description=f"{DYNAMIC_MEANING} Debian's Caddy has only FastCGI."
     )
     access_log: bool = Field(
         default=False, description="JSON, one line a request. Off, as in VeriTest 2003, appendix C."
     )
     tls_resumption: Literal[True] = Field(
-        default=True, description="Let clients take up earlier sessions; Caddy always does."
+        default=True, description="Let clients resume earlier sessions. Caddy always does."
     )
 
 

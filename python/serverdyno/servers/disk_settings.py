@@ -27,53 +27,60 @@ class DiskSettings(LocalSettings):
         default=1,
         ge=1,
         le=MAX_VOLUMES,
-        description="Shares volume1, volume2 ..., each with a directory of its own.",
+        description="Number of shares: volume1, volume2 ..., each with its own directory.",
     )
     data_directory: str | None = Field(
         default=None,
-        description="Directory, on the disk to be measured, in which the volumes are made; they are removed at the "
-        "end. Left out: TMPDIR, which may be memory.",
+        description="Directory for the volumes, on the disk to measure. The volumes are removed at the end. Default: "
+        "TMPDIR, which may be in memory.",
     )
     file_system: Literal["none", "ext4", "xfs"] = Field(
         default="none",
-        description="A new file system for the volumes, in an image on a loop device (root). none: the one that the "
-        "directory is on.",
+        description="A new file system for the volumes, in an image on a loop device (needs root). none: that of the "
+        "directory.",
     )
     mount_options: str = Field(
-        default="", description='Of that file system, such as "noatime,data=writeback". Empty: its defaults.'
+        default="",
+        description='Mount options of that file system, such as "noatime,data=writeback". Empty: its defaults.',
     )
     image_mib: int = Field(
         default=4096,
         ge=64,
         le=2**20,
-        description="Size of the image, MiB; it is taken from the disk at once.",
+        description="Size of the image in MiB. The disk space is taken at once.",
     )
     vm_dirty_ratio: int | None = Field(
         default=None,
         ge=1,
         le=100,
-        description="vm.dirty_ratio of the machine, %; put back at the end (root).",
+        description="vm.dirty_ratio of the machine in %. It is restored at the end (needs root).",
     )
     vm_dirty_background_ratio: int | None = Field(
-        default=None, ge=0, le=100, description="vm.dirty_background_ratio, %; as above."
+        default=None, ge=0, le=100, description="vm.dirty_background_ratio in %; as above."
     )
     vm_dirty_expire_centisecs: int | None = Field(
-        default=None, ge=0, le=10_000_000, description="vm.dirty_expire_centisecs, 10 ms; as above."
+        default=None,
+        ge=0,
+        le=10_000_000,
+        description="vm.dirty_expire_centisecs, in units of 10 ms; as above.",
     )
     vm_dirty_writeback_centisecs: int | None = Field(
-        default=None, ge=0, le=10_000_000, description="vm.dirty_writeback_centisecs, 10 ms; as above."
+        default=None,
+        ge=0,
+        le=10_000_000,
+        description="vm.dirty_writeback_centisecs, in units of 10 ms; as above.",
     )
     fsync_delay_ms: float = Field(
         default=0,
         ge=0,
         le=10_000,
-        description="Added to each fsync and fdatasync of the server, at least: a slow disk (seccomp notification, "
-        "Linux 5.5; a few instructions more for every system call). 0: none.",
+        description="Simulates a slow disk: each fsync and fdatasync of the server takes at least this much longer "
+        "(seccomp notification, Linux 5.5). Every system call costs a few more instructions. 0: none.",
     )
     network: Literal["auto", "namespace", "loopback"] = Field(
         default="auto",
-        description="namespace: a network of its own, with nobody else on its ports (root). loopback: a free port of "
-        "127.0.0.1. auto: namespace where allowed.",
+        description="namespace: the server's own network namespace, where nobody else has its ports (needs root). "
+        "loopback: a free port of 127.0.0.1. auto: namespace if allowed.",
     )
 
     @field_validator("mount_options")

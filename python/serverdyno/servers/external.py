@@ -33,7 +33,7 @@ class ExternalSettings(Settings):
     shares: list[str] = Field(
         default=[],
         max_length=16,
-        description="Of an SMB server: names of the shares; clients are spread over them. At least one.",
+        description="Names of the shares of an SMB server, at least one. Clients are assigned to them in turn.",
     )
 
     @field_validator("shares")
@@ -47,22 +47,22 @@ class ExternalSettings(Settings):
         return shares
 
     user: str | None = Field(
-        default=None, description='Of an SMB server: user, or "DOMAIN\\user"; left out: a guest.'
+        default=None, description='User of an SMB server, or "DOMAIN\\user". Default: a guest.'
     )
     directories: list[str] = Field(
         default=[],
         max_length=16,
-        description="Of a file server on this machine: the directory of each share, as this machine has it. What it "
-        "lies on is looked at, and files are made there for a moment.",
+        description="For a file server on this machine: the local directory of each share. dyno inspects its file "
+        "system, and makes test files there for a moment.",
     )
     trust: str = Field(
         default=SYSTEM,
-        description='Of an https:// URL: whose certificates count. "system": this system\'s authorities; "anybody": '
-        "any certificate, so that nothing is known of who answers; else a file of authorities (PEM).",
+        description='For an https:// URL: the certificates to trust. "system": this system\'s authorities. "anybody": '
+        "any certificate, so it is unknown who answers. Otherwise a file of authorities (PEM).",
     )
     secure_url: str | None = Field(
         default=None,
-        description="Of an http:// URL: where the same server speaks TLS, https://..., for suites of e-commerce.",
+        description="For an http:// URL and suites of e-commerce: the https:// URL of the same server.",
     )
     connect_to: Annotated[str | None, Field(pattern=r"^(/.{1,106}|[0-9A-Fa-f.:]{2,45})$")] = Field(
         default=None,
@@ -76,7 +76,7 @@ class ExternalSettings(Settings):
         ),
     ] = Field(
         default="DYNO_SMB_PASSWORD",
-        description="Environment variable that holds the user's password.",
+        description="Environment variable with the user's password.",
     )
 
 

@@ -41,7 +41,7 @@ class GaneshaSettings(DiskSettings):
         default=200,
         ge=2,
         le=10_000,
-        description="RPC_Ioq_ThrdMax: threads that carry requests out. Ganesha's default.",
+        description="RPC_Ioq_ThrdMax: threads that execute requests. Ganesha's default.",
     )
     max_transfer_bytes: int = Field(
         default=1048576,
@@ -52,8 +52,8 @@ class GaneshaSettings(DiskSettings):
     )
     commit_always: bool = Field(
         default=False,
-        description="NFS_Commit: every WRITE is answered after fsync of its file, whatever the client asked for. "
-        "Ganesha's default is off. It has no setting that ignores COMMIT.",
+        description="NFS_Commit: call fsync before every WRITE is answered, whatever the client asked for. "
+        "Ganesha's default is off. Ganesha has no setting that ignores COMMIT.",
     )
 
     @model_validator(mode="after")

@@ -28,7 +28,7 @@ class H2oSettings(WebSettings):
     """What can be varied."""
 
     dynamic: Literal["off", "fastcgi"] = Field(
-        default="off", description=f"{DYNAMIC_MEANING} Of these, Debian's H2O is told to use FastCGI alone."
+        default="off", description=f"{DYNAMIC_MEANING} Here H2O supports only FastCGI."
     )
     workers: int | None = Field(
         default=None, ge=1, le=256, description="num-threads; left out: one for each CPU of the server."
@@ -39,7 +39,7 @@ class H2oSettings(WebSettings):
         description="Combined log format, one line a request. Off, as in VeriTest 2003, appendix C.",
     )
     tls_max_version: Literal["1.3"] = Field(
-        default="1.3", description="The newest version of TLS, which H2O can't be told."
+        default="1.3", description="The newest version of TLS. H2O has no setting for it."
     )
 
 

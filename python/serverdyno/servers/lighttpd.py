@@ -38,7 +38,7 @@ class LighttpdSettings(Http2Settings):
         default=None,
         ge=1,
         le=1024,
-        description="Processes that serve; left out: one for each CPU. 1: the ordinary single process.",
+        description="Processes that serve. Default: one per CPU. 1: the usual single process.",
     )
     max_connections: int = Field(
         default=4096,
@@ -63,7 +63,7 @@ class LighttpdSettings(Http2Settings):
     )
     stat_cache_engine: Literal["simple", "inotify", "disable"] = Field(
         default="simple",
-        description="server.stat-cache-engine: what is remembered of documents. simple: for 1 s.",
+        description="server.stat-cache-engine: how file attributes are cached. simple: for 1 s.",
     )
 
 

@@ -56,7 +56,7 @@ class NginxSettings(Http2Settings):
         default=4096,
         ge=16,
         le=1_000_000,
-        description="Connections of one worker, its listening socket included.",
+        description="Connections of one worker, including its listening socket.",
     )
     access_log: bool = Field(
         default=False,
@@ -69,14 +69,15 @@ class NginxSettings(Http2Settings):
     sendfile: bool = Field(default=True, description="sendfile. Debian's configuration has it on.")
     tcp_nopush: bool = Field(
         default=True,
-        description="With sendfile: head and start of the body in one segment. Debian has it on.",
+        description="With sendfile: send the head and the start of the body in one segment. Debian has it on.",
     )
     dynamic: Literal["off", "fastcgi", "in-process"] = Field(
         default="off",
-        description=f"{DYNAMIC_MEANING} nginx has no CGI; in-process takes Debian's libnginx-mod-http-lua.",
+        description=f"{DYNAMIC_MEANING} nginx has no CGI; in-process needs Debian's libnginx-mod-http-lua.",
     )
     open_file_cache: bool = Field(
-        default=False, description="Keep up to 10,000 open files, checked every 60 s. nginx's default is off."
+        default=False,
+        description="Keep up to 10,000 files open, and check them every 60 s. nginx's default is off.",
     )
 
     @model_validator(mode="after")

@@ -63,7 +63,7 @@ class ReferenceSettings(Http2Settings):
         default=None,
         ge=0,
         le=2**30,
-        description="So many bytes for every path, instead of the document tree.",
+        description="Serve this many bytes for every path, not the document tree.",
     )
 
 

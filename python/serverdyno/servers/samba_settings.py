@@ -25,11 +25,12 @@ class SambaSettings(DiskSettings):
     max_dialect: Dialect = Field(default="3.1.1", description="server max protocol.")
     strict_sync: bool = Field(
         default=True,
-        description="strict sync: SMB2 FLUSH is answered after fsync. Off: it is answered at once, and nothing is "
-        "on the disk. Samba's default is yes since 4.7.",
+        description="strict sync: call fsync before an SMB2 FLUSH is answered. Off: the answer comes at once, and "
+        "nothing is on the disk. Samba's default is yes since 4.7.",
     )
     sync_always: bool = Field(
-        default=False, description="sync always: fsync before every write is answered. Needs strict_sync."
+        default=False,
+        description="sync always: call fsync before every write is answered. Needs strict_sync.",
     )
     oplocks: bool = Field(default=True, description="oplocks. Off: no leases either.")
     level2_oplocks: bool | None = Field(
@@ -44,18 +45,18 @@ class SambaSettings(DiskSettings):
     )
     case_sensitive: bool = Field(
         default=True,
-        description="case sensitive. Samba's own default reads the whole directory for each name that is not there, "
-        "at every create, to rule out another spelling; then the directories are measured, not the server. A Windows "
-        "server does no such thing: on here, and Samba's default is auto.",
+        description="case sensitive. Samba's default, auto, reads the complete directory at every create, to rule out "
+        "another spelling of the name. That measures directories, not the server. Windows servers don't do this, so "
+        "the default here is on.",
     )
     signing: Literal["auto", "required"] = Field(
         default="auto",
-        description="server signing. auto: where the client asks for it. SMB2 can't be switched off at the server "
-        "(smb.conf(5)); a client that asks for none is `smb.signing` of the suite.",
+        description="server signing. auto: if the client asks for it. The server can't switch signing off in SMB2 "
+        "(smb.conf(5)); `smb.signing` of a suite can.",
     )
     encryption: Literal["off", "auto", "required"] = Field(
         default="auto",
-        description="server smb encrypt: off; auto (Samba's default: where the client asks for it); required.",
+        description="server smb encrypt: off; auto (Samba's default): if the client asks for it; required.",
     )
     socket_options: str = Field(
         default="TCP_NODELAY",
@@ -66,20 +67,20 @@ class SambaSettings(DiskSettings):
         default=1,
         ge=0,
         le=2**30,
-        description="aio read size, bytes: larger reads are given to threads; 0: none. Samba: 1.",
+        description="aio read size, in bytes: threads execute larger reads; 0: none. Samba's default is 1.",
     )
     aio_write_size: int = Field(
         default=1,
         ge=0,
         le=2**30,
-        description="aio write size, bytes: larger writes are given to threads; 0: none. Samba: 1.",
+        description="aio write size, in bytes: threads execute larger writes; 0: none. Samba's default is 1.",
     )
     allocation_roundup_bytes: int = Field(
         default=0,
         ge=0,
         le=2**30,
-        description="allocation roundup size: the room that clients are told a file has. The redirector of Windows XP "
-        "asks again whenever a file grows past it. Samba's default was once 1048576, and is 0 today.",
+        description="allocation roundup size: file sizes on disk are rounded up to this for clients. Windows XP asks "
+        "again when a file grows beyond it. Samba's default was once 1048576 and is 0 today.",
     )
     operation_counters: bool = Field(
         default=True,

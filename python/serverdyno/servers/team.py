@@ -38,17 +38,18 @@ class TeamSettings(WebSettings):
 
     front: Literal["nginx", "haproxy", "varnish"] = Field(
         default="nginx",
-        description="Whom clients ask. nginx serves documents itself, varnish keeps them, haproxy hands all on.",
+        description="The server that clients ask. nginx serves documents, varnish caches them, haproxy forwards all.",
     )
     back: Literal["apache", "nginx", "lighttpd"] = Field(
-        default="apache", description="Who makes the dynamic page, and serves whatever the front does not."
+        default="apache",
+        description="The server that makes the dynamic page and serves what the front does not.",
     )
-    backs: int = Field(default=1, ge=1, le=16, description="How many servers are behind the front.")
+    backs: int = Field(default=1, ge=1, le=16, description="Number of servers behind the front.")
     dynamic: Dynamic = Field(default="off", description="How the servers behind the front make the page.")
     tls_by: Literal["front", "back"] = Field(
         default="front",
-        description="Who speaks TLS on the second port of `also_clear`; back: clients ask the first server behind the "
-        "front directly, as those of TUX did.",
+        description="The server that speaks TLS on the second port of `also_clear`. back: clients ask the first server "
+        "behind the front directly, as those of TUX did.",
     )
     front_settings: dict[str, Any] = Field(default={}, description="Further settings of the front.")
     back_settings: dict[str, Any] = Field(

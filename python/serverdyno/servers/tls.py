@@ -29,17 +29,17 @@ class TlsServerSettings(LocalSettings):
 
     tls: Literal["off", "ecdsa-p256", "rsa-2048"] = Field(
         default="off",
-        description="Speak TLS, with a certificate for such a key that is made at every start. "
-        "Of Debian's packages, lighttpd needs lighttpd-mod-openssl besides.",
+        description="Speak TLS, with a certificate for a key of this kind that is made at every start. "
+        "On Debian, lighttpd also needs the package lighttpd-mod-openssl.",
     )
     also_clear: bool = Field(
         default=False,
-        description="With `tls`: speak in the clear, and TLS on a second port. Suites of e-commerce ask for both.",
+        description="With `tls`: speak plain HTTP, and TLS on a second port. Suites of e-commerce need both.",
     )
     tls_min_version: TlsVersion = Field(default="1.2", description="The oldest version of TLS.")
     tls_max_version: TlsVersion = Field(default="1.3", description="The newest version of TLS.")
     tls_resumption: bool = Field(
-        default=True, description="Let clients take up earlier sessions: session tickets, and a cache."
+        default=True, description="Let clients resume earlier sessions, with session tickets and a cache."
     )
 
     @model_validator(mode="after")

@@ -57,7 +57,7 @@ class Http2Settings(WebSettings):
     """The settings of a server that can speak HTTP/2 besides HTTP/1."""
 
     http2: bool = Field(
-        default=False, description="Speak HTTP/2, too: by ALPN over TLS, with prior knowledge in the clear."
+        default=False, description="Also speak HTTP/2: by ALPN over TLS, with prior knowledge without TLS."
     )
 
 
