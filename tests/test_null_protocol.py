@@ -112,7 +112,7 @@ def test_a_null_protocol_runs_through_plan_engine_records_and_report(tmp_path: P
 def test_a_suite_of_nothing_is_refused_on_a_server_of_documents() -> None:
     suite = suites.parse(SUITE, "nothing.toml")
     text = PLAN.replace('server = "null"', 'server = "nginx"').replace("factors", "#")
-    with pytest.raises(PlanError, match="speaks HTTP, but the suite nothing is of nothing, over null"):
+    with pytest.raises(PlanError, match="speaks HTTP, but the suite nothing measures nothing over null"):
         parse_plan(text, "plan.toml", settings_types(), suite=suite)
 
 
