@@ -461,7 +461,7 @@ def test_a_path_that_could_break_out_of_a_configuration_is_refused(tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "settings", "url", "message"),
     [
-        ("iis", {}, None, "no server 'iis'"),
+        ("iis", {}, None, "unknown server 'iis'"),
         ("apache", {"mpm": "perchild"}, None, "mpm"),
         ("apache", {"worker": 3}, None, "worker"),
         ("apache", {"workers": 100, "threads_per_child": 64}, None, "multiple of threads_per_child"),
