@@ -294,7 +294,7 @@ def test_a_machine_that_others_used_is_said_at_the_top_and_marked_at_each_mix() 
         lambda row: replace(row, others_cpu_s=0.4 * row.window_s) if (row.run, row.mix) in busy else row,
     )
     [warning] = [warning for warning in report.warnings if "noisy" in warning]
-    assert warning.startswith("Noise in 3 of 10 points. There others used up to 0.40 CPUs")
+    assert warning.startswith("Others disturbed 3 of 10 points: other programs used up to 0.40 CPUs")
     marks = [[cell.marks for cell in row[2:]] for row in table(report, "throughput").rows]
     assert marks == [["", ""], ["N", "N"], ["", ""], ["", ""], ["N", ""]]
     unknown = report_of(source, lambda row: replace(row, others_cpu_s=None, steal_cpu_s=None))

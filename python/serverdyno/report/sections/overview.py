@@ -21,7 +21,7 @@ def figures(results: Results, basis: str) -> tuple[Figure, ...]:
     if len(bars) < 2:
         return ()
     bars.sort(key=lambda bar: -bar.points[0].y)
-    title = "Average throughput over all load levels"
+    title = "Average throughput over all load levels, and lines from the lowest to the highest repetition"
     if len(bars) > MOST_BARS:
         title += f", the first {MOST_BARS} of {len(bars)}"
     unit = results.terms.unit

@@ -31,7 +31,7 @@ GENERATOR = {Mark.GENERATOR_LIMITED}
 LIMITED_BY = {
     Limit.RATE: "the plan's rate",
     Limit.GENERATOR: "the load generator",
-    Limit.SERVER: "its own CPU",
+    Limit.SERVER: "the server's CPU",
     Limit.DISK: "the disk",
     Limit.OFFERED: "the offered rate",
     Limit.ROUND_TRIP: "latency",
@@ -174,7 +174,8 @@ def _unsafe(comparison: Comparison, average: Improvement, results: Results) -> s
     if found is None:
         faster = comparison.other if (average.percent or 0.0) >= 0 else comparison.base
         price = durability.price(results.promises, faster)
-        return f"No proven winner: {_gap(comparison, average, results.terms)}. {price}"
+        gap = _gap(comparison, average, results.terms)
+        return f"No winner: the two treat a flush differently. Measured: {gap}. {price}"
     words = f"{found.winner} {_did(results.terms)} {_ratio(found, results.terms)} {found.loser}"
     return f"{words}. {durability.price(results.promises, found.winner)}"
 
@@ -207,10 +208,10 @@ def sure(source: Source, results: Results, comparisons: Sequence[Comparison]) ->
     known = [comparison.average for comparison in comparisons]
     among = max((found.among or 0 for found in known), default=0)
     if among > 1:
-        said += f" Claims hold together for {among:,} comparisons, with 5 % risk of any false one."
+        said += f" The risk that any of {among:,} comparisons claims a difference by chance is 5 % at most."
     finds = [found.found_percent for found in known if found.found_percent is not None]
-    if finds:
-        said += f" A gap of {wording.change(max(finds)).removeprefix('+')} would have been found in 4 of 5 such tests."
+    if finds and not all(found.verdict.proven for found in known):
+        said += f" Of gaps of {wording.change(max(finds)).removeprefix('+')}, such tests find 4 in 5."
     return said
 
 
@@ -231,6 +232,9 @@ def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
             by_word.setdefault(word, []).append(f"{mix.level:,}")
     if not by_word:
         return "no CPU was full, so the limit was not found"
+    unknown = [f"{mix.level:,}" for mix in result.finished if not _limit_of(result, mix)]
+    if unknown:
+        by_word["unknown"] = unknown
     found = len(result.finished)
     return ", ".join(
         word if len(levels) == found else f"{word} with {wording.listing(levels)} {_noun(levels, axis)}"

@@ -157,7 +157,7 @@ def _noise(results: Results) -> list[str]:
     if not noisy:
         return []
     parts = [
-        f"others used up to {_most(mix.cost.others_cpus_busy for mix in noisy)} CPUs",
+        f"other programs used up to {_most(mix.cost.others_cpus_busy for mix in noisy)} CPUs",
         f"the hypervisor took up to {_most(mix.cost.steal_cpus_busy for mix in noisy)}",
     ]
     waited = max((mix.cost.run_delay_share or 0.0 for mix in noisy), default=0.0)
@@ -166,7 +166,7 @@ def _noise(results: Results) -> list[str]:
             f"the generator's threads waited for a CPU for up to {wording.share(waited)} of the window"
         )
     return [
-        f"Noise in {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}. There {wording.listing(parts)}. "
+        f"Others disturbed {len(noisy):,} of {wording.plural(len(results.mixes), 'point')}: {wording.listing(parts)}. "
         "These points are marked noisy (N); figures of a quiet machine may differ."
     ]
 

@@ -30,8 +30,8 @@ def warnings(found: Sequence[Promise]) -> list[str]:
         sure = any(outcome.extent in (SyncExtent.NONE, SyncExtent.MEMORY) or outcome.weak for outcome in seen)
         parts = "; ".join(f"{name}: {_told(outcome, found, name)}" for name, outcome in did.items())
         said.append(
-            f"A flush does different things in these configurations, so their throughput "
-            f"{'buys' if sure else 'may buy'} different things. {parts}."
+            "When clients ask for durable data (a flush), these configurations "
+            f"{'do' if sure else 'may do'} different things: their speeds are not of the same work. {parts}."
         )
     else:
         said += _without_sync(found, did)
