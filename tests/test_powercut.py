@@ -24,6 +24,7 @@ from serverdyno.plan.model import Configuration
 from serverdyno.powercut import guests
 from serverdyno.powercut.rounds import NONCE_BITS, compared, cut_power
 from serverdyno.protocols.smb import SMB
+from serverdyno.servers.registry import DRIVERS
 from serverdyno.servers.samba import Samba
 from serverdyno.store.powercut import Cut, PowerCuts
 from synthetic_files import experiment
@@ -208,7 +209,8 @@ def test_a_guest_gets_the_configuration_that_is_loaded_but_for_its_address() -> 
 def test_a_guest_keeps_what_was_flushed_unless_server_or_file_system_skips_it(
     server: str, settings: dict[str, Any], keeps: bool
 ) -> None:
-    cuts = cut_power(Configuration("it", server, settings, (), None, None), SUITE, 2, 1, print)
+    protocol = DRIVERS[server].settings_type.protocol
+    cuts = cut_power(Configuration("it", server, settings, (), None, None, protocol), SUITE, 2, 1, print)
     assert cuts.flushed_files > 10
     assert cuts.cuts_with_loss == (0 if keeps else 2)
     assert not list(Path("/tmp").glob("serverdyno-guest-*"))

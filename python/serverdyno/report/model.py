@@ -218,9 +218,9 @@ class Answer:
     def lines(self) -> tuple[tuple[str, str], ...]:
         """What stands below the verdict: a label and its text, for each that there is something to say of."""
         labelled = (
-            ("At equal load", self.gaps),
+            ("At the same load", self.gaps),
             ("How sure", self.sure),
-            ("What limits it", self.limit),
+            ("What limits the speed", self.limit),
         )
         return tuple((label, text) for label, text in labelled if text)
 

@@ -18,9 +18,7 @@ def verdict(found: Crossed, terms: Terms) -> str:
     else:
         names = wording.listing([effect.factor for effect in found.main])
         spans = "; ".join(f"{_change(effect)}: {_interval(effect)}" for effect in found.main)
-        said = (
-            f"No winner: neither setting of {names} made a proven difference to the average {what} ({spans})."
-        )
+        said = f"No winner: no proven difference to the average {what} from {names} ({spans})."
     depends = [effect for effect in found.interactions if effect.proven]
     if depends:
         pairs = wording.listing([f"{effect.factor} and {effect.other}" for effect in depends])
