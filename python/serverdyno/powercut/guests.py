@@ -24,6 +24,7 @@ from serverdyno.servers.samba import CONFIGURATION, Samba
 ADDRESS = "10.0.2.15"  # what qemu's own network gives to the first guest
 SAMBA_MODULES = Path("/usr/lib/x86_64-linux-gnu/samba")
 GANESHA_MODULES = Path("/usr/lib/x86_64-linux-gnu/ganesha")
+IDMAP_MODULES = Path("/usr/lib/x86_64-linux-gnu/libnfsidmap")
 RPCBIND_USERS = ("_rpc", "rpc")
 LOADED_BY_SAMBA = ("auth", "pdb", "service")
 ROOT = "root:x:0:0::/:/bin/sh"
@@ -106,11 +107,17 @@ def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
         name: Path("/", name) for name in ("etc/netconfig", "etc/protocols", "etc/services", "etc/rpc")
     }
     contents = Contents(
-        programs=[server.program, rpcbind, *sorted(GANESHA_MODULES.glob("*.so"))],
+        programs=[
+            server.program,
+            rpcbind,
+            *sorted(GANESHA_MODULES.glob("*.so")),
+            *sorted(IDMAP_MODULES.glob("*.so")),
+        ],
         texts={
             **_accounts(account.pw_name, *RPCBIND_USERS),
             **{name: path.read_text() for name, path in rpc_files.items() if path.exists()},
             "etc/hosts": f"127.0.0.1 localhost\n{ADDRESS} guest\n",
+            "etc/idmapd.conf": "[General]\nDomain = guest\n",
             f"{server.directory / READY_VOLUMES}": "",
         },
         trees=[server.directory],
@@ -183,7 +190,7 @@ mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
 mkdir -p /dev/shm; mount -t tmpfs none /dev/shm; chmod 1777 /tmp
 exec >/dev/ttyS0 2>&1
 for module in /modules/*.ko; do insmod "$module"; done
-ip link set lo up; ip link set eth0 up; ip addr add {ADDRESS}/24 dev eth0
+ln -s /proc/self/mounts /etc/mtab; hostname guest; ip link set lo up; ip link set eth0 up; ip addr add {ADDRESS}/24 dev eth0
 mkdir -p "{guest.data}"
 mount -t {guest.disk_file_system} -o {options} /dev/vda "{guest.data}" || echo "{FAILED}the disk can't be mounted"
 {shares}

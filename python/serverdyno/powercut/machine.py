@@ -60,13 +60,17 @@ class Guest:
     def wait_until_ready(self) -> None:
         """Raises ServerError where it does not get so far, with the last it said."""
         begun_s = time.monotonic()
-        while READY not in (said := self._said()):
-            over = time.monotonic() - begun_s > BOOT_TIMEOUT_S
-            if over or FAILED in said or self._machine.poll() is not None or self._disk.poll() is not None:
-                last = "\n".join(said.strip().splitlines()[-LOG_LINES:])
-                raise ServerError(f"the virtual machine did not start:\n{last}")
+        while READY not in self._said():
+            self.check(over=time.monotonic() - begun_s > BOOT_TIMEOUT_S)
             time.sleep(POLL_S)
         self.seconds_to_boot = time.monotonic() - begun_s
+
+    def check(self, *, over: bool = False) -> None:
+        """Raises ServerError where the guest or its server has ended, or where its time is `over`."""
+        said = self._said()
+        if over or FAILED in said or self._machine.poll() is not None or self._disk.poll() is not None:
+            last = "\n".join(said.strip().splitlines()[-LOG_LINES:])
+            raise ServerError(f"the virtual machine or the server in it did not start:\n{last}")
 
     def _said(self) -> str:
         return self._console.read_text(errors="replace") if self._console.exists() else ""

@@ -108,7 +108,7 @@ class _Rounds:
         written: _Written | None = None
         for number in range(rounds + 1):
             with machine.powered(self.files, self.in_guest.ports, self.place) as guest:
-                target = self._answering()
+                target = self._answering(guest)
                 if written is not None:
                     cuts.append(self._compared(target, written))
                     self.tell(f"cut {number} of {rounds}: {said(cuts[-1])}")
@@ -116,7 +116,7 @@ class _Rounds:
                     written = self._written(target, guest, number)
         return cuts
 
-    def _answering(self) -> _native.Target:
+    def _answering(self, guest: Guest) -> _native.Target:
         """The server, once it lets its clients in. Raises ServerError."""
         protocol = protocol_of(self.configuration, self.suite)
         target = open_target(protocol, self.in_guest.access, self.suite.settings(protocol))
@@ -126,6 +126,7 @@ class _Rounds:
             refused = [look["why"] for look in looks if look["why"] is not None]
             if looks and not refused:
                 return target
+            guest.check()
             if time.monotonic() > deadline:
                 raise ServerError(f"the server in the virtual machine refuses its clients: {refused}")
             time.sleep(POLL_S)
