@@ -1,8 +1,11 @@
 //! Files over NFSv3 as a kind of work: its sections of the document, its target and its sessions. The work itself is in
 //! `files/`, which knows no protocol.
 
-use crate::files::{carry_out, look, prepare, FilesOptions, Place, Requests, Sessions};
+use crate::files::{
+    begin_journal, carry_out, look, prepare, read_back, FilesOptions, Place, Requests, Sessions,
+};
 use crate::job::{FileJob, FileJobOutcome};
+use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
 use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::mix::Mix;
 use crate::problems::Problems;
@@ -107,6 +110,19 @@ impl Target for NfsSessions {
 
     fn look(&self, nonce: u64) -> Vec<Look> {
         look(self, nonce)
+    }
+
+    fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {
+        Some(begin_journal(self, nonce, spec))
+    }
+
+    fn read_back(
+        &self,
+        spec: &JournalSpec,
+        entries: &[Entry],
+        nonce: u64,
+    ) -> Option<Result<Vec<LeftOfFile>, Failure>> {
+        Some(read_back(self, nonce, spec, entries))
     }
 
     fn carry_out(
