@@ -9,7 +9,21 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benches import accuracy, bonnie, builds, files, fleet, growth, http2, nfs, peers, promises, speed, tls
+from benches import (
+    accuracy,
+    bonnie,
+    builds,
+    files,
+    fleet,
+    growth,
+    http2,
+    nfs,
+    open_load,
+    peers,
+    promises,
+    speed,
+    tls,
+)
 from benches.file_server import data_directory
 from benches.publish import folder_for, write
 from benches.results import Results
@@ -33,6 +47,11 @@ def run_tls(results: Results, places: Cpus, effort: Effort) -> None:
 def run_http2(results: Results, places: Cpus, effort: Effort) -> None:
     """Several streams a connection, against h2load."""
     _carry_out(http2.cases(), results, places, effort)
+
+
+def run_open(results: Results, places: Cpus, effort: Effort) -> None:
+    """Requests at fixed rates, against oha."""
+    _carry_out(open_load.cases(), results, places, effort)
 
 
 def run_builds(results: Results, places: Cpus, effort: Effort) -> None:
@@ -130,6 +149,7 @@ PARTS: dict[str, Callable[[Results, Cpus, Effort], None]] = {
     "speed": run_speed,
     "tls": run_tls,
     "http2": run_http2,
+    "open": run_open,
     "builds": run_builds,
     "counts": run_counts,
     "times": run_times,

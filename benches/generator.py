@@ -68,9 +68,16 @@ def told(result: _native.MixResult) -> dict[str, Any]:
         "reconnects": result["generator"]["reconnects"],
         "response_samples": response.count,
         "response_ns": quantiles(response),
+        "late_ns": _late_ns(result),
         "connect_samples": connect.count,
         "connect_ns": quantiles(connect),
     }
+
+
+def _late_ns(result: _native.MixResult) -> dict[str, int] | None:
+    """How late requests of open load left; None of closed load."""
+    opened = result["open"]
+    return None if opened is None else quantiles(_native.Histogram.from_bytes(opened["scheduling_error_hdr"]))
 
 
 def quantiles(histogram: _native.Histogram) -> dict[str, int] | None:

@@ -47,11 +47,13 @@ def document(
     target: _native.Target, workload: dict[str, Any], client: dict[str, Any], **shape: Any
 ) -> dict[str, Any]:
     """Return the document of a mix. `shape`: its other keys, those of `window` and `engine` among them, and
-    `think_time_s`.
+    `think_time_s`, or `rate_per_s` of open load.
     """
     window = {key: shape.pop(key) for key in WINDOW if key in shape}
     engine = {name: shape.pop(key) for key, name in ENGINE.items() if key in shape}
-    arrival = {"kind": "closed", "think_time_s": shape.pop("think_time_s", 0.0)}
+    arrival: dict[str, Any] = {"kind": "closed", "think_time_s": shape.pop("think_time_s", 0.0)}
+    if (rate_per_s := shape.pop("rate_per_s", None)) is not None:
+        arrival = {"kind": "open", "rate_per_s": rate_per_s}
     return {
         "version": VERSION,
         "protocol": target.protocol,

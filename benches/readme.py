@@ -39,6 +39,8 @@ METHOD = """\
 - On loopback, where the server's FIN is there already, `dyno` ends a connection with a FIN as any close does and dials
   the next one from the same socket: the same packets, without making and unmaking a socket, a file and an epoll
   registration. `dyno, new sockets` makes a new one each time, as wrk and ab do; that is what happens off loopback.
+- Open load: ours sends at the moments of a Poisson process and says of each request how late it left; oha, with
+  `--latency-correction`, sends at even intervals and does not say.
 - `close` means a new connection for each request. dyno and wrk send HTTP/1.1 with `Connection: close`, ab sends
   HTTP/1.0. `dyno, reset` ends its connections with a reset, which no browser does: it is off by default, is shown for
   who wonders, and has no target.

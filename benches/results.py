@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benches import bonnie, tls
+from benches import bonnie, http2, open_load, tls
 from benches.accuracy import LIMIT, Comparison
 from benches.bonnie import BonnieCase
 from benches.files import SESSION_CASE, FileCase
@@ -73,7 +73,7 @@ class Results:
 
     def cases(self) -> list[Case | FileCase | FleetCase | BonnieCase]:
         """The comparisons with peers and other builds that were carried out."""
-        web = [*cases(), *tls.cases(), *self.build_cases]
+        web = [*cases(), *tls.cases(), *http2.cases(), *open_load.cases(), *self.build_cases]
         every: list[Case | FileCase | FleetCase | BonnieCase] = [
             *web,
             FleetCase(),
@@ -90,6 +90,7 @@ class Results:
         """Every figure that has a target."""
         return [
             *self.ratios(),
+            *self.lateness(),
             *self.session_errors(),
             *self.count_errors(),
             *self.time_errors(),
@@ -119,6 +120,12 @@ class Results:
             for goal in case.goals:
                 if found := goal.ratios(self.kept(case.name), case.figures):
                     yield Row(case.name, goal.subject, goal.figure, found, goal.bound)
+
+    def lateness(self) -> Iterator[Row]:
+        """How late requests of open load left."""
+        for case in open_load.cases():
+            if found := open_load.lateness(case, self.kept(case.name)):
+                yield Row(case.name, "dyno", open_load.LATE, found, open_load.LIMIT)
 
     def session_errors(self) -> Iterator[Row]:
         """Operations that failed where there were more sessions."""

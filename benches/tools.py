@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CONNECTIONS = 64
+NS_PER_S = 1e9
 # ab makes room for this many results at start; it ends by time, long before.
 AB_MAX_REQUESTS = 1_000_000
 
@@ -183,8 +184,14 @@ def oha_account(output: str) -> Account:
     statuses = {int(status): count for status, count in told["statusCodeDistribution"].items()}
     good = sum(count for status, count in statuses.items() if status < 400)
     failed = sum(count for why, count in told["errorDistribution"].items() if "deadline" not in why)
+    times = told.get("latencyPercentiles", {})
+    percentiles = {name: seconds * NS_PER_S for name, seconds in times.items() if seconds}
     return Account(
-        sum(statuses.values()), good, told["summary"]["total"], failed + sum(statuses.values()) - good
+        sum(statuses.values()),
+        good,
+        told["summary"]["total"],
+        failed + sum(statuses.values()) - good,
+        details={"response_ns": percentiles},
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches import accuracy, builds, fleet, growth, promises, publish, speed, tls
+from benches import accuracy, builds, fleet, growth, open_load, promises, publish, speed, tls
 from benches.ratios import Bound, GoalVerdict, spread
 from benches.results import GROWTH_FIGURES, Results
 from benches.rounds import BenchError, Effort, Run, Stand, cpus, rounds, run_tool
@@ -225,7 +225,9 @@ def test_a_disturbed_run_is_repeated_and_one_of_a_round_is_kept() -> None:
 
 
 @two_cpus
-@pytest.mark.parametrize("case", [*speed.cases(), *tls.cases()], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [*speed.cases(), *tls.cases(), *open_load.cases()], ids=lambda case: case.name
+)
 def test_every_comparison_runs_and_no_request_of_any_tool_fails(case: speed.Case) -> None:
     if not case.installed:
         pytest.skip(f"{case.server} is not installed here")
@@ -330,3 +332,16 @@ def test_a_part_can_be_run_alone_and_leaves_a_folder_with_every_run(tmp_path: Pa
         assert run["requests"] == run["server_requests"]
         assert f"| {int(run['requests']):,} | {int(run['server_requests']):,} |" in text
     assert publish.folder_for(tmp_path).name == f"{folder.name}-2"
+
+
+@two_cpus
+def test_a_run_that_does_not_reach_its_rate_meets_no_target_of_lateness() -> None:
+    case = next(open_load.cases())
+    with running("reference", {"body_bytes": 100}) as server:
+        [run] = rounds(Stand(case.name, server, "/", cpus(), replace(TINY, rounds=1)), [case.tools[0]])
+    reached, behind = (replace(run, requests_s=share * case.rate_per_s) for share in (1.0, 0.5))
+    late_ms = case.figures[open_load.LATE](run)
+    assert late_ms is not None
+    assert open_load.lateness(case, [reached]) == spread([late_ms])
+    found = open_load.lateness(case, [behind])
+    assert found is not None and open_load.LIMIT.verdict(found) is GoalVerdict.MISSED

@@ -25,6 +25,7 @@ OK = None
 # What each fault of the reference server is to be called, and whose it is; OK where the answer is right.
 EXPECTED: dict[str, tuple[str, set[str]] | None] = {
     "delay=5ms": OK,
+    "random-delay=5ms": OK,
     "tire=100": OK,
     "stall": ("server", {"response_timeout"}),
     "endless-head": ("server", {"head_too_large"}),

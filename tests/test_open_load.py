@@ -180,6 +180,14 @@ def test_a_server_that_does_not_keep_up_is_named_and_its_times_are_not_compared(
     assert not report.results.contradictions
 
 
+def test_no_winner_where_nobody_kept_up_is_not_for_want_of_repetitions() -> None:
+    def overloaded(mix: MixRecord) -> MixRecord:
+        return replace(mix, arrivals_in_window=2 * mix.operations)
+
+    report = build_from(open_source(overloaded, apache=20.0, nginx=10.0))
+    assert report.answer.verdict.startswith("No winner: there is no rate that two of them kept up with")
+
+
 def test_an_arrival_that_is_in_no_count_is_a_contradiction() -> None:
     report = build_from(open_source(lambda mix: replace(mix, arrivals=(mix.arrivals or 0) + 1), apache=1.0))
     assert (

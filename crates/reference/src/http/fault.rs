@@ -7,6 +7,7 @@ use crate::fault::faults;
 
 faults! {
     Delay "delay=5ms" "waits so long before each answer"
+    RandomDelay "random-delay=5ms" "waits before each answer by chance, exponentially distributed, so long in the mean"
     Tire "tire=100" "waits 50 ms before each of so many answers of a connection, and 100 ms before each later one"
     Stall "stall" "reads the request and never answers"
     EndlessHead "endless-head" "header fields without end"

@@ -9,6 +9,7 @@ use super::request::Ask;
 use super::responder::Responder;
 use crate::common::incompressible;
 use dyno_measure::{monotonic_ns, Failure, Fault as Outcome};
+use rustix::rand::{getrandom, GetRandomFlags};
 
 const ENDLESS_BYTES: usize = 64 << 20;
 const HUGE_HEAD_BYTES: usize = 1 << 20;
@@ -30,12 +31,16 @@ pub(crate) async fn misbehave(
 ) -> Result<Persistence, Failure> {
     let worker = responder.worker;
     match fault.kind {
-        Kind::Delay => answer_late(responder, u64::from(fault.value), document, ask).await,
+        Kind::Delay => answer_late(responder, u64::from(fault.value) * NS_PER_MS, document, ask).await,
+        Kind::RandomDelay => {
+            let delay_ns = exponential_ns(u64::from(fault.value) * NS_PER_MS);
+            answer_late(responder, delay_ns, document, ask).await
+        }
         Kind::Tire => {
             let fresh = responder.answers.get() < u64::from(fault.value);
             responder.answers.set(responder.answers.get() + 1);
             let delay_ms = if fresh { FRESH_MS } else { TIRED_MS };
-            answer_late(responder, delay_ms, document, ask).await
+            answer_late(responder, delay_ms * NS_PER_MS, document, ask).await
         }
         Kind::Stall => responder.discard_until_end().await.map(|()| Persistence::Close),
         Kind::Reset => responder.wire.reset_on_close().map(|()| Persistence::Close),
@@ -73,13 +78,24 @@ pub(crate) async fn misbehave(
 /// Answers rightly, that much later.
 async fn answer_late(
     responder: &Responder<'_>,
-    delay_ms: u64,
+    delay_ns: u64,
     document: &Document,
     ask: Ask,
 ) -> Result<Persistence, Failure> {
-    let due_ns = monotonic_ns() + delay_ms * NS_PER_MS;
+    let due_ns = monotonic_ns() + delay_ns;
     responder.worker.executor.sleep_until(due_ns).await;
     responder.counted(responder.send(document, ask)).await
+}
+
+/// A time drawn from the exponential distribution of that mean; the mean itself where the kernel has no random numbers.
+fn exponential_ns(mean_ns: u64) -> u64 {
+    let mut bytes = [0; 8];
+    if getrandom(&mut bytes, GetRandomFlags::empty()).is_err() {
+        return mean_ns;
+    }
+    // More than 0 and at most 1, in steps of 2^-53.
+    let drawn = ((u64::from_ne_bytes(bytes) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+    (-drawn.ln() * mean_ns as f64) as u64
 }
 
 /// The faults that are nothing but other bytes, and whether the connection stays open after them.

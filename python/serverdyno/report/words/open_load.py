@@ -87,6 +87,8 @@ def verdict(results: Results, pairs: Sequence[AtEqualRate]) -> str:
         pair, level = max(proven, key=lambda found: abs(change_percent(found[1].percent) or 0.0))
         faster, slower, gap = _gap(pair, level)
         said.insert(0, f"{faster} answers sooner than {slower}: p99 {gap} at {_at(results, pair, level)}.")
+    elif not any(pair.found for pair in pairs):
+        said.insert(0, "No winner: there is no rate that two of them kept up with in every repetition.")
     elif undecided(pairs):
         said.insert(0, "No winner: a difference at equal rate takes two repetitions.")
     else:
