@@ -302,10 +302,10 @@ def test_throughput_that_was_given_is_neither_compared_nor_made_precise() -> Non
     made, _ = suite()
     assert made is not None
     text = 'name = "p"\nsuite = "s"\nuntil_percent = 2\n[[servers]]\nserver = "reference"\n'
-    with pytest.raises(PlanError, match=r"until_percent: .*offers its own rates"):
+    with pytest.raises(PlanError, match=r"until_percent: .*sets the rates itself"):
         parse_plan(text, "p.toml", settings_types(), suite=made)
     plan = parse_plan(text.replace("until_percent = 2\n", ""), "p.toml", settings_types(), suite=made)
-    with pytest.raises(UserError, match=r"--until: .*offers its own rates"):
+    with pytest.raises(UserError, match=r"--until: .*sets the rates itself"):
         until_precise(plan, "2%", made)
 
 
