@@ -174,7 +174,7 @@ def test_the_command_shows_curves_and_writes_a_page(home: Home, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     assert re.search(r"NetWare 6 +[▁▂▃▄▅▆▇█]{16}  1,026\.833 at 8", done.stdout)
     assert "not comparable" not in done.stdout
-    assert "no figure of Serverdyno is comparable" in done.stdout
+    assert "No figure of Serverdyno is comparable" in done.stdout
     assert str(page) in done.stderr
     html = page.read_text(encoding="utf-8")
     assert html.count("<svg") == len(pictures(published.load(NETWARE)))

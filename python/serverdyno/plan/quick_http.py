@@ -99,7 +99,7 @@ class HttpOptions:
         if self.resolve is None:
             return
         if self.unix_socket is not None:
-            yield "--resolve: has no meaning with --unix-socket"
+            yield "--resolve: has no effect with --unix-socket"
         found = _RESOLVE.fullmatch(self.resolve)
         if found is None:
             yield f"--resolve: {self.resolve!r} is not HOST:PORT:ADDRESS"

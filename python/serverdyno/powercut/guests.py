@@ -190,7 +190,8 @@ mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
 mkdir -p /dev/shm; mount -t tmpfs none /dev/shm; chmod 1777 /tmp
 exec >/dev/ttyS0 2>&1
 for module in /modules/*.ko; do insmod "$module"; done
-ln -s /proc/self/mounts /etc/mtab; hostname guest; ip link set lo up; ip link set eth0 up; ip addr add {ADDRESS}/24 dev eth0
+ln -s /proc/self/mounts /etc/mtab; hostname guest
+ip link set lo up; ip link set eth0 up; ip addr add {ADDRESS}/24 dev eth0
 mkdir -p "{guest.data}"
 mount -t {guest.disk_file_system} -o {options} /dev/vda "{guest.data}" || echo "{FAILED}the disk can't be mounted"
 {shares}
