@@ -103,7 +103,7 @@ def test_every_file_server_that_cannot_be_used_is_named_before_the_calibration(
     assert "share nothing: " in problems["elsewhere"] and "STATUS_BAD_NETWORK_NAME" in problems["elsewhere"]
     assert "share denied: " in problems["elsewhere"] and "share data: " not in problems["elsewhere"]
     assert "nothing answers SMB" in problems["dead"]
-    assert "no NEVER_SET" in problems["speechless"]
+    assert "NEVER_SET is not set" in problems["speechless"]
     assert "STATUS_OBJECT_NAME_NOT_FOUND" in problems["lost"]
     assert sum("hint: " in line for line in told) >= 4
     assert "not-it" not in str(error) and list((server.at / "data").iterdir()) == []

@@ -166,9 +166,9 @@ def test_another_load_file_than_the_experiment_began_with_is_refused(tmp_path: P
     began_with = noted(suite.settings(FILES))
     assert read(began_with) is not None
     path.write_text(ONE_FILE + "\n")
-    with pytest.raises(UserError, match="not the file any more"):
+    with pytest.raises(UserError, match="has changed since the experiment began"):
         read(began_with)
-    with pytest.raises(UserError, match="no file"):
+    with pytest.raises(UserError, match="it is not a file"):
         noted(FilesSettings(load_file="/dev/zero"))
 
 
