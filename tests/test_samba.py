@@ -399,7 +399,7 @@ def test_volumes_lie_where_the_user_says_and_go_with_the_server(tmp_path: Path) 
     [
         ({"file_system": "ext4", "image_mib": 64, "mount_options": "nosuchoption"}, "mount"),
         ({"file_system": "ext4", "image_mib": 2**20}, "does not fit"),
-        ({"data_directory": "/nonexistent"}, "no directory"),
+        ({"data_directory": "/nonexistent"}, "no such directory"),
     ],
 )
 def test_what_cannot_be_had_is_said_with_advice_and_leaves_nothing(

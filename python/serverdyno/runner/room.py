@@ -35,7 +35,7 @@ def check_room(head: ExperimentHead, configurations: Sequence[Configuration]) ->
     ]
     if short:
         raise UserError(
-            f"no room for the workspaces of {clients} clients ({needed_bytes // MIB:,} MiB): {', '.join(short)}",
+            f"no room for the workspaces of {clients} clients, {needed_bytes // MIB:,} MiB: {', '.join(short)}",
             hint="Use a suite with fewer clients or smaller workspaces, or give the server a larger disk "
             "(data_directory, image_mib) or more memory (capacity_mib).",
         )
