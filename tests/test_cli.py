@@ -447,7 +447,8 @@ def test_a_terminal_shows_the_mix_in_progress_and_ctrl_c_ends_it_cleanly(home: H
         assert dyno.wait(PATIENCE_S) == 130
     home.assert_nothing_is_left([])
     text = output.decode()
-    live = r"reference r1  \d+ clients  [\d,.]+ operations/s  0 errors  \d+ s of this mix, \d+ s of all left"
+    rate = r"reference r1  \d+ clients  [\d,.]+ operations/s  (p99 [\d.e+-]+ ms  )?0 errors"
+    live = rate + r"  \d+ s of this mix, \d+ s of all left"
     assert re.search(live, text)
     assert re.search(r" +1 clients \u2588+[^\r\n]* /s  p99 [\d.e+-]+ ms +0 errors", text)
     shown = [line for line in screen(text) if line]
