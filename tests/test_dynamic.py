@@ -18,6 +18,8 @@ from benches.mixes import document
 from dyno_process import INSTALLED, PATIENCE_S, Home
 from serverdyno import _native, suites
 from serverdyno.errors import ServerError, UserError
+from serverdyno.plan.extend import as_toml
+from serverdyno.plan.model import Suite
 from serverdyno.plan.validate import check_plan
 from serverdyno.protocols.documents import DOCUMENTS
 from serverdyno.protocols.http import HTTP, HttpSettings
@@ -27,6 +29,7 @@ from serverdyno.servers.documents import document_root
 from serverdyno.servers.registry import DRIVERS, create, settings_types
 from serverdyno.servers.running import running
 from serverdyno.servers.web import WebServer
+from serverdyno.store.experiment import Experiment
 
 CARRIERS: list[tuple[str, dict[str, Any]]] = [
     ("apache", {"dynamic": "cgi", "workers": 64}),
@@ -309,6 +312,84 @@ def test_a_plan_whose_server_has_it_is_taken(suite: str, server: str, settings: 
     data = {"name": "p", "suite": suite, "servers": [{"server": server, "settings": settings}]}
     plan, problems = check_plan(data, settings_types())
     assert plan is not None and problems == []
+
+
+def suite_over_tls(tls: dict[str, Any], **load: Any) -> Suite:
+    """The quick suite of e-commerce, with a connection for each request, that says how clients speak TLS."""
+    speaks = HttpSettings.model_validate({"keep_alive": False, "tls": tls})
+    return suites.load("quick-ecommerce").with_settings(HTTP, speaks).model_copy(update=load)
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        ({"server": "reference", "settings": BOTH}, None),
+        ({"server": "reference", "settings": {"tls": "ecdsa-p256"}}, "also_clear = true"),
+        ({"server": "reference"}, "also_clear = true"),
+        (
+            {
+                "server": "external",
+                "url": "http://127.0.0.1:8080/",
+                "settings": {"secure_url": "https://127.0.0.1:8443/"},
+            },
+            None,
+        ),
+        ({"server": "external", "url": "http://127.0.0.1:8080/"}, "secure_url"),
+        ({"server": "external", "url": "https://127.0.0.1:8443/"}, "must begin with http://"),
+    ],
+)
+def test_a_suite_of_e_commerce_with_tls_of_its_own_wants_both_ports(
+    server: dict[str, Any], words: str | None
+) -> None:
+    suite = suite_over_tls({"max_version": "1.2"})
+    _, problems = check_plan(
+        {"name": "p", "suite": suite.name, "servers": [server]}, settings_types(), suite=suite
+    )
+    if words is None:
+        assert problems == []
+    else:
+        assert [words in problem.message for problem in problems] == [True], problems
+
+
+def test_a_suite_all_over_tls_refuses_a_server_that_would_answer_in_the_clear() -> None:
+    data = {"name": "p", "suite": "quick-tls"}
+    _, problems = check_plan(
+        data | {"servers": [{"server": "reference", "settings": BOTH}]}, settings_types()
+    )
+    assert ["one over TLS" in problem.message for problem in problems] == [True], problems
+
+
+@pytest.mark.parametrize("name", ["nginx", "reference"])
+def test_the_part_over_tls_has_the_version_cipher_resumption_and_key_that_were_asked_for(
+    home: Home, tmp_path: Path, name: str
+) -> None:
+    needs(name)
+    cipher = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+    suite = suite_over_tls({"max_version": "1.2", "ciphers": [cipher], "resumption": 1.0}, clients=[4])
+    (tmp_path / "suite.toml").write_text(as_toml(suite, "of a test"))
+    page = "" if name == "reference" else 'dynamic = "fastcgi", '
+    plan, folder = tmp_path / "p.toml", tmp_path / "e"
+    plan.write_text(
+        f'name = "p"\nsuite = "./suite.toml"\nscale = 0.26\nrepetitions = 1\n[[servers]]\nserver = "{name}"\n'
+        f'settings = {{ {page}tls = "rsa-2048", also_clear = true }}\n'
+    )
+    done = home.dyno("run", plan, "--into", folder)
+    assert done.returncode == 0, done.stderr
+    [record] = Experiment.open(folder).mixes()
+    assert record.errors == []
+    terms = {(row.version, row.cipher, row.key) for row in record.handshakes}
+    assert terms == {("TLS 1.2", cipher, "RSA 2048")}, record.handshakes
+    full, resumed = (
+        sum(row.count for row in record.handshakes if row.resumed is how) for how in (False, True)
+    )
+    # Each client has one thread, so only its first connection has no session to offer.
+    assert full == 4 and resumed > 0
+
+
+def test_calibration_of_a_suite_of_e_commerce_has_a_reference_server_with_both_ports() -> None:
+    suite = suites.load("quick-ecommerce")
+    made = HTTP.reference_settings(suite.settings(HTTP), suite.settings(DOCUMENTS))
+    assert made == BOTH
 
 
 def test_the_suites_of_2003_have_their_published_shares_and_loads() -> None:

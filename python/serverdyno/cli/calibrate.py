@@ -35,7 +35,9 @@ def calibrate(
     terms = chosen.work.terms
     servers = [
         CalibrationServer(
-            protocol, protocol.reference_server, protocol.reference_settings(chosen.settings(protocol))
+            protocol,
+            protocol.reference_server,
+            protocol.reference_settings(chosen.settings(protocol), chosen.settings(chosen.work)),
         )
         for protocol in protocols.carrying(chosen.work)
         if protocol.reference_server is not None

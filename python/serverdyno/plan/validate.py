@@ -218,11 +218,11 @@ def _protocol_problems(path: tuple[str, int], server: ServerPlan, context: _Cont
         key: field.default for key, field in context.settings_types[server.server].model_fields.items()
     }
     for levels in combinations(server):
-        settings = context.suite.settings(protocol)
+        settings, work_settings = context.suite.settings(protocol), context.suite.settings(work)
         server_settings = {**defaults, **server.settings, **levels}
-        wrong = protocol.server_problem(settings, server.url, server_settings)
+        wrong = protocol.server_problem(settings, work_settings, server.url, server_settings)
         if wrong is None and server.url is None:
-            wrong = work.server_problem(context.suite.settings(work), context.suite.workload, server_settings)
+            wrong = work.server_problem(work_settings, context.suite.workload, server_settings)
         if wrong is not None:
             yield Problem((*path, "settings" if server.url is None else "url"), wrong)
             return

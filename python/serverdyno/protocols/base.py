@@ -47,15 +47,18 @@ class Protocol(HasSettings[SettingsT]):
         return {}
 
     def server_problem(
-        self, settings: SettingsT, url: str | None, server_settings: Mapping[str, Any]
+        self, settings: SettingsT, work_settings: Any, url: str | None, server_settings: Mapping[str, Any]
     ) -> str | None:
-        """Say why a server with this URL or these settings can't be asked as the suite wants it; None: it can."""
-        del settings, url, server_settings
+        """Say why a server with this URL or these settings can't be asked as the suite wants it; None: it can.
+
+        `work_settings`: of the kind of work that this protocol carries.
+        """
+        del settings, work_settings, url, server_settings
         return None
 
-    def reference_settings(self, settings: SettingsT) -> dict[str, Any]:
+    def reference_settings(self, settings: SettingsT, work_settings: Any) -> dict[str, Any]:
         """Return how the reference server must be set for such a load."""
-        del settings
+        del settings, work_settings
         return {}
 
     def settings_for_reference(self, settings: SettingsT) -> SettingsT:

@@ -12,7 +12,7 @@ from serverdyno import _native, wording
 from serverdyno.protocols import look
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
-from serverdyno.protocols.documents import DOCUMENTS
+from serverdyno.protocols.documents import DOCUMENTS, DocumentsSettings
 from serverdyno.protocols.http_request import RequestSettings
 from serverdyno.protocols.look import Look
 from serverdyno.protocols.model import SectionModel
@@ -24,7 +24,8 @@ STREAMS = 10
 
 class HttpSettings(SectionModel):
     """How a client speaks HTTP. `tls`: over TLS, as this says, so that every server must speak it; None: over TLS, by
-    its defaults, where a server speaks it. `request`: None: plain GETs.
+    its defaults, where a server speaks it. Where a part of the work is over TLS, `tls` is about that part.
+    `request`: None: plain GETs.
     """
 
     version: Literal["1.0", "1.1", "2"] = Field(
@@ -52,7 +53,9 @@ class HttpSettings(SectionModel):
         default=65536, ge=256, le=16 * 1024 * 1024, description="The most bytes that one receive takes."
     )
     tls: TlsSettings | None = Field(
-        default=None, description="How a client speaks TLS; every server must then speak it."
+        default=None,
+        description="How a client speaks TLS; every server must then speak it. In suites with a secure_share: how it "
+        "speaks TLS in that share.",
     )
     request: RequestSettings | None = Field(
         default=None, description="Requests other than plain GETs, and their expected answers."
@@ -139,20 +142,34 @@ class Http(Protocol[HttpSettings]):
         return settings.model_copy(update={"request": None})
 
     def server_problem(
-        self, settings: HttpSettings, url: str | None, server_settings: Mapping[str, Any]
+        self,
+        settings: HttpSettings,
+        work_settings: DocumentsSettings,
+        url: str | None,
+        server_settings: Mapping[str, Any],
     ) -> str | None:
         """Say that a suite over TLS, or HTTP/2, needs a server that speaks it."""
         if settings.version == "2" and url is None and not server_settings.get("http2"):
             return "the suite speaks HTTP/2: give the server settings = { http2 = true }"
+        if work_settings.secure_share:
+            # Of a server that we start, the work itself says what is missing.
+            if url is None or (server_settings.get("secure_url") and not over_tls(url, server_settings)):
+                return None
+            return (
+                "a part of the suite is over TLS: the URL must begin with http://, and settings need "
+                'secure_url = "https://..."'
+            )
         if settings.tls is None or over_tls(url, server_settings):
             return None
         if url is not None:
             return "the suite is one over TLS: the URL must begin with https://"
         return 'the suite is one over TLS: give the server settings = { tls = "ecdsa-p256" }'
 
-    def reference_settings(self, settings: HttpSettings) -> dict[str, Any]:
-        """Return a key where the suite is one over TLS, and the version."""
+    def reference_settings(self, settings: HttpSettings, work_settings: DocumentsSettings) -> dict[str, Any]:
+        """Return a key where the suite is over TLS, a second port where a part of it is, and the version."""
         http2 = {"http2": True} if settings.version == "2" else {}
+        if work_settings.secure_share:
+            return {**http2, "tls": "ecdsa-p256", "also_clear": True}
         return http2 if settings.tls is None else {**http2, "tls": "ecdsa-p256"}
 
     def described(self, settings: HttpSettings, timeout: str) -> str:
