@@ -2,6 +2,7 @@
 //! as it is the same for every file protocol.
 
 use super::client::CachedClient;
+use super::sessions::KeptBy;
 use crate::problems::Problems;
 use crate::spec::nanoseconds;
 use dyno_files::{
@@ -87,26 +88,17 @@ impl FilesOptions {
         }
     }
 
-    /// With a protocol that grants nothing: what is kept is kept by close-to-open rules, as an NFS client does.
-    pub(crate) fn by_rules(self) -> Self {
-        let by_rules = |cache: CacheOptions| CacheOptions {
-            policy: Policy::CloseToOpen(AttributeAges::default()),
-            redirector: Redirector::Plain,
-            most_deferred: 0,
-            ..cache
-        };
-        Self {
-            cache: self
+    /// The same as far as the protocol gives leave to keep anything.
+    pub(crate) fn kept_by(self, kept_by: KeptBy) -> Self {
+        let cache = match kept_by {
+            KeptBy::Grants => self.cache,
+            KeptBy::Rules => self
                 .cache
                 .filter(|cache| cache.policy != Policy::Nothing)
-                .map(by_rules),
-            ..self
-        }
-    }
-
-    /// Where the kernel keeps a cache already.
-    pub(crate) fn uncached(self) -> Self {
-        Self { cache: None, ..self }
+                .map(close_to_open),
+            KeptBy::Kernel => None,
+        };
+        Self { cache, ..self }
     }
 
     pub(crate) fn client<C: FileClient>(&self, session: C) -> CachedClient<C> {
@@ -141,6 +133,16 @@ impl FilesOptions {
             "most_deferred": options.most_deferred,
             "deferred_age_s": options.deferred_age_ns as f64 / NS_PER_S as f64,
         }))
+    }
+}
+
+/// As an NFS client does.
+fn close_to_open(cache: CacheOptions) -> CacheOptions {
+    CacheOptions {
+        policy: Policy::CloseToOpen(AttributeAges::default()),
+        redirector: Redirector::Plain,
+        most_deferred: 0,
+        ..cache
     }
 }
 

@@ -1,6 +1,6 @@
 //! Work on files of a server, whatever the protocol: what is asked for, and the clients that ask.
 //!
-//! `workload` is what they do, `sessions` what a protocol gives, `cache` what they keep; `client_task` is a client from its
+//! `workload` is what they do, `sessions` what a protocol gives, `target` what load may go to by that, `cache` what they keep; `client_task` is a client from its
 //! log-on to its leaving, `client` carries out its operations and judges them, `names` are its files' names; `look` asks a
 //! server before its load, `bonnie` is that program's six phases, `scenario` a step of a user's commands (both by `alone`, in which a
 //! client is by itself), `removal` takes away what clients have left, `journal` is that of a power cut.
@@ -17,18 +17,15 @@ mod names;
 mod removal;
 mod scenario;
 mod sessions;
+mod target;
 mod workload;
 
-pub(crate) use cache::FilesOptions;
-pub(crate) use journal::{begin as begin_journal, read_back};
-pub(crate) use look::look;
-pub(crate) use sessions::{Place, Requests, Sessions};
+use cache::FilesOptions;
+pub(crate) use sessions::{KeptBy, Place, Requests, Sessions};
 
 use crate::engine_thread::EngineThread;
-use crate::job::{FileJob, FileJobOutcome};
-use crate::kind::{Material, Sections, Work};
+use crate::kind::Work;
 use crate::mix::Mix;
-use crate::problems::Problems;
 use crate::removal::Removal;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
 use crate::workspaces::Workspaces;
@@ -40,7 +37,6 @@ use dyno_workload::FileCatalogue;
 use rustix::io::Errno;
 use serde_json::Value;
 use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use workload::FilesWorkload;
 
@@ -107,33 +103,6 @@ impl<S: Sessions> FilesWork<S> {
     }
 }
 
-/// Work on files whatever the protocol: what a document must say of it, and the clients ready to start. `rules`: those of
-/// the client's cache that the protocol prescribes.
-pub(crate) fn prepare<S: Sessions + Clone>(
-    sessions: &S,
-    mix: &Mix,
-    sections: Sections<'_>,
-    material: &Material,
-    problems: &mut Problems,
-    rules: impl FnOnce(FilesOptions) -> FilesOptions,
-) -> Option<Arc<dyn Work>> {
-    problems.unless(
-        mix.threads == 1,
-        "threads",
-        "a client that uses files has one thread",
-    );
-    problems.unless(
-        mix.open.is_none(),
-        "arrival",
-        "operations on files come from clients that wait for their answers, not at a rate of their own",
-    );
-    let workload = FilesWorkload::read(sections.workload, material.load_file.as_ref(), problems);
-    let options = FilesOptions::read(sections.client, problems).map(rules);
-    let workspaces = material.workspaces.clone();
-    let work = FilesWork::new(mix, sessions.clone(), workload?, options?, workspaces);
-    Some(Arc::new(SharedFilesWork(Arc::new(work))))
-}
-
 /// The work as its own tasks hold it.
 #[derive(Debug)]
 struct SharedFilesWork<S>(Arc<FilesWork<S>>);
@@ -188,24 +157,6 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
     fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {
         Some(removal::start(&self.0, most_ns))
     }
-}
-
-/// Carries a job out, until it is done, fails, or `stop` is set.
-pub(crate) fn carry_out<S: Sessions>(
-    sessions: &S,
-    options: FilesOptions,
-    identity: u64,
-    job: &FileJob,
-    stop: &Arc<AtomicBool>,
-) -> Result<FileJobOutcome, Failure> {
-    Ok(match job {
-        FileJob::Bonnie(spec) => {
-            FileJobOutcome::Bonnie(bonnie::carry_out(sessions, options, identity, spec, stop)?)
-        }
-        FileJob::Step(spec) => {
-            FileJobOutcome::Step(scenario::carry_out(sessions, options, identity, spec, stop)?)
-        }
-    })
 }
 
 fn dialer<S: Sessions>(executor: &Executor, sessions: &S, number: u8) -> Rc<Dialer> {

@@ -16,13 +16,35 @@ pub(crate) const FIRST_ASKING_CLIENT: u32 = u32::MAX - 1;
 /// Requests so far, by the protocol's own names.
 pub(crate) type Requests = BTreeMap<&'static str, u64>;
 
+/// By what leave a client keeps what it has read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeptBy {
+    /// What the server grants: oplocks, leases.
+    Grants,
+    /// Close-to-open rules of the protocol, which grants nothing.
+    Rules,
+    /// None: the kernel keeps a cache already.
+    Kernel,
+}
+
 /// Makes the sessions of one file protocol.
 pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     /// A session.
     type Client: FileClient + 'static;
 
+    /// Whether a client waits in system calls, so that each needs a thread of its own.
+    const CLIENTS_BLOCK: bool = false;
+
     /// The address of the server.
     fn address(&self) -> SocketAddr;
+
+    /// Where the files are, in words: the address, or the directory where there is no server.
+    fn location(&self) -> String {
+        self.address().to_string()
+    }
+
+    /// Whether they are on this machine.
+    fn is_local(&self) -> bool;
 
     /// Brings the calling thread to where the server can be reached.
     fn enter(&self) -> Result<(), Errno>;
@@ -42,6 +64,9 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
 
     /// Whether a listing brought the attributes of what it found, by the requests before and after it.
     fn brought_attributes(before: &Requests, after: &Requests) -> bool;
+
+    /// By what leave a client keeps what it has read and written.
+    fn kept_by(&self) -> KeptBy;
 
     /// What to try against a failure.
     fn advice(failure: &Failure) -> Option<&'static str>;

@@ -1,13 +1,8 @@
 //! Files over NFSv3 as a kind of work: its sections of the document, its target and its sessions. The work itself is in
 //! `files/`, which knows no protocol.
 
-use crate::files::{
-    begin_journal, carry_out, look, prepare, read_back, FilesOptions, Place, Requests, Sessions,
-};
-use crate::job::{FileJob, FileJobOutcome};
-use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
-use crate::kind::{Kind, Look, Material, OpenError, Secrets, Sections, Target, Work};
-use crate::mix::Mix;
+use crate::files::{KeptBy, Place, Requests, Sessions};
+use crate::kind::{Kind, OpenError, Secrets, Target};
 use crate::problems::Problems;
 use dyno_measure::Failure;
 use dyno_nfs::{NfsTarget, Options, Session};
@@ -17,8 +12,6 @@ use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::sync::Arc;
 
 /// The sizes that may be asked for, in bytes: those of Linux's client (nfs(5), `rsize`).
 const SIZES: std::ops::RangeInclusive<u32> = 1024..=1 << 20;
@@ -95,67 +88,15 @@ impl Kind for Nfs {
 #[derive(Debug, Clone)]
 struct NfsSessions(NfsTarget);
 
-impl Target for NfsSessions {
-    fn address(&self) -> String {
-        self.0.address().to_string()
-    }
-
-    fn is_loopback(&self) -> bool {
-        self.0.is_loopback()
-    }
-
-    fn facts(&self) -> Value {
-        json!({"shares": self.0.exports()})
-    }
-
-    fn look(&self, nonce: u64) -> Vec<Look> {
-        look(self, nonce)
-    }
-
-    fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {
-        Some(begin_journal(self, nonce, spec))
-    }
-
-    fn read_back(
-        &self,
-        spec: &JournalSpec,
-        entries: &[Entry],
-        nonce: u64,
-    ) -> Option<Result<Vec<LeftOfFile>, Failure>> {
-        Some(read_back(self, nonce, spec, entries))
-    }
-
-    fn carry_out(
-        &self,
-        job: &FileJob,
-        nonce: u64,
-        stop: &Arc<AtomicBool>,
-    ) -> Option<Result<FileJobOutcome, Failure>> {
-        Some(carry_out(
-            self,
-            FilesOptions::usual().by_rules(),
-            nonce,
-            job,
-            stop,
-        ))
-    }
-
-    fn prepare(
-        &self,
-        mix: &Arc<Mix>,
-        sections: Sections<'_>,
-        material: &Material,
-        problems: &mut Problems,
-    ) -> Option<Arc<dyn Work>> {
-        prepare(self, mix, sections, material, problems, FilesOptions::by_rules)
-    }
-}
-
 impl Sessions for NfsSessions {
     type Client = Session;
 
     fn address(&self) -> SocketAddr {
         self.0.address()
+    }
+
+    fn is_local(&self) -> bool {
+        self.0.is_loopback()
     }
 
     fn enter(&self) -> Result<(), Errno> {
@@ -192,6 +133,10 @@ impl Sessions for NfsSessions {
     /// READDIRPLUS does, READDIR doesn't.
     fn brought_attributes(before: &Requests, after: &Requests) -> bool {
         after.get("READDIRPLUS") > before.get("READDIRPLUS")
+    }
+
+    fn kept_by(&self) -> KeptBy {
+        KeptBy::Rules
     }
 
     fn advice(failure: &Failure) -> Option<&'static str> {

@@ -1,0 +1,99 @@
+//! What load may go to where a protocol of files is spoken: the same for all of them, by the sessions that they give.
+
+use super::workload::FilesWorkload;
+use super::{bonnie, journal, look, scenario, FilesOptions, FilesWork, Sessions, SharedFilesWork};
+use crate::job::{FileJob, FileJobOutcome};
+use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
+use crate::kind::{Look, Material, Sections, Target, Work};
+use crate::mix::Mix;
+use crate::problems::Problems;
+use dyno_measure::Failure;
+use serde_json::{json, Value};
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+/// Clients that block have a thread each.
+const MOST_CLIENTS_THAT_BLOCK: usize = 1000;
+
+impl<S: Sessions + Clone> Target for S {
+    fn address(&self) -> String {
+        self.location()
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.is_local()
+    }
+
+    fn facts(&self) -> Value {
+        json!({"shares": self.shares()})
+    }
+
+    fn look(&self, nonce: u64) -> Vec<Look> {
+        look::look(self, nonce)
+    }
+
+    fn begin_journal(&self, spec: JournalSpec, nonce: u64) -> Option<Journal> {
+        Some(journal::begin(self, nonce, spec))
+    }
+
+    fn read_back(
+        &self,
+        spec: &JournalSpec,
+        entries: &[Entry],
+        nonce: u64,
+    ) -> Option<Result<Vec<LeftOfFile>, Failure>> {
+        Some(journal::read_back(self, nonce, spec, entries))
+    }
+
+    fn clients_block(&self) -> bool {
+        S::CLIENTS_BLOCK
+    }
+
+    fn carry_out(
+        &self,
+        job: &FileJob,
+        nonce: u64,
+        stop: &Arc<AtomicBool>,
+    ) -> Option<Result<FileJobOutcome, Failure>> {
+        let options = FilesOptions::usual().kept_by(self.kept_by());
+        Some(match job {
+            FileJob::Bonnie(spec) => {
+                bonnie::carry_out(self, options, nonce, spec, stop).map(FileJobOutcome::Bonnie)
+            }
+            FileJob::Step(spec) => {
+                scenario::carry_out(self, options, nonce, spec, stop).map(FileJobOutcome::Step)
+            }
+        })
+    }
+
+    /// What a document must say of the work, and the clients ready to start.
+    fn prepare(
+        &self,
+        mix: &Arc<Mix>,
+        sections: Sections<'_>,
+        material: &Material,
+        problems: &mut Problems,
+    ) -> Option<Arc<dyn Work>> {
+        problems.unless(
+            mix.threads == 1,
+            "threads",
+            "a client that uses files has one thread",
+        );
+        problems.unless(
+            !S::CLIENTS_BLOCK || mix.part.clients <= MOST_CLIENTS_THAT_BLOCK,
+            "clients",
+            "must lie between 1 and 1,000 where each client is a thread",
+        );
+        problems.unless(
+            mix.open.is_none(),
+            "arrival",
+            "operations on files come from clients that wait for their answers, not at a rate of their own",
+        );
+        let workload = FilesWorkload::read(sections.workload, material.load_file.as_ref(), problems);
+        let options =
+            FilesOptions::read(sections.client, problems).map(|options| options.kept_by(self.kept_by()));
+        let workspaces = material.workspaces.clone();
+        let work = FilesWork::new(mix, self.clone(), workload?, options?, workspaces);
+        Some(Arc::new(SharedFilesWork(Arc::new(work))))
+    }
+}
