@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from serverdyno import published, wording
+from serverdyno.errors import UserError
 from serverdyno.report.build import build_from
 from serverdyno.report.model import Figure, Report, Section
 from serverdyno.report.source import Source
@@ -31,10 +33,15 @@ def section(report: Report, key: str) -> Section | None:
     return next((found for found in report.sections if found.key == key), None)
 
 
-def scaled_over(peaks: Sequence[float], counts: Sequence[int], **settings: object) -> Report:
+def scaled_over(
+    peaks: Sequence[float],
+    counts: Sequence[int],
+    beside: published.PublishedReport | None = None,
+    **settings: object,
+) -> Report:
     names = [f"nginx-{count}-cpus" for count in counts]
     source = experiment({name: Shape(peak) for name, peak in zip(names, peaks, strict=True)}, repetitions=2)
-    return build_from(configured(source, dict.fromkeys(names, settings), counts))
+    return build_from(configured(source, dict.fromkeys(names, settings), counts), beside)
 
 
 def test_what_each_cpu_brought_is_a_table_and_less_than_before_is_marked() -> None:
@@ -50,6 +57,43 @@ def test_what_each_cpu_brought_is_a_table_and_less_than_before_is_marked() -> No
     assert "Scaling was negative at 4 CPUs" in finding.claim
     assert f"{means[2] / means[0]:.2f} times the peak that it has with 1" in finding.claim
     assert "is not fitted to fewer than 6 counts, so nothing is said of more CPUs" in found.text[0]
+
+
+def test_published_peaks_by_processors_stand_next_to_ones_own_in_one_table_and_two_panels() -> None:
+    report = scaled_over([1000, 1800], [1, 2], beside=published.named("2003-veritest-iis:21"))
+    found = section(report, "beside")
+    assert found is not None and "Not comparable" in found.text[0]
+    [table], [figure] = found.tables, found.figures
+    assert [column.label for column in table.columns] == [
+        "Year", "Server", "Machine", "1 CPU", "2 CPUs", "4 CPUs", "8 CPUs"
+    ]  # fmt: skip
+    own, *then = [[cell.text for cell in row] for row in table.rows]
+    means = [result.throughput.peak.mean for result in report.results.configurations if result.throughput]
+    assert own[:3] == ["2026", "nginx", "this machine"]
+    assert own[3:] == [*(wording.rate(mean) for mean in means), wording.NOTHING, wording.NOTHING]
+    # Figure 21 of the report prints figure 4 again.
+    assert ["2003", "TUX and Apache 1.3.23", "DL760", "1,103", "1,269", "1,418", "2,534"] in then
+    assert ["2003", "Apache 2.0.40", "DL380", wording.NOTHING, "1,211", *[wording.NOTHING] * 2] in then
+    mine, theirs = figure.panels
+    assert [line.name for line in mine.series] == ["nginx"]
+    assert [(point.x, point.y) for point in theirs.series[0].points] == [
+        (1, 1146), (2, 1805), (4, 2413), (8, 2639)
+    ]  # fmt: skip
+    assert len(theirs.series) == 3  # Apache 2.0.40 was measured on two processors alone: no line
+    ElementTree.fromstring(charts.svg(figure))
+
+
+def test_without_a_figure_each_table_of_a_published_report_stands_once() -> None:
+    found = section(scaled_over([1000, 1800], [1, 2], beside=published.named("2003-veritest-iis")), "beside")
+    assert found is not None
+    titles = [table.title.partition("2003, ")[2] for table in found.tables]
+    assert len(titles) == len(set(titles)) == 4
+    assert "draws 1 more" in found.text[0]
+
+
+def test_a_figure_that_a_published_report_does_not_have_is_named_with_those_that_it_has() -> None:
+    with pytest.raises(UserError, match=r"figure of 2003-veritest-iis.*99"):
+        published.named("2003-veritest-iis:99")
 
 
 def test_the_law_is_fitted_to_enough_counts_and_predicts_nothing_where_it_is_poor() -> None:

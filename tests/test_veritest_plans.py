@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from serverdyno import suites
+from serverdyno import published, suites
 from serverdyno.plan.expand import configurations
 from serverdyno.plan.load import load_plan
 from serverdyno.protocols.documents import DOCUMENTS
+from serverdyno.published.processors import by_processors
 from serverdyno.servers.registry import settings_types
 
 PLANS = sorted((Path(__file__).parent.parent / "plans").glob("veritest-2003-web-*.toml"))
@@ -41,3 +43,14 @@ def test_a_plan_has_the_suite_of_120_clients_and_apache_as_tuned_on_every_number
         # TUX spoke no TLS: Apache answered that on a port of its own.
         assert settings.get("tls_by") == ("back" if "ecommerce" in path.stem else None)
         assert settings["back_settings"]["mpm"] == "prefork"
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_a_plan_names_the_published_table_of_its_content(path: Path) -> None:
+    [words] = re.findall(r"--beside (2003-veritest-iis:\d+)`", path.read_text(encoding="utf-8"))
+    [figure] = by_processors(published.named(words), "requests/s")
+    assert {count for row in figure.rows for count in row.by_count} == {1, 2, 4, 8}
+    said = " ".join((figure.title, *(row.name for row in figure.rows)))
+    wanted = path.stem.removeprefix("veritest-2003-web-")
+    content = {"static": "static", "cgi": "cgi", "inprocess": "isapi"}[wanted.rpartition("-")[2]]
+    assert content in said and ("ssl/" in said) is ("ecommerce" in wanted)

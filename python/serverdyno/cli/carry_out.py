@@ -154,16 +154,16 @@ def show_and_write(
 ) -> bool:
     """Show the table, then write the report into the experiment's folder; False where nothing was measured yet.
 
-    `views`: files to write with the page, of `report.View`. `beside`: the name of a published report whose curves are
-    drawn next to these. `page` false: the table alone, and how to get the report. `as_json`: the document of the report
-    on standard output, and nothing else there. Raises DynoError.
+    `views`: files to write with the page, of `report.View`. `beside`: a published report whose figures stand next to
+    these, `NAME` or `NAME:FIGURE`. `page` false: the table alone, and how to get the report. `as_json`: the document of
+    the report on standard output, and nothing else there. Raises DynoError.
     """
     # Imported once the load is over: it takes most of a second, for which nobody wants to wait at the start.
     from serverdyno import published, report  # noqa: PLC0415
     from serverdyno.report.views import document, text  # noqa: PLC0415
 
     out = Console(stderr=True) if as_json else standard_output()
-    built = report.build(experiment, None if beside is None else published.load(beside))
+    built = report.build(experiment, None if beside is None else published.named(beside))
     if not built.source.records:
         for problem in built.source.damaged:
             say(Console(stderr=True), problem)

@@ -28,8 +28,9 @@ def report(
     beside: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help="Draw the curves of this published report next to these. The two are not comparable.",
+            metavar="NAME[:FIGURE]",
+            help="Draw the curves of this published report next to these, or its figures by number of processors. "
+            "FIGURE: that one alone, such as 2003-veritest-iis:4. The two are not comparable.",
         ),
     ] = None,
 ) -> None:

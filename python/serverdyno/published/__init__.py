@@ -5,7 +5,7 @@ They are copied from the texts of their laboratories; what we doubt in them is s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TypeVar
 
@@ -32,6 +32,15 @@ class PublishedReport:
         """The name of its folder, `<year>-<lab>-<subject>`."""
         return self.meta.name
 
+    def of_figure(self, figure: str) -> PublishedReport:
+        """Return the same report with the tables of one of its figures alone. Raises UserError where it has none."""
+        tables = [table for table in self.tables if "figure" in table.columns]
+        known = dict.fromkeys(str(value) for table in tables for value in table.values("figure"))
+        if figure not in known:
+            raise UserError(unknown_name(f"figure of {self.name}", figure, list(known)))
+        kept = [table.only("figure", figure) for table in tables]
+        return replace(self, tables=Tables([table for table in kept if table.rows]))
+
 
 def names() -> list[str]:
     """The names of all published reports, oldest first."""
@@ -51,6 +60,12 @@ def load(name: str) -> PublishedReport:
     meta = parse(Meta, (folder / "meta.toml").read_text(encoding="utf-8"), f"{name}/meta.toml")
     claims = parse_claims((folder / "claims.toml").read_text(encoding="utf-8"), f"{name}/claims.toml")
     return PublishedReport(meta, Tables(tables), claims)
+
+
+def named(words: str) -> PublishedReport:
+    """Return the report that `NAME` names, or of `NAME:FIGURE` that figure alone. Raises UserError."""
+    name, _, figure = words.partition(":")
+    return load(name).of_figure(figure) if figure else load(name)
 
 
 def parse_claims(text: str, source: str) -> tuple[Claim, ...]:

@@ -132,11 +132,11 @@ def _of_rows(figure: str, rows: list[Row], value: str) -> list[Picture]:
     names = [column for column in factors if not (curves and column == ALONG)]
     varying = [column for column in names if len({row[column] for row in rows}) > 1]
     constant = ", ".join(
-        _named(column, rows[0][column]) for column in names if column not in varying and rows[0][column]
+        named(column, rows[0][column]) for column in names if column not in varying and rows[0][column]
     )
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
-        name = ", ".join(_named(column, row[column]) for column in varying if row[column] is not None)
+        name = ", ".join(named(column, row[column]) for column in varying if row[column] is not None)
         place, height = number(row[ALONG]) if curves else 0.0, number(row[value])
         if place is not None and height is not None:
             points[name or constant].append((place, height))
@@ -158,7 +158,7 @@ def _factors(columns: list[str], value: str) -> list[str]:
     return columns[1 : columns.index(value)]
 
 
-def _named(column: str, cell: Cell) -> str:
+def named(column: str, cell: Cell) -> str:
     """A value as a name: with its column where it alone says nothing (`oplocks on`, `8 processors`)."""
     text = str(cell)
     if text.isdigit():

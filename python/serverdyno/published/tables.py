@@ -57,6 +57,12 @@ class Table:
                     f'table "{self.name}" has no column "{column}"', f"it has: {', '.join(self.columns)}"
                 )
 
+    def only(self, column: str, value: Scalar) -> Table:
+        """Return the rows with a value in a column."""
+        self.require([column])
+        kept = self._places[column].get(_plain(value), ())
+        return Table(self.name, self.columns, tuple(self.rows[at] for at in sorted(kept)))
+
     def values(self, column: str) -> list[Cell]:
         """The different values of a column, in the order in which they come; empty cells left out."""
         place = self.columns.index(column)

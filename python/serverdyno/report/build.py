@@ -98,7 +98,7 @@ def _closed(source: Source, results: Results, beside: PublishedReport | None) ->
             contents.answer(results, under),
             contents.summary(results, under),
             *contents.sections(source, results, varied, comparisons, under),
-            *([] if beside is None else [published_beside.section(source, results, beside)]),
+            *([] if beside is None else [published_beside.section(source, results, varied.scaling, beside)]),
             testbed.section(source),
         ]
     )

@@ -1,0 +1,95 @@
+"""Figures of a published report by number of processors: which server reached what on how many, in one table a figure.
+
+Data only, from tables with a column `processors` and without curves over clients. What is printed twice stands once.
+Not for curves and bars (`pictures.py`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from serverdyno.published import PublishedReport
+from serverdyno.published.pictures import ALONG, UNITS, named
+from serverdyno.published.tables import Cell, Table, number
+
+PROCESSORS = "processors"
+MACHINE = "server"
+"""The column of the hardware, where a report had several machines."""
+
+Row = dict[str, Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """One server on one machine, which is empty where the report had one alone: its figures by number of processors."""
+
+    name: str
+    machine: str
+    by_count: dict[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ByProcessors:
+    """One figure of a report. `constant`: what all its rows have in common."""
+
+    figures: tuple[str, ...]
+    unit: str
+    constant: str
+    rows: tuple[Scaled, ...]
+
+    @property
+    def title(self) -> str:
+        """`Figures 2 and 14: static`."""
+        words = f"Figure{'s' if len(self.figures) > 1 else ''} {' and '.join(self.figures)}"
+        return f"{words}: {self.constant}" if self.constant else words
+
+
+def by_processors(report: PublishedReport, unit: str) -> list[ByProcessors]:
+    """Return its figures in a unit, in the order of its tables; none where it has no such figure."""
+    found: list[ByProcessors] = []
+    for one in (one for table in report.tables for one in _of_table(table, unit)):
+        same = next(
+            (at for at, other in enumerate(found) if replace(other, figures=one.figures) == one), None
+        )
+        if same is None:
+            found.append(one)
+        else:
+            found[same] = replace(found[same], figures=(*found[same].figures, *one.figures))
+    return found
+
+
+def _of_table(table: Table, unit: str) -> list[ByProcessors]:
+    value = next((column for column in UNITS if column in table.columns), None)
+    needed = {"figure", PROCESSORS, MACHINE}
+    if value is None or UNITS[value] != unit or not needed <= set(table.columns) or ALONG in table.columns:
+        return []
+    rows_of: dict[str, list[Row]] = defaultdict(list)
+    for row in table.select({}):
+        if row[value] is not None and row["figure"] is not None:
+            rows_of[str(row["figure"])].append(row)
+    made = [_of_figure(figure, rows, value) for figure, rows in rows_of.items()]
+    # Two machines with a number of processors each say nothing of processors.
+    return [one for one in made if any(len(row.by_count) > 1 for row in one.rows)]
+
+
+def _of_figure(figure: str, rows: list[Row], value: str) -> ByProcessors:
+    columns = list(rows[0])
+    names = [name for name in columns[1 : columns.index(value)] if name not in (PROCESSORS, MACHINE)]
+    varying = [name for name in names if len({row[name] for row in rows}) > 1]
+    if "web_server" in varying:  # the system is named in the report's tunings
+        varying = [name for name in varying if name != "system"]
+    constant = [name for name in names if len({row[name] for row in rows}) == 1 and rows[0][name] is not None]
+    scaled: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        name = ", ".join(named(column, row[column]) for column in varying if row[column] is not None)
+        machine = str(row[MACHINE] or "")
+        count, height = number(row[PROCESSORS]), number(row[value])
+        if count is not None and height is not None:
+            scaled[(name, machine) if name else (machine, "")][int(count)] = height
+    return ByProcessors(
+        (figure,),
+        UNITS[value],
+        ", ".join(named(column, rows[0][column]) for column in constant),
+        tuple(Scaled(name, machine, points) for (name, machine), points in scaled.items()),
+    )
