@@ -9,3 +9,4 @@ pub mod http;
 pub mod nfs;
 mod pages;
 pub mod smb;
+mod threads;

@@ -5,15 +5,15 @@ use super::connection::serve;
 use super::documents::{Documents, Door, Site};
 use super::fault::Fault;
 use super::worker::{keep_time, Shared, Worker};
+use crate::threads::Threads;
 use dyno_measure::monotonic_ns;
-use dyno_reactor::{pin_to, Executor, Listener};
+use dyno_reactor::{Executor, Listener};
 use dyno_tls::TlsServer;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{mpsc, Arc};
-use std::thread::{Builder, JoinHandle};
+use std::sync::Arc;
 
 /// Where accepting fails (out of file descriptors or memory) it is tried again after this.
 const ACCEPT_PAUSE_NS: u64 = 10_000_000;
@@ -65,7 +65,7 @@ pub struct Server {
     address: SocketAddr,
     secure_address: Option<SocketAddr>,
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
 }
 
 impl Server {
@@ -92,35 +92,25 @@ impl Server {
                 counters: (0..options.threads).map(|_| Default::default()).collect(),
                 stopping: AtomicBool::new(false),
             }),
-            threads: Vec::new(),
+            threads: Threads::default(),
         };
         for number in 0..options.threads {
-            let cpu = options.cpus.get(number % options.cpus.len().max(1)).copied();
-            server.start_thread(number, cpu, options.threads > 1)?;
+            server.start_thread(number, &options.cpus, options.threads > 1)?;
         }
         Ok(server)
     }
 
-    /// Ends when the thread listens; from the first on, all listen on the port that it got.
-    fn start_thread(&mut self, number: usize, cpu: Option<usize>, share_port: bool) -> io::Result<()> {
+    /// From the first on, all listen on the ports that it got.
+    fn start_thread(&mut self, number: usize, cpus: &[usize], share_port: bool) -> io::Result<()> {
         let (addresses, shared) = ((self.address, self.secure_address), self.shared.clone());
-        let (report, started) = mpsc::sync_channel(1);
-        let thread =
-            Builder::new()
-                .name(format!("reference-{number}"))
-                .spawn(
-                    move || match Thread::set_up(addresses, cpu, share_port, shared, number) {
-                        Ok(thread) => {
-                            let _ = report.send(thread.addresses());
-                            thread.run();
-                        }
-                        Err(error) => {
-                            let _ = report.send(Err(error));
-                        }
-                    },
-                )?;
-        self.threads.push(thread);
-        (self.address, self.secure_address) = started.recv().map_err(io::Error::other)??;
+        let set_up = move || {
+            let thread = Thread::set_up(addresses, share_port, shared, number)?;
+            let addresses = thread.addresses()?;
+            Ok((thread, addresses))
+        };
+        (self.address, self.secure_address) =
+            self.threads
+                .start(("reference", number), cpus, set_up, Thread::run)?;
         Ok(())
     }
 
@@ -153,10 +143,7 @@ impl Server {
     /// Ends every thread and closes every connection. Takes about 20 ms; does nothing the second time.
     pub fn stop(&mut self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has said so on standard error, and is as gone as the others.
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 }
 
@@ -177,14 +164,10 @@ struct Thread {
 impl Thread {
     fn set_up(
         (address, secure): (SocketAddr, Option<SocketAddr>),
-        cpu: Option<usize>,
         share_port: bool,
         shared: Arc<Shared>,
         number: usize,
     ) -> io::Result<Self> {
-        if let Some(cpu) = cpu {
-            pin_to(cpu)?;
-        }
         let executor = Executor::new()?;
         let listener = Listener::bind(&executor, address, share_port)?;
         let secure = secure.map(|address| Listener::bind(&executor, address, share_port));

@@ -4,13 +4,13 @@ use super::connection::serve;
 use super::fault::Kind;
 use super::host::Host;
 use super::options::Options;
+use crate::threads::Threads;
 use dyno_measure::monotonic_ns;
-use dyno_reactor::{pin_to, Executor, Listener};
+use dyno_reactor::{Executor, Listener};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{mpsc, Arc};
-use std::thread::{Builder, JoinHandle};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where accepting fails (out of file descriptors or memory) it is tried again after this; so is listening anew.
@@ -23,7 +23,7 @@ const OUTAGE: Duration = Duration::from_millis(50);
 pub struct Server {
     address: SocketAddr,
     host: Arc<Host>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
 }
 
 impl Server {
@@ -38,50 +38,36 @@ impl Server {
         let mut server = Self {
             address: options.bind,
             host: Host::new(options)?,
-            threads: Vec::new(),
+            threads: Threads::default(),
         };
         for number in 0..options.threads {
-            let cpu = options.cpus.get(number % options.cpus.len().max(1)).copied();
-            server.start_thread(number, cpu)?;
+            server.start_thread(number, &options.cpus)?;
         }
         if let Some(fault) = options.fault.filter(|fault| fault.kind == Kind::Restart) {
             let (host, length) = (server.host.clone(), Duration::from_millis(fault.value.into()));
-            let thread = Builder::new()
-                .name("reference-nfs-restarts".to_owned())
-                .spawn(move || {
-                    while !host.is_stopping() {
-                        host.pause(length);
-                        host.restart(OUTAGE);
-                    }
-                })?;
-            server.threads.push(thread);
+            let run = move |()| {
+                while !host.is_stopping() {
+                    host.pause(length);
+                    host.restart(OUTAGE);
+                }
+            };
+            server
+                .threads
+                .start(("reference-nfs-restarts", 0), &[], || Ok(((), ())), run)?;
         }
         Ok(server)
     }
 
-    /// Ends when the thread listens; from the first on, all listen on the port that it got.
-    fn start_thread(&mut self, number: usize, cpu: Option<usize>) -> io::Result<()> {
+    /// From the first on, all listen on the port that it got.
+    fn start_thread(&mut self, number: usize, cpus: &[usize]) -> io::Result<()> {
         let (host, address) = (self.host.clone(), self.address);
-        let (report, started) = mpsc::sync_channel(1);
         let set_up = move || {
-            if let Some(cpu) = cpu {
-                pin_to(cpu)?;
-            }
-            Thread::listen(host, number, address)
+            let thread = Thread::listen(host, number, address)?;
+            let address = thread.address;
+            Ok((thread, address))
         };
-        let thread = Builder::new()
-            .name(format!("reference-nfs-{number}"))
-            .spawn(move || match set_up() {
-                Ok(thread) => {
-                    let _ = report.send(Ok(thread.address));
-                    thread.run();
-                }
-                Err(error) => {
-                    let _ = report.send(Err(error));
-                }
-            })?;
-        self.threads.push(thread);
-        self.address = started.recv().map_err(io::Error::other)??;
+        let name = ("reference-nfs", number);
+        self.address = self.threads.start(name, cpus, set_up, Thread::run)?;
         self.host.port.store(self.address.port(), Ordering::Relaxed);
         Ok(())
     }
@@ -128,10 +114,7 @@ impl Server {
     /// Ends every thread and closes every connection. Takes about 20 ms; does nothing the second time.
     pub fn stop(&mut self) {
         self.host.stop();
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has said so on standard error, and is as gone as the others.
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 }
 

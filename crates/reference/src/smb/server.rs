@@ -3,14 +3,13 @@
 use super::host::Host;
 use super::options::Options;
 use super::worker::Worker;
-use dyno_reactor::pin_to;
+use crate::threads::Threads;
 use rustix::fd::OwnedFd;
 use rustix::net::{bind, getsockname, listen, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{mpsc, Arc};
-use std::thread::{Builder, JoinHandle};
+use std::sync::Arc;
 
 const BACKLOG: i32 = 4096;
 
@@ -18,7 +17,7 @@ const BACKLOG: i32 = 4096;
 pub struct Server {
     address: SocketAddr,
     host: Arc<Host>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
 }
 
 impl std::fmt::Debug for Server {
@@ -40,44 +39,17 @@ impl Server {
         let mut server = Self {
             address,
             host: Host::new(options)?,
-            threads: Vec::new(),
+            threads: Threads::default(),
         };
         let mut listener = Some(listener);
         for number in 0..options.threads {
-            let cpu = options.cpus.get(number % options.cpus.len().max(1)).copied();
-            server.start_thread(number, cpu, listener.take())?;
+            let (host, listener) = (server.host.clone(), listener.take());
+            let set_up = move || Ok((Worker::new(host, number, listener)?, ()));
+            server
+                .threads
+                .start(("reference-smb", number), &options.cpus, set_up, Worker::run)?;
         }
         Ok(server)
-    }
-
-    /// Ends when the thread has begun.
-    fn start_thread(
-        &mut self,
-        number: usize,
-        cpu: Option<usize>,
-        listener: Option<OwnedFd>,
-    ) -> io::Result<()> {
-        let host = self.host.clone();
-        let (report, started) = mpsc::sync_channel(1);
-        let set_up = move || {
-            if let Some(cpu) = cpu {
-                pin_to(cpu)?;
-            }
-            Worker::new(host, number, listener)
-        };
-        let thread = Builder::new()
-            .name(format!("reference-smb-{number}"))
-            .spawn(move || match set_up() {
-                Ok(worker) => {
-                    let _ = report.send(Ok(()));
-                    worker.run();
-                }
-                Err(error) => {
-                    let _ = report.send(Err(error));
-                }
-            })?;
-        self.threads.push(thread);
-        started.recv().map_err(io::Error::other)?
     }
 
     /// Where it listens.
@@ -115,10 +87,7 @@ impl Server {
         for letter_box in &self.host.boxes {
             letter_box.ring();
         }
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has said so on standard error, and is as gone as the others.
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 }
 
