@@ -114,7 +114,11 @@ def peer(folder: Path, size_mib: int) -> Tool:
 def _our_phases(text: str) -> dict[str, tuple[float, float]]:
     """Seconds, and CPU seconds, of each phase."""
     phases = json.loads(text[text.index("{") :])["phases"]
-    return {one["phase"]: (one["elapsed_s"], one["cpu_s"]) for one in phases if one["phase"] in COLUMNS}
+    return {
+        one["phase"]: (one["elapsed_s"], one["user_s"] + one["system_s"])
+        for one in phases
+        if one["phase"] in COLUMNS
+    }
 
 
 def peer_phases(text: str) -> dict[str, tuple[float, float]]:

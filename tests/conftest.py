@@ -34,6 +34,7 @@ OF_FILE_SERVERS = (
     "test_room",
     "test_samba",
     "test_scenario",
+    "test_tasks",
     "test_testbed",
     "test_users_workspaces",
 )

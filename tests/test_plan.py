@@ -20,9 +20,12 @@ from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.validate import check_plan, is_loopback, url_problem
 from serverdyno.runner.remarks import remarks
 from serverdyno.servers.registry import DRIVERS
+from serverdyno.tasks.load import is_of_tasks
 
 SETTINGS_TYPES = {name: driver.settings_type for name, driver in DRIVERS.items()}
-SHIPPED = sorted((Path(__file__).parent.parent / "plans").glob("*.toml"))
+SHIPPED = sorted(
+    path for path in (Path(__file__).parent.parent / "plans").glob("*.toml") if not is_of_tasks(path)
+)
 HEAD = 'name = "p"\ntitle = "t"\nsuite = "quick-static"\n'
 
 

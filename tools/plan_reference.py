@@ -1,6 +1,6 @@
-"""Writes docs/plan.md, docs/plan.schema.json and docs/suite.schema.json from the models of plans and suites.
+"""Writes docs/plan.md and the JSON schemas of plans, plans of tasks and suites from their models.
 
-`python tools/plan_reference.py`. A test holds the three files to what this makes.
+`python tools/plan_reference.py`. A test holds the files to what this makes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from serverdyno import protocols
 from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, ServerPlan, Suite, ThreadStep
 from serverdyno.plan.testbed import Subnet
 from serverdyno.protocols.steps import Step, Take
+from serverdyno.tasks.bonnie import Bonnie
+from serverdyno.tasks.model import TaskPlan
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEAD = """\
@@ -37,7 +39,7 @@ server read it:
 
 
 def main() -> None:
-    """Write the three files; with `--check`, only exit with 1 where one is not what would be written."""
+    """Write the files; with `--check`, only exit with 1 where one is not what would be written."""
     made = files()
     if "--check" in sys.argv:
         stale = [name for name, text in made.items() if (DOCS / name).read_text(encoding="utf-8") != text]
@@ -52,6 +54,7 @@ def files() -> dict[str, str]:
         "plan.md": HEAD + "\n".join(_lines()).rstrip() + "\n",
         "plan.schema.json": _json(plan_schema()),
         "suite.schema.json": _json(suite_schema()),
+        "tasks.schema.json": _json(_schema(TaskPlan)),
     }
 
 
@@ -90,6 +93,12 @@ def _lines() -> Iterator[str]:
     yield from _titled("### `[[testbed.subnets]]`: hosts on this machine that make it", Subnet)
     yield from _titled("### `[[servers]]`: what is measured", ServerPlan)
     yield from _titled("### `bounds` of a server that you run on another host", Bounds)
+    yield "## A plan of tasks"
+    yield ""
+    yield 'It has `tasks` where others have a `suite`: see [file-servers.md](file-servers.md), "Plans of tasks".'
+    yield ""
+    yield from _table(TaskPlan, {"servers": "`[[servers]]`, as above", "bonnie": "`[bonnie]`, see below"})
+    yield from _titled("### `[bonnie]`: the file and the seeks", Bonnie)
     yield "## A suite"
     yield ""
     yield from _table(Suite, {})

@@ -208,7 +208,8 @@ class BonniePhase(TypedDict):
     bytes: int
     calls: int  # reads and writes of the program
     elapsed_s: float
-    cpu_s: float  # user and system, of all seekers together
+    user_s: float  # CPU time of the threads that did it
+    system_s: float
     p50_us: float
     p99_us: float
     max_us: float

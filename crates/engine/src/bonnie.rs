@@ -36,8 +36,10 @@ pub struct BonniePhase {
     pub calls: u64,
     /// From the first open's end, as the original takes it, to the last close's.
     pub elapsed_s: f64,
-    /// CPU time, user and system, of the threads that did it.
-    pub cpu_s: f64,
+    /// CPU time in user space of the threads that did it.
+    pub user_s: f64,
+    /// Their CPU time in the kernel.
+    pub system_s: f64,
     /// Median time of a call.
     pub p50_us: f64,
     /// Its 99th percentile.

@@ -5,9 +5,9 @@ Not for: carrying the phases out (the data plane).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 KIB = 1024
 SEQUENTIAL = ("putc", "write", "rewrite", "getc", "read")
@@ -34,6 +34,25 @@ def sequential(size_bytes: int, elapsed_s: float, cpu_s: float) -> Rate:
 def random(seeks: int, elapsed_s: float, cpu_s: float) -> Rate:
     """Return the rate in seeks/sec. With several seekers the CPU time may be above 100 %."""
     return Rate(seeks / elapsed_s, 100 * cpu_s / elapsed_s)
+
+
+class Phase(TypedDict):
+    """What is known of a phase, as far as its rate needs it; CPU time of the threads that did it."""
+
+    phase: str
+    elapsed_s: float
+    user_s: float
+    system_s: float
+
+
+def rates(phases: Iterable[Phase], size_bytes: int, seeks: int) -> dict[str, Rate]:
+    """Return the rate of each phase by its name."""
+    found = {}
+    for phase in phases:
+        took = (max(phase["elapsed_s"], 1e-9), phase["user_s"] + phase["system_s"])
+        name = phase["phase"]
+        found[name] = random(seeks, *took) if name == "seeks" else sequential(size_bytes, *took)
+    return found
 
 
 def text_row(machine: str, size_mib: int, rates: Mapping[str, Rate]) -> str:

@@ -17,16 +17,13 @@ from serverdyno.cli.file_target import (
     Server,
     Settings,
     User,
-    block_bytes,
     target_at,
 )
 
 if TYPE_CHECKING:
     from serverdyno import _native
-    from serverdyno.analysis.bonnie_rows import Rate
 
 EXAMPLE = "Example: dyno bonnie -d /mnt/disk -s 2047 -m mydisk; or -d nfs://127.0.0.1/export"
-NONCE_BITS = 64
 
 
 def register(app: typer.Typer) -> None:
@@ -65,67 +62,26 @@ def bonnie(
     original.
     """
     from serverdyno.analysis import bonnie_rows  # noqa: PLC0415
-    from serverdyno.errors import ServerError  # noqa: PLC0415
+    from serverdyno.tasks import bonnie as task  # noqa: PLC0415
 
-    size_bytes = size_mib * MIB // chunk_bytes * chunk_bytes
-    spec = {
-        "file": f"Bonnie.{os.getpid()}",
-        "bytes": size_bytes,
-        "chunk_bytes": chunk_bytes,
-        "seeks": seeks,
-        "seekers": seekers,
-        "seed": seed,
-        "most_ns": int(hours * 3600e9),
-    }
+    wanted = task.Bonnie(size_mib=size_mib, chunk_bytes=chunk_bytes, seeks=seeks, seekers=seekers)
+    size_bytes = wanted.size_bytes
     place = server or directory
-    typer.echo(f"File '{place.rstrip('/')}/{spec['file']}', size: {size_bytes}", err=True)
-    try:
-        with target_at(directory, server, settings or (), user) as (url, target):
-            phases = _measured(target, spec | {"stdio_bytes": block_bytes(url)})
-    except _answer_errors() as error:
-        raise ServerError(
-            f"Bonnie could not be carried out at {place}: {error.args[2]}",
-            hint=error.args[3] or "Check that the directory can be written, and has room for the file.",
-        ) from error
+    typer.echo(f"File '{place.rstrip('/')}/{task.file_name()}', size: {size_bytes}", err=True)
+    with target_at(directory, server, settings or (), user) as (url, target):
+        phases = task.carry_out(target, url, wanted, seed, hours * 3600)
     if as_json:
         typer.echo(
             json.dumps({"url": url, "size_bytes": size_bytes, "seeks": seeks, "phases": phases}, indent=1)
         )
         return
     label = machine or socket.gethostname().partition(".")[0]
-    rates = _rates(phases, size_bytes, seeks)
+    rates = bonnie_rows.rates(phases, size_bytes, seeks)
     if html:
         typer.echo(bonnie_rows.html_row(label, size_bytes // MIB, rates), nl=False)
     else:
         typer.echo(bonnie_rows.HEAD + bonnie_rows.text_row(label, size_bytes // MIB, rates), nl=False)
     _tell(phases, size_bytes)
-
-
-def _answer_errors() -> type[Exception]:
-    from serverdyno import _native  # noqa: PLC0415
-
-    return _native.AnswerError
-
-
-def _measured(target: _native.Target, spec: dict[str, object]) -> list[_native.BonniePhase]:
-    """Raises AnswerError where a phase failed."""
-    import secrets  # noqa: PLC0415
-
-    from serverdyno import _native  # noqa: PLC0415
-
-    return _native.bonnie(target, json.dumps(spec), secrets.randbits(NONCE_BITS))
-
-
-def _rates(phases: list[_native.BonniePhase], size_bytes: int, seeks: int) -> dict[str, Rate]:
-    from serverdyno.analysis import bonnie_rows  # noqa: PLC0415
-
-    found = {}
-    for phase in phases:
-        took = (max(phase["elapsed_s"], 1e-9), phase["cpu_s"])
-        is_seeks = phase["phase"] == "seeks"
-        rate = bonnie_rows.random(seeks, *took) if is_seeks else bonnie_rows.sequential(size_bytes, *took)
-        found[phase["phase"]] = rate
-    return found
 
 
 def _tell(phases: list[_native.BonniePhase], size_bytes: int) -> None:

@@ -34,18 +34,11 @@ Hours = Annotated[
     float, typer.Option(min=0.001, max=1000.0, help="The longest that it, or a step, may take.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print everything that was measured as JSON.")]
-# What stdio takes at once: st_blksize of a local file system, wsize of an NFS client.
-_LOCAL_BLOCK_BYTES, _REMOTE_BLOCK_BYTES = 4096, MIB
 
 
 def url_of(directory: str) -> str:
     """Return the URL of a path, or the URL that was given."""
     return directory if "://" in directory else Path(directory).resolve().as_uri()
-
-
-def block_bytes(url: str) -> int:
-    """Return what programs read and write at once there."""
-    return _LOCAL_BLOCK_BYTES if url.startswith("file:") else _REMOTE_BLOCK_BYTES
 
 
 @contextmanager

@@ -29,6 +29,7 @@ def check(
     suite: Annotated[Path | None, typer.Option(help="As for `dyno run`.")] = None,
 ) -> None:
     """List all problems of a plan, or show its runs and how long they take."""
+    from serverdyno.cli import tasks  # noqa: PLC0415
     from serverdyno.cli.output import say, say_load, standard_output  # noqa: PLC0415
     from serverdyno.plan.expand import mixes  # noqa: PLC0415
     from serverdyno.plan.load import load_plan  # noqa: PLC0415
@@ -37,8 +38,13 @@ def check(
     from serverdyno.runner.remarks import remarks  # noqa: PLC0415
     from serverdyno.runner.time_left import time_left  # noqa: PLC0415
     from serverdyno.servers.registry import driver_type, settings_types  # noqa: PLC0415
+    from serverdyno.tasks.load import is_of_tasks  # noqa: PLC0415
     from serverdyno.units import format_duration_s  # noqa: PLC0415
 
+    if is_of_tasks(plan):
+        tasks.refuse(suite=suite)
+        tasks.check(plan, scale)
+        return
     loaded = load_plan(plan, settings_types(), scale, suite)
     checked = loaded.plan
     planned = mixes(loaded.suite, checked.scale)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from serverdyno.cli import load_options as options
+from serverdyno.cli import tasks
 from serverdyno.cli.live import Live
 
 EXAMPLE = "Example: dyno run plans/quick-static.toml --scale 0.5"
@@ -61,7 +62,12 @@ def run(
     from serverdyno.plan.testbed import of_option  # noqa: PLC0415
     from serverdyno.runner.create import create_experiment, default_folder  # noqa: PLC0415
     from serverdyno.servers.registry import settings_types  # noqa: PLC0415
+    from serverdyno.tasks.load import is_of_tasks  # noqa: PLC0415
 
+    if is_of_tasks(plan):
+        tasks.refuse(suite=suite, fleet=fleet, testbed=testbed, against=against, until=until, live=live)
+        tasks.run(plan, scale, into)
+        return
     loaded = load_plan(plan, settings_types(), scale, suite)
     if against is not None:
         loaded = merged(loaded, load_plan(against, settings_types(), scale, suite), settings_types())

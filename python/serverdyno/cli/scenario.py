@@ -20,7 +20,6 @@ from serverdyno.cli.file_target import (
     Server,
     Settings,
     User,
-    block_bytes,
     target_at,
     url_of,
 )
@@ -77,6 +76,7 @@ def scenario(
     """Carry a scenario's steps out: lists, copies, a tree that is unpacked and built. What it makes, it removes."""
     from serverdyno import scenarios  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
+    from serverdyno.protocols.files import block_bytes  # noqa: PLC0415
     from serverdyno.scenarios import carry_out, model  # noqa: PLC0415
 
     if name_or_file is None:

@@ -18,6 +18,11 @@ def configurations(plan: Plan, settings_types: SettingsTypes) -> list[Configurat
 
     `settings_types`: the settings model of every server there is, by name.
     """
+    return [each for server in plan.servers for each in configurations_of(server, settings_types)]
+
+
+def configurations_of(server: ServerPlan, settings_types: SettingsTypes) -> list[Configuration]:
+    """Every combination of levels of one server; otherwise as `configurations`."""
     return [
         Configuration(
             name=configuration_name(server, levels),
@@ -30,7 +35,6 @@ def configurations(plan: Plan, settings_types: SettingsTypes) -> list[Configurat
             node=server.node,
             address=server.address,
         )
-        for server in plan.servers
         for levels in combinations(server)
     ]
 

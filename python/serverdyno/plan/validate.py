@@ -20,8 +20,8 @@ from serverdyno import protocols, suites
 from serverdyno._native import names_loopback
 from serverdyno.plan.check_suite import scale_problems
 from serverdyno.plan.document import Problem, check_model, explain, unknown_name
-from serverdyno.plan.expand import combinations, configuration_name, mixes
-from serverdyno.plan.model import Bounds, GeneratorPlan, Mix, Plan, ServerPlan, Suite
+from serverdyno.plan.expand import combinations, configuration_name, configurations_of, mixes
+from serverdyno.plan.model import Bounds, Configuration, GeneratorPlan, Mix, Plan, ServerPlan, Suite
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
 MAX_RUNS = 10_000
@@ -78,6 +78,28 @@ def check_plan(
     # What is unsound was left out of the checks, so that nothing they say about its place can be trusted.
     doubtful = {found.path[:depth] for found in unsound for depth in range(len(found.path) + 1)}
     return plan, [*unsound, *(found for found in problems if found.path not in doubtful)]
+
+
+def check_servers(
+    data: Mapping[str, Any], settings_types: SettingsTypes, machine_cpus: Collection[int] | None = None
+) -> tuple[dict[int, tuple[Configuration, ...]], list[Problem]]:
+    """The configurations of each server that a document's `servers` soundly names, by its place there, and everything
+    that is wrong with the servers, whatever is done to them. Arguments as of `check_plan`.
+    """
+    available = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
+    context = _Context(settings_types, available, GeneratorPlan(), [], None)
+    servers = _sound_servers(data)
+    repetitions = data.get("repetitions")
+    times = repetitions if isinstance(repetitions, int) and repetitions > 0 else 1
+    if (too_many := _size_problem(servers, times)) is not None:
+        return {}, [too_many]
+    problems = [
+        found
+        for index, server in servers.items()
+        for found in _server_problems(("servers", index), server, context)
+    ]
+    sound = {index: tuple(configurations_of(server, settings_types)) for index, server in servers.items()}
+    return sound, [*problems, *_name_problems(servers)]
 
 
 def precision_problem(suite: Suite) -> str | None:

@@ -14,6 +14,8 @@ from serverdyno.protocols.work import Fact, MixCounts, Terms, Work, stayed
 
 CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY
 """How the directory of each load in a share begins; one directory a client is in it."""
+LOCAL_BLOCK_BYTES, REMOTE_BLOCK_BYTES = 4096, 1 << 20
+"""What stdio takes at once: st_blksize of a local file system, wsize of an NFS client."""
 IN_ROOT = "The user must be able to make, write and delete files in the root of every share."
 
 
@@ -65,6 +67,11 @@ class FilesSettings(SectionModel):
         if self.load_file_sha256 is None:
             del found["load_file_sha256"]
         return found
+
+
+def block_bytes(url: str) -> int:
+    """Return what programs read and write at once there."""
+    return LOCAL_BLOCK_BYTES if url.startswith("file:") else REMOTE_BLOCK_BYTES
 
 
 def mbit_moved_per_s(record: MixCounts) -> float:

@@ -238,12 +238,24 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """The whole report. `answer` stands above everything else."""
+class StepsAnswer(Answer):
+    """The answer where steps are compared. `by_step`: a label and its text for each who leads somewhere, and of steps
+    that nobody leads in.
+    """
+
+    by_step: tuple[tuple[str, str], ...]
+
+    @property
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """Who leads where, then what it rests on."""
+        return (*self.by_step, ("How sure", self.sure))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything that is said of an experiment of any kind. `answer` stands above everything else."""
 
     title: str
-    source: Source
-    results: Results
     particulars: tuple[Fact, ...]
     answer: Answer
     summary: Section
@@ -253,7 +265,6 @@ class Report:
     testbed: Section
     disclosure: tuple[Disclosure, ...]
     reproduce: Disclosure
-    comparisons: tuple[Comparison, ...]
     raw: tuple[RawTable, ...] = field(repr=False)
 
     @property
@@ -271,3 +282,12 @@ class Report:
     def tables(self) -> list[Table]:
         """Every table, in order."""
         return [table for section in (self.summary, *self.sections) for table in section.tables]
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Page):
+    """The report of an experiment with load levels, and what it was computed from."""
+
+    source: Source
+    results: Results
+    comparisons: tuple[Comparison, ...]

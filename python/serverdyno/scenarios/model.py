@@ -283,6 +283,28 @@ def label(step: Step) -> str:
     return step.name or " ".join(word for word in words if word)
 
 
+def written_bytes(scenario: Scenario) -> int:
+    """Return the bytes of all files that its steps make, as if none were removed."""
+
+    def of_step(step: Step) -> int:
+        match step:
+            case MakeTree():
+                tree = scenario.trees[step.tree]
+                return tree.directory_count() * sum(files.count * files.bytes for files in tree.files)
+            case MakeFile():
+                return step.bytes
+            case CopyTo():
+                return scenario.local[step.local].bytes
+            case Metadata():
+                return step.clients * step.files * step.bytes
+            case Streams():
+                return (step.writers + step.readers) * step.bytes
+            case _:
+                return 0
+
+    return sum(map(of_step, scenario.steps))
+
+
 def scaled(scenario: Scenario, scale: float) -> Scenario:
     """Return the scenario with so many times the files, and single files of so many times the size; at least 1."""
 

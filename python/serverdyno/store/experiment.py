@@ -13,22 +13,20 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
-from urllib.parse import quote
+from typing import Self, TypeVar
 
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from serverdyno.errors import DynoError, UserError
 from serverdyno.plan import expand
-from serverdyno.plan.model import RunKey
+from serverdyno.plan.model import Configuration, RunKey
 from serverdyno.plan.order import order as order_of
 from serverdyno.store import table
 from serverdyno.store.check import check_mix
 from serverdyno.store.damage import DamagedError, damaged
-from serverdyno.store.disclosed import DisclosedServer
+from serverdyno.store.disclosing import HOST, Disclosing
 from serverdyno.store.file_format import CURRENT, FileFormat
 from serverdyno.store.folder import MIB, Folder
 from serverdyno.store.head import ExperimentHead, PeakRates
@@ -39,17 +37,17 @@ from serverdyno.store.powercut import PowerCuts
 from serverdyno.store.records import MixRecord
 
 PLAN, HEAD, POWER_CUTS = "plan.toml", "experiment.json", "powercuts.json"
-HOST, FLEET, REPORT = "disclosure/host.json", "disclosure/fleet.json", "report"
+REPORT = "report"
+OF_TASKS = "tasks.json"
+"""The head of another kind of experiment: see `tasks/experiment.py`."""
 PAGE = "report.html"
 """The page of a report, in its folder."""
 MOST_MIX_BYTES = 64 * MIB
-MOST_DISCLOSED_BYTES = 16 * MIB
-"""Of the configuration files of one server together."""
 Value = TypeVar("Value")
 _MIX_NAME = re.compile(r"mix-(\d+)\.parquet")
 
 
-class Experiment:
+class Experiment(Disclosing):
     """One experiment folder. Close it, or use it in `with`: a writer holds the folder's lock until then."""
 
     def __init__(
@@ -324,57 +322,10 @@ class Experiment:
         """What was set aside so far, as paths below the folder."""
         return self._files.was_set_aside()
 
-    def write_host(self, facts: Mapping[str, Any]) -> None:
-        """The disclosure of the machine."""
-        self._write(HOST, as_bytes(facts))
-
-    def write_fleet(self, facts: Mapping[str, Any]) -> None:
-        """The disclosure of the nodes that make the load."""
-        self._write(FLEET, as_bytes(facts))
-
-    def write_description(self, configuration: str, description: Mapping[str, Any]) -> None:
-        """The disclosure of one configuration. The texts by name in its `files` are kept as files."""
-        if configuration not in {known.name for known in self.head.configurations}:
-            raise ValueError(f"{configuration} is not part of {self.folder}")
-        folder = f"disclosure/{configuration}"
-        for name, text in description.get("files", {}).items():
-            self._write(f"{folder}/files/{_file_name(name)}", text.encode(errors="replace"))
-        # Last, and with the list of the files: a description is whole once it is there.
-        names = list(description.get("files", {}))
-        self._write(f"{folder}/description.json", as_bytes({**description, "files": names}))
-
-    def disclosure(self) -> dict[str, Any]:
-        """`host` and `fleet` as they were written, and `servers`: the descriptions of the configurations, as they
-        were."""
-        kept: dict[str, Any] = {}
-        if self._files.exists(HOST):
-            kept["host"] = read_object(self._files, HOST)
-        if self._files.exists(FLEET):
-            kept["fleet"] = read_object(self._files, FLEET)
-        names = [configuration.name for configuration in self.head.configurations]
-        kept["servers"] = {
-            name: self._description(f"disclosure/{name}")
-            for name in names
-            if self._files.exists(f"disclosure/{name}/description.json")
-        }
-        return kept
-
-    def _description(self, folder: str) -> dict[str, Any]:
-        name = f"{folder}/description.json"
-        description = read_model(self._files, name, DisclosedServer)
-        files, left = {}, MOST_DISCLOSED_BYTES
-        for each in description.files:
-            try:
-                place = f"{folder}/files/{_file_name(each)}"
-            except ValueError as error:
-                raise damaged(self.folder / name, error) from error
-            content = self._files.read(place, left, may_be_empty=True)
-            left -= len(content)
-            try:
-                files[each] = content.decode()
-            except ValueError as error:
-                raise damaged(self.folder / place, error) from error
-        return {**description.as_json(), "files": files}
+    @property
+    def configurations(self) -> list[Configuration]:
+        """Those of the head."""
+        return self.head.configurations
 
     def _mix_table(self, name: str) -> pa.Table:
         path = self.folder / name
@@ -391,11 +342,6 @@ class Experiment:
             raise damaged(path, "it is not one mix, or its columns are not those of a mix")
         return found
 
-    def _write(self, name: str, content: bytes) -> None:
-        if self._lock is None:
-            raise ValueError(f"{self.folder} is open for reading only")
-        self._files.write(name, content)
-
 
 def _run_folder(run: RunKey) -> str:
     return f"runs/{run.folder}"
@@ -409,6 +355,11 @@ def _taken(folder: Path) -> UserError:
 
 
 def _no_experiment(folder: Path) -> UserError:
+    if (folder / OF_TASKS).is_file():
+        return UserError(
+            f"{folder} is an experiment of tasks, without load levels: this can't be done with it",
+            hint="`dyno report` and `dyno resume` work with it; its report compares its configurations.",
+        )
     return UserError(
         f"{folder} is not an experiment: it has no {HEAD}", hint="Name the folder that `dyno run` made."
     )
@@ -434,10 +385,3 @@ def _read_head(files: Folder, file_format: FileFormat) -> tuple[ExperimentHead, 
         return ExperimentHead.model_validate_json(upgraded), version
     except ValidationError as error:
         raise damaged(path, error) from error
-
-
-def _file_name(name: str) -> str:
-    """`/etc/mime.types` as `%2Fetc%2Fmime.types`: readable, and never a way out of the folder."""
-    if name in ("", ".", ".."):
-        raise ValueError(f"not a file name: {name!r}")
-    return quote(name, safe="")

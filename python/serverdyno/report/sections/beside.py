@@ -65,7 +65,7 @@ def section(source: Source, results: Results, scaled: Sequence[Group], published
     ]
     about = published.meta.citation
     text = f"{NOT_COMPARABLE} From: {about.title} ({about.laboratory}, {about.year}).{more}"
-    lines = (text, *_hardware(published.meta))
+    lines = (text, *hardware(published.meta))
     return Section(
         "beside", "Next to a published report", text=lines, figures=tuple(figures), tables=tuple(tables)
     )
@@ -188,7 +188,7 @@ def _points(line: Line) -> tuple[Point, ...]:
     return tuple(Point(clients, value) for clients, value in line.points)
 
 
-def _hardware(meta: Meta) -> tuple[str, ...]:
+def hardware(meta: Meta) -> tuple[str, ...]:
     """What the published figures were measured on, in a sentence a server."""
     servers = (
         f"{name}: {'; '.join(f'{what} {words}' for what, words in parts.items())}."

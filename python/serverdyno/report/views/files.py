@@ -9,7 +9,7 @@ from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 
-from serverdyno.report.model import Report
+from serverdyno.report.model import Page, Report
 from serverdyno.store.experiment import PAGE
 from serverdyno.store.folder import Folder
 
@@ -22,7 +22,7 @@ class View(StrEnum):
     JSON = "report.json"
 
 
-def write_report(report: Report, folder: Folder, views: Collection[View] = ()) -> Path:
+def write_report(report: Page, folder: Folder, views: Collection[View] = ()) -> Path:
     """Writes report.html, figures/*.svg, tables/*.csv and `views`; each file of an earlier report is replaced.
 
     Returns the path of the page. Raises DynoError.
@@ -52,11 +52,12 @@ def _write_all(folder: Folder, place: str, ending: str, texts: dict[str, str]) -
             folder.remove(f"{place}/{found}")
 
 
-def _content(view: View, report: Report, drawings: dict[str, str]) -> bytes:
+def _content(view: View, report: Page, drawings: dict[str, str]) -> bytes:
     from serverdyno.report.views import document, markdown, pdf  # noqa: PLC0415
 
-    if view is View.PDF:
-        return pdf.pages(report, drawings)
     if view is View.MARKDOWN:
         return markdown.text(report).encode()
+    assert isinstance(report, Report), "others are refused before"
+    if view is View.PDF:
+        return pdf.pages(report, drawings)
     return document.as_json(report)

@@ -9,20 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from serverdyno import clean
-from serverdyno.report.model import Cell, Column, Report, Table
+from serverdyno.report.model import Cell, Column, Page, Table
 from serverdyno.report.views import bars, references
 from serverdyno.report.words.basis import NAMES_STATEMENT
 
-SHOWN = ("peaks", "throughput", "improvements", "shape", "scaling", "tuning", "durability", "errors")
+SHOWN = (
+    "peaks",
+    "throughput",
+    "improvements",
+    "shape",
+    "scaling",
+    "tuning",
+    "durability",
+    "errors",
+    "leads",
+    "bonnie",
+)
 """Keys of the tables of a summary, without the suffix of portions."""
 
 
-def text(report: Report) -> str:
+def text(report: Page) -> str:
     """The summary, with a line's end at its end."""
     return "\n".join(_lines(report)).rstrip() + "\n"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Page) -> Iterator[str]:
     shown = [table for table in report.tables if table.key.partition("-")[0] in SHOWN and table.rows]
     complete = references.completed(report, shown)
     yield f"# {clean.markdown(report.title)}"

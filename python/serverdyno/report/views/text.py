@@ -16,18 +16,19 @@ from rich.text import Text
 
 from serverdyno import wording
 from serverdyno.report.comparison import Compared
-from serverdyno.report.model import Answer, Cell, Column, Finding, Report, Table
+from serverdyno.report.model import Answer, Cell, Column, Finding, Page, Report, Table
 from serverdyno.report.views import bars, references
 
 SHOWN = ("peaks", "throughput", "improvements", "open", "equal")
 SHOWN_OF_A_SEARCH = ("capacity", "trials", "equal")
+SHOWN_OF_STEPS = ("leads", "bonnie")
 GAP = 2
 """Blanks between two columns, one of them the box's."""
 
 
-def render(report: Report, console: Console) -> None:
+def render(report: Page, console: Console) -> None:
     """Prints the answer, the main tables and the findings."""
-    keys = SHOWN if report.source.head.suite.objective is None else SHOWN_OF_A_SEARCH
+    keys = _shown_of(report)
     shown = [table for table in report.tables if table.key.partition("-")[0] in keys]
     complete = references.completed(report, shown)
     _render_answer(report.answer, console, complete)
@@ -35,6 +36,12 @@ def render(report: Report, console: Console) -> None:
         _render_table(table, console)
     _render_notes(shown, console, complete)
     _render_findings([replace(finding, evidence="") for finding in report.findings], console, complete)
+
+
+def _shown_of(report: Page) -> tuple[str, ...]:
+    if not isinstance(report, Report):
+        return SHOWN_OF_STEPS
+    return SHOWN if report.source.head.suite.objective is None else SHOWN_OF_A_SEARCH
 
 
 def render_compared(compared: Compared, console: Console) -> None:

@@ -1,0 +1,304 @@
+"""Plans of tasks: what is refused, what a run keeps and a resume adds, who is said to lead, and what a report shows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dyno_process import Home
+from file_server import needs_root
+from serverdyno import report, scenarios
+from serverdyno.analysis import steps as analysis
+from serverdyno.errors import DynoError, PlanError, UserError
+from serverdyno.plan.expand import configurations_of
+from serverdyno.plan.model import RunKey
+from serverdyno.plan.order import order
+from serverdyno.report import tasks
+from serverdyno.report.model import Page
+from serverdyno.report.views import markdown
+from serverdyno.servers.registry import DRIVERS
+from serverdyno.store.experiment import Experiment
+from serverdyno.tasks.bonnie import BONNIE
+from serverdyno.tasks.experiment import StepRecord, TaskExperiment, TaskHead, TaskRecord
+from serverdyno.tasks.load import LoadedTasks, load_tasks
+
+SETTINGS_TYPES = {name: driver.settings_type for name, driver in DRIVERS.items()}
+PLANS = Path(__file__).parent.parent / "plans"
+SCENARIO = """
+name = "small"
+title = "A tree and a copy"
+[trees.t]
+files = [{ name = "a", count = 5, bytes = 100 }]
+[local.big]
+bytes = 70_000
+[[steps]]
+do = "make-tree"
+tree = "t"
+[[steps]]
+do = "list"
+tree = "t"
+long = true
+[[steps]]
+do = "copy-to"
+local = "big"
+file = "big"
+"""
+PLAN = """
+name = "p"
+tasks = ["bonnie", "small.toml"]
+repetitions = 2
+[bonnie]
+size_mib = 1
+seeks = 30
+[[servers]]
+server = "reference-nfs"
+[servers.settings]
+capacity_mib = 64
+[servers.factors]
+flush = ["honour", "ignore"]
+"""
+
+
+def written(folder: Path, plan: str = PLAN) -> Path:
+    (folder / "small.toml").write_text(SCENARIO)
+    path = folder / "plan.toml"
+    path.write_text(plan)
+    return path
+
+
+def test_the_shipped_plan_has_three_servers_and_the_tasks_of_the_report() -> None:
+    loaded = load_tasks(PLANS / "etesting-2002-nfs.toml", SETTINGS_TYPES)
+    assert list(loaded.tasks) == [BONNIE, "etesting-2002"]
+    assert loaded.plan.published == "2002-etesting-sfu" and loaded.plan.bonnie.size_mib == 2047
+    assert [server.name or server.server for server in loaded.plan.servers] == ["ganesha", "sync", "async"]
+
+
+def test_all_problems_of_a_plan_come_at_once_with_key_and_line(tmp_path: Path) -> None:
+    plan = """name = "p"
+tasks = ["bonie", "bonnie", "bonnie"]
+published = "1066"
+scale = 2.0
+[[servers]]
+server = "nginx"
+[[servers]]
+server = "external"
+url = "nfs://192.0.2.1/export"
+"""
+    with pytest.raises(PlanError) as caught:
+        load_tasks(written(tmp_path, plan), SETTINGS_TYPES)
+    told = caught.value.problems
+    for expected in (
+        'line 2: tasks[0]: no task "bonie"; did you mean bonnie?',
+        "line 2: tasks[2]: bonnie is there twice",
+        'line 3: published: no published report "1066"',
+        "line 4: scale: must be at most 1",
+        "line 6: servers[0].server: speaks HTTP, but tasks are carried out over",
+        "line 9: servers[1].url: is not on this machine",
+    ):
+        assert any(problem.startswith(expected) for problem in told), (expected, told)
+    assert not any("bounds" in problem.partition(":")[0] for problem in told)  # they would not help
+
+
+def test_bonnies_file_and_the_files_of_scenarios_follow_the_scale(tmp_path: Path) -> None:
+    plan = load_tasks(written(tmp_path), SETTINGS_TYPES, 0.5).plan
+    assert plan.bonnie.size_mib == 1 and plan.scaled_bonnie.size_mib == 1
+    large = plan.model_copy(update={"bonnie": plan.bonnie.model_copy(update={"size_mib": 2047})})
+    assert large.scaled_bonnie.size_mib == 1024 and large.scaled_bonnie.seeks == plan.bonnie.seeks
+
+
+@needs_root
+def test_a_run_keeps_each_task_and_a_resume_does_what_is_missing(home: Home, tmp_path: Path) -> None:
+    plan, folder = written(tmp_path), tmp_path / "e"
+    done = home.dyno("run", plan, "--into", folder)
+    assert done.returncode == 0, done.stderr
+    runs = sorted((folder / "runs").iterdir())
+    names = [f"reference-nfs-flush-{flush}" for flush in ("honour", "ignore", "ignore", "honour")]
+    assert [run.name[4:-3] for run in runs] == names
+    kept = {path: path.read_bytes() for run in runs for path in run.iterdir()}
+    assert sorted(path.name for path in kept) == ["bonnie.json"] * 4 + ["small.json"] * 4
+    for path, content in kept.items():
+        record = json.loads(content)
+        assert all(step["elapsed_s"] > 0 for step in record["steps"]), path
+        if path.name == "bonnie.json":
+            assert [step["step"] for step in record["steps"]][:2] == ["putc", "rewrite"]
+        else:
+            make, cold, warm, copy = record["steps"]
+            assert make["requests"]["CREATE"] == 5 and copy["bytes"] == 70_000
+            assert (cold["state"], warm["state"], cold["entries"]) == ("cold", "warm", 5)
+    # One record is damaged, another is gone: both are measured again, and nothing else is.
+    (runs[0] / "bonnie.json").write_text("{")
+    (runs[3] / "small.json").unlink()
+    again = home.dyno("resume", folder)
+    assert again.returncode == 0 and "set aside as" in again.stderr, again.stderr
+    for path, content in kept.items():
+        redone = path in (runs[0] / "bonnie.json", runs[3] / "small.json")
+        assert path.is_file() and (path.read_bytes() != content) == redone, path
+    with (folder / "report" / "tables" / "steps.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 * (6 + 4) and {row["task"] for row in rows} == {"bonnie", "small"}
+    page = (folder / "report" / "report.html").read_text()
+    assert "Per Char- --Block---" in page  # the rows of the original
+    for refused in (("compare", folder), ("report", folder, "--pdf"), ("run", plan, "--until", "2%")):
+        told = home.dyno(*refused)
+        assert told.returncode == 2 and "tasks" in told.stderr and "Traceback" not in told.stderr, told.stderr
+
+
+def test_a_server_that_cannot_start_is_noted_and_the_others_go_on(home: Home, tmp_path: Path) -> None:
+    plan = PLAN.replace(
+        '[servers.factors]\nflush = ["honour", "ignore"]\n',
+        '[[servers]]\nserver = "external"\nurl = "nfs://127.0.0.1:9/export"\n',
+    ).replace("repetitions = 2", "repetitions = 1")
+    done = home.dyno("run", written(tmp_path, plan), "--into", tmp_path / "e")
+    assert done.returncode == 1 and "FAILED 002-" in done.stderr and "dyno resume" in done.stderr, done.stderr
+    assert sorted(path.name for path in (tmp_path / "e" / "runs").glob("*/*")) == [
+        "bonnie.json",
+        "failure.json",
+        "small.json",
+    ]
+    assert "tasks are missing" in done.stdout
+
+
+def times(seconds: float, scatter: float, seed: int, runs: int = 3) -> dict[int, float]:
+    noise = np.random.default_rng(seed).normal(0, scatter, runs)
+    return {run + 1: float(seconds * np.exp(each)) for run, each in enumerate(noise)}
+
+
+def test_who_leads_is_who_is_faster_than_all_others_and_by_how_much_than_the_next() -> None:
+    step = {"a": times(1, 0.01, 1), "b": times(2, 0.01, 2), "c": times(8, 0.01, 3)}
+    [gaps] = analysis.gaps([step], paired=True, floor_percent=2)
+    lead = analysis.lead(gaps)
+    assert lead is not None and (lead.winner, lead.next) == ("a", "b")
+    assert lead.low < 2 < lead.high and lead.ratio == pytest.approx(2, rel=0.05)
+    assert analysis.beaten(gaps) == {"b", "c"}
+    tie = {"a": times(1, 0.3, 1), "b": times(1.02, 0.3, 2), "c": times(80, 0.01, 3)}
+    [gaps] = analysis.gaps([tie], paired=True, floor_percent=2)
+    assert analysis.lead(gaps) is None and analysis.beaten(gaps) == {"c"}
+    [gaps] = analysis.gaps([{"a": {1: 1.0}, "b": {1: 9.0}}], paired=True)
+    assert analysis.lead(gaps) is None and not analysis.beaten(gaps)
+
+
+def test_equal_servers_of_many_noisy_steps_seldom_have_a_leader() -> None:
+    """Of 200 experiments of 12 steps, which scatter by 1 % to 50 %, at most a tenth claims anything."""
+    scatters = [0.01, 0.05, 0.1, 0.5] * 3
+    claimed = 0
+    for seed in range(200):
+        steps = [
+            {name: times(1, scatter, hash((seed, place, name)) % 2**32) for name in (1, 2, 3)}
+            for place, scatter in enumerate(scatters)
+        ]
+        named = [{f"s{name}": found for name, found in step.items()} for step in steps]
+        claimed += any(analysis.beaten(gaps) for gaps in analysis.gaps(named, paired=True, floor_percent=2))
+    assert claimed <= 20, claimed
+
+
+def made_up(folder: Path, elapsed: Mapping[str, float]) -> TaskExperiment:
+    """Bonnie and the scenario of 2002 on servers that take so many times as long."""
+    text = (PLANS / "etesting-2002-nfs.toml").read_text()
+    loaded: LoadedTasks = load_tasks(PLANS / "etesting-2002-nfs.toml", SETTINGS_TYPES, 0.02)
+    configurations = [
+        each for server in loaded.plan.servers for each in configurations_of(server, SETTINGS_TYPES)
+    ]
+    head = TaskHead(
+        tool_version="0",
+        created=datetime(2026, 11, 23, tzinfo=UTC),
+        plan=loaded.plan,
+        scenarios={"etesting-2002": scenarios.load("etesting-2002")},
+        cpus=[0],
+        configurations=configurations,
+        tasks=list(loaded.tasks),
+        order=order(configurations, 3, "interleaved", 1),
+    )
+    experiment = TaskExperiment.create(folder, text, head)
+    for run in head.order:
+        base = elapsed[run.configuration] * (1 + run.repetition / 1000)
+        bonnie = [(phase, "", None) for phase in ("putc", "rewrite", "write", "getc", "read", "seeks")]
+        lists = [("ls aaa*", "cold", 8), ("ls aaa*", "warm", 8), ("mkfile 10240m", "", 13)]
+        for task, steps in ((BONNIE, bonnie), ("etesting-2002", lists)):
+            rows = [
+                StepRecord(
+                    step=name,
+                    state=state,
+                    figure=figure,
+                    elapsed_s=base,
+                    user_s=base / 4,
+                    system_s=base / 8,
+                    bytes=1000,
+                    requests={"WRITE": 7, "COMMIT": 2},
+                )
+                for name, state, figure in steps
+            ]
+            syncs = {"fsync": 18 if run.configuration == "ganesha" else 0}
+            experiment.write_task(
+                run, TaskRecord(task=task, started_unix_s=1.0, steps=rows, server_cpu_s=0.5, syncs=syncs)
+            )
+    return experiment
+
+
+def page_of(experiment: TaskExperiment) -> Page:
+    return tasks.build(tasks.source_of(experiment))
+
+
+def test_the_first_screen_says_who_leads_by_how_much_and_who_did_not_sync(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"ganesha": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        page = page_of(experiment)
+    assert page.answer.verdict == "async leads in 9 of 9 steps."
+    [leads, sure] = page.answer.lines
+    assert leads[0] == "async leads in" and "Bonnie's putc 2.0 times as fast as sync (" in leads[1]
+    assert "3 repetitions of each, interleaved" in sure[1] and "27 comparisons" in sure[1]
+    claims = [caveat.claim for caveat in page.answer.caveats]
+    assert "async made no sync for the 54 flushes that it answered." in claims
+    assert not any(claim.startswith("ganesha") for claim in claims)
+    assert any(claim.startswith("Scale 0.02") for claim in claims)
+    text = markdown.text(page)
+    assert "can't tell" not in text and "ls aaa\\*" in text
+
+
+def test_equal_times_have_no_leader(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"ganesha": 1.0, "sync": 1.0, "async": 1.0}) as experiment:
+        page = page_of(experiment)
+    assert page.answer.verdict == "In none of 9 steps is one configuration proven faster than all others."
+
+
+def test_the_published_figures_stand_beside_as_they_were_printed(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"ganesha": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        page = page_of(experiment)
+        found = {table.key: table for table in page.tables}
+        rows = [[cell.text for cell in row] for row in found["published-times"].rows]
+        assert ["ls aaa*", "SFU 3.0", "2.069", "0.030", "0.890"] in rows
+        assert ["mkfile 10240m", "SFU 2.0", "–", "–", "–"] in rows  # noqa: RUF001  not measured
+        bonnie = [[cell.text for cell in row] for row in found["published-bonnie"].rows]
+        assert bonnie[0][:8] == ["SFU 3.0", "–", "10,394", "97.3", "10,485", "7.9", "5,744", "4.2"]  # noqa: RUF001
+        written = report.write_report(page, experiment.report_folder())
+        content = written.read_text()
+    assert "Not comparable: another time, other hardware" in content and "Dell PowerEdge 4400" in content
+
+
+def test_names_that_lead_out_of_the_folder_and_impossible_records_are_damage(tmp_path: Path) -> None:
+    folder = tmp_path / "e"
+    made_up(folder, {"ganesha": 4.0, "sync": 2.0, "async": 1.0}).__exit__()
+    record = next((folder / "runs").glob("*/bonnie.json"))
+    record.write_text(re.sub(r'"elapsed_s": [0-9.]+', '"elapsed_s": -1', record.read_text(), count=1))
+    with TaskExperiment.open(folder) as experiment:
+        found, _, problems = experiment.records()
+    assert len(problems) == 1 and "elapsed_s" in f"{problems[0]}" and len(found) == 17
+    with pytest.raises(UserError, match="an experiment of tasks"):
+        Experiment.open(folder)
+    head = folder / "tasks.json"
+    head.write_text(head.read_text().replace('"bonnie",', '"../../out",'))
+    with pytest.raises(DynoError, match="not a name"):
+        TaskExperiment.open(folder)
+
+
+def test_a_finished_task_is_never_replaced(tmp_path: Path) -> None:
+    with made_up(tmp_path / "e", {"ganesha": 4.0, "sync": 2.0, "async": 1.0}) as experiment:
+        [(run, task), record] = next(iter(experiment.records()[0].items()))
+        assert isinstance(run, RunKey) and task == record.task
+        with pytest.raises(ValueError, match="finished already"):
+            experiment.write_task(run, record)
