@@ -23,6 +23,7 @@ from serverdyno.errors import ServerError
 from serverdyno.servers.base import Access
 from serverdyno.servers.ganesha import Ganesha, GaneshaSettings
 from serverdyno.servers.local import find_program
+from serverdyno.servers.running import started
 from serverdyno.servers.samba import CONFIGURATION, Samba
 from serverdyno.servers.samba_settings import SambaSettings
 
@@ -134,13 +135,8 @@ def running_ganesha(cpus: Sequence[int]) -> Iterator[BenchGanesha]:
     directory = Path(tempfile.gettempdir()) / f"serverdyno-ganesha-{secrets.token_hex(8)}"
     settings = GaneshaSettings(data_directory=data_directory())
     server = BenchGanesha(settings, directory, Path(os.devnull), cpus)
-    try:
-        server.prepare()
-        server.start()
-        server.ready()
+    with started(server):
         yield server
-    finally:
-        server.stop()
 
 
 def inside(server: BenchServer) -> Inside:

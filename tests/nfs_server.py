@@ -18,6 +18,7 @@ from file_server import PATIENCE_S, skip_unless_installed
 from serverdyno import _native
 from serverdyno.servers.ganesha import MOUNT_PORT, NFS_PORT, Ganesha, GaneshaSettings
 from serverdyno.servers.registry import create
+from serverdyno.servers.running import started
 
 
 @contextmanager
@@ -26,13 +27,8 @@ def ganesha(settings: Mapping[str, Any] | None = None) -> Iterator[Ganesha]:
     skip_unless_installed("ganesha.nfsd", "rpcbind")
     server = create("ganesha", settings or {}, documents=Path(os.devnull))
     assert isinstance(server, Ganesha)
-    try:
-        server.prepare()
-        server.start()
-        server.ready()
+    with started(server):
         yield server
-    finally:
-        server.stop()
 
 
 class Resurrecting(Ganesha):
@@ -58,13 +54,8 @@ def resurrecting(directory: Path) -> Iterator[Resurrecting]:
     """One that is ready."""
     skip_unless_installed("ganesha.nfsd", "rpcbind")
     server = Resurrecting(GaneshaSettings(), directory, Path(os.devnull))
-    try:
-        server.prepare()
-        server.start()
-        server.ready()
+    with started(server):
         yield server
-    finally:
-        server.stop()
 
 
 def target(server: Ganesha, **section: Any) -> _native.Target:

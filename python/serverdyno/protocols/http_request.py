@@ -18,6 +18,18 @@ from serverdyno.protocols.model import Model
 MOST_BODY_BYTES = 16 << 20
 
 
+def problems_of(headers: list[str], statuses: list[int]) -> list[str]:
+    """Return what is wrong with headers, each to be `Name: value`, and with expected statuses."""
+    return [f"headers: {header!r} is not Name: value" for header in headers if ":" not in header] + [
+        f"status: {status} is none" for status in statuses if not 200 <= status <= 599
+    ]
+
+
+def header_pairs(headers: list[str]) -> list[list[str]]:
+    """Return name and value of each header, for a mix's document."""
+    return [[name.strip(), value.strip()] for name, _, value in (each.partition(":") for each in headers)]
+
+
 class RequestSettings(Model):
     """The shape of every request. `headers`: `Name: value`. `status`: of a right answer; none: 200 to 299.
 
@@ -46,8 +58,7 @@ class RequestSettings(Model):
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
         """Refuse what contradicts itself, all at once."""
-        problems = [f"headers: {header!r} is not Name: value" for header in self.headers if ":" not in header]
-        problems += [f"status: {status} is none" for status in self.status if not 200 <= status <= 599]
+        problems = problems_of(self.headers, self.status)
         if self.body is not None and self.body_file is not None:
             problems.append("body and body_file exclude each other")
         if problems:
@@ -56,9 +67,7 @@ class RequestSettings(Model):
 
     def section(self) -> dict[str, Any]:
         """Return the section of a mix's document, secrets included. Raises UserError."""
-        headers = [
-            [name.strip(), value.strip()] for name, _, value in (each.partition(":") for each in self.headers)
-        ]
+        headers = header_pairs(self.headers)
         if self.authorization is not None:
             headers.append(["Authorization", self._credentials(self.authorization)])
         body = self._body()

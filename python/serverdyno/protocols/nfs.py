@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from serverdyno import _native
 from serverdyno.protocols.access import Access
 from serverdyno.protocols.base import Protocol
 from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
@@ -86,3 +88,13 @@ class Nfs(Protocol[NoSettings]):
 
 
 NFS = Nfs()
+
+
+def every_export_answers(access: Access) -> bool:
+    """Whether each export of a server can be mounted."""
+    section = NFS.target_section(access, NoSettings())
+    try:
+        looks = _native.Target.open(NFS.name, json.dumps(section)).look(0)
+    except (_native.SessionError, OSError):
+        return False
+    return all(look["why"] is None for look in looks)

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from serverdyno import _native
+from serverdyno.protocols.http_request import header_pairs, problems_of
 from serverdyno.protocols.model import Model
 
 MOST_STEPS = 250
@@ -69,22 +70,17 @@ class Step(Model):
     @model_validator(mode="after")
     def makes_sense(self) -> Self:
         """Refuse headers and statuses that are none."""
-        problems = [f"headers: {header!r} is not Name: value" for header in self.headers if ":" not in header]
-        problems += [f"status: {status} is none" for status in self.status if not 200 <= status <= 599]
-        if problems:
+        if problems := problems_of(self.headers, self.status):
             raise ValueError("; ".join(problems))
         return self
 
     def section(self) -> dict[str, Any]:
         """Return the step for a mix's document."""
-        headers = [
-            [name.strip(), value.strip()] for name, _, value in (each.partition(":") for each in self.headers)
-        ]
         return {
             "name": self.name,
             "method": self.method,
             "path": self.path,
-            "headers": headers,
+            "headers": header_pairs(self.headers),
             "body": self.body,
             "think_s": self.think_s,
             "status": self.status,

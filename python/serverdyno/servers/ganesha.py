@@ -6,7 +6,6 @@ NFSv3 where it can't register with one. What lies below is in `volume_server.py`
 
 from __future__ import annotations
 
-import json
 import pwd
 import re
 from pathlib import Path
@@ -14,9 +13,8 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from serverdyno import _native
 from serverdyno.errors import ServerError
-from serverdyno.protocols.nfs import NFS
+from serverdyno.protocols.nfs import NFS, every_export_answers
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.disk_settings import DiskSettings
 from serverdyno.servers.host_changes import HostChanges
@@ -139,13 +137,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     def answers_as_ours(self) -> bool:
         """Whether each export can be mounted; `LocalServer` has seen that only our processes listen."""
-        access = self.access()
-        section = {"url": access.url, "shares": access.shares, "network_namespace": access.network_namespace}
-        try:
-            looks = _native.Target.open(NFS.name, json.dumps(section)).look(0)
-        except (_native.SessionError, OSError):
-            return False
-        return all(look["why"] is None for look in looks)
+        return every_export_answers(self.access())
 
     def configuration(self) -> dict[str, str]:
         """`ganesha.conf`, and the script that starts it."""

@@ -5,13 +5,11 @@ NFS and MOUNT are on one port, so that no portmapper is needed, and no root.
 
 from __future__ import annotations
 
-import json
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from serverdyno import _native
-from serverdyno.protocols.nfs import NFS
+from serverdyno.protocols.nfs import NFS, every_export_answers
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.proof import LOOPBACK
 from serverdyno.servers.reference_files import ReferenceFiles, ReferenceFilesSettings
@@ -76,10 +74,4 @@ class ReferenceNfs(ReferenceFiles[ReferenceNfsSettings]):
 
     def answers_as_ours(self) -> bool:
         """Whether each export can be mounted; `LocalServer` has seen that only our process listens."""
-        access = self.access()
-        section = {"url": access.url, "shares": access.shares, "network_namespace": access.network_namespace}
-        try:
-            looks = _native.Target.open(NFS.name, json.dumps(section)).look(0)
-        except (_native.SessionError, OSError):
-            return False
-        return all(look["why"] is None for look in looks)
+        return every_export_answers(self.access())

@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from serverdyno.servers import abandoned, registry
 from serverdyno.servers.base import ServerDriver
 from serverdyno.servers.documents import document_root
+
+Driver = TypeVar("Driver", bound=ServerDriver)
 
 
 @contextmanager
@@ -30,9 +32,16 @@ def running(
     documents = document_root() if settings_type.needs_documents else Path(os.devnull)
     abandoned.sweep_once()
     server = registry.create(name, settings, documents=documents, cpus=cpus, url=url)
+    if address is not None and url is None:
+        server.listen_on(address)
+    with started(server):
+        yield server
+
+
+@contextmanager
+def started(server: Driver) -> Iterator[Driver]:
+    """It, ready for load. Raises UserError or ServerError, with nothing left running."""
     try:
-        if address is not None and url is None:
-            server.listen_on(address)
         server.prepare()
         server.start()
         server.ready()
