@@ -37,12 +37,16 @@ fn of_refusal(refusal: Refusal, status: u32) -> &'static str {
         Refusal::NoPortmapper => {
             "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048."
         }
-        Refusal::NoNfs => "Let the server speak version 3 over TCP: NFSv4 alone can't be measured.",
+        Refusal::NoNfs => "Let the server speak version 3 over TCP: or measure it with NFSv4.1: ?vers=4.1.",
         Refusal::NoMountService => "Start mountd with version 3 on the server, or name its port: ?mountport=20048.",
         Refusal::NotMount => "Check mountport in the URL.",
         Refusal::Export => of_export(status),
         Refusal::Flavor => "Allow sec=sys on the export: Kerberos is not supported.",
         Refusal::NotNfs => "Check the port: it is another kind of server, or one that speaks NFSv4 alone.",
+        Refusal::NotNfs4 => "Let the server speak version 4.1, or measure it with NFSv3: ?vers=3.",
+        Refusal::ClientId | Refusal::Session => {
+            "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."
+        }
         Refusal::Sizes => "Raise the server's largest read and write.",
     }
 }

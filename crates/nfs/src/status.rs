@@ -45,6 +45,66 @@ static NFS_STATUSES: StatusTable = StatusTable {
     },
 };
 
+named_enum! {
+    /// `nfsstat4`, as far as it is not `nfsstat3` by number (RFC 8881, 15.1).
+    pub enum Status4: u32 {
+        Denied = 10010 "NFS4ERR_DENIED"
+        Expired = 10011 "NFS4ERR_EXPIRED"
+        Locked = 10012 "NFS4ERR_LOCKED"
+        Grace = 10013 "NFS4ERR_GRACE"
+        ShareDenied = 10015 "NFS4ERR_SHARE_DENIED"
+        WrongSecurity = 10016 "NFS4ERR_WRONGSEC"
+        ClientIdInUse = 10017 "NFS4ERR_CLID_INUSE"
+        Resource = 10018 "NFS4ERR_RESOURCE"
+        NoFileHandle = 10020 "NFS4ERR_NOFILEHANDLE"
+        MinorVersionMismatch = 10021 "NFS4ERR_MINOR_VERS_MISMATCH"
+        StaleClientId = 10022 "NFS4ERR_STALE_CLIENTID"
+        StaleStateid = 10023 "NFS4ERR_STALE_STATEID"
+        OldStateid = 10024 "NFS4ERR_OLD_STATEID"
+        BadStateid = 10025 "NFS4ERR_BAD_STATEID"
+        AttributesNotSupported = 10032 "NFS4ERR_ATTRNOTSUPP"
+        NoGrace = 10033 "NFS4ERR_NO_GRACE"
+        ReclaimBad = 10034 "NFS4ERR_RECLAIM_BAD"
+        ReclaimConflict = 10035 "NFS4ERR_RECLAIM_CONFLICT"
+        BadXdr = 10036 "NFS4ERR_BADXDR"
+        LocksHeld = 10037 "NFS4ERR_LOCKS_HELD"
+        OpenMode = 10038 "NFS4ERR_OPENMODE"
+        BadOwner = 10039 "NFS4ERR_BADOWNER"
+        BadName = 10041 "NFS4ERR_BADNAME"
+        BadRange = 10042 "NFS4ERR_BAD_RANGE"
+        LockNotSupported = 10043 "NFS4ERR_LOCK_NOTSUPP"
+        OperationIllegal = 10044 "NFS4ERR_OP_ILLEGAL"
+        Deadlock = 10045 "NFS4ERR_DEADLOCK"
+        FileOpen = 10046 "NFS4ERR_FILE_OPEN"
+        AdminRevoked = 10047 "NFS4ERR_ADMIN_REVOKED"
+        BadSession = 10052 "NFS4ERR_BADSESSION"
+        BadSlot = 10053 "NFS4ERR_BADSLOT"
+        ConnectionNotBound = 10055 "NFS4ERR_CONN_NOT_BOUND_TO_SESSION"
+        SequenceMisordered = 10063 "NFS4ERR_SEQ_MISORDERED"
+        RequestTooBig = 10065 "NFS4ERR_REQ_TOO_BIG"
+        ReplyTooBig = 10066 "NFS4ERR_REP_TOO_BIG"
+        ReplyTooBigToCache = 10067 "NFS4ERR_REP_TOO_BIG_TO_CACHE"
+        TooManyOperations = 10070 "NFS4ERR_TOO_MANY_OPS"
+        OperationNotInSession = 10071 "NFS4ERR_OP_NOT_IN_SESSION"
+        DeadSession = 10078 "NFS4ERR_DEADSESSION"
+        WrongType = 10083 "NFS4ERR_WRONG_TYPE"
+        DelegationRevoked = 10087 "NFS4ERR_DELEG_REVOKED"
+    }
+}
+
+static NFS4_STATUSES: StatusTable = StatusTable {
+    name: "nfsstat4",
+    write: |code, formatter| match (Status4::of_code(code), Status::of_code(code)) {
+        (Some(status), _) => write!(formatter, "{} ({code})", status.name()),
+        (_, Some(Status::JukeBox)) => write!(formatter, "NFS4ERR_DELAY ({code})"),
+        (_, Some(status)) => {
+            let name = status.name().replace("NFS3", "NFS4");
+            write!(formatter, "{name} ({code})")
+        }
+        _ => write!(formatter, "NFSv4 status {code}"),
+    },
+};
+
 /// Statuses of MOUNT are those of NFS by number, under names of their own (RFC 1813, Appendix I).
 static MOUNT_STATUSES: StatusTable = StatusTable {
     name: "mountstat3",
@@ -113,6 +173,37 @@ pub fn failure(status: u32) -> Failure {
     with(fault, status)
 }
 
+/// Returns the failure that an NFSv4 status is to a call.
+#[must_use]
+pub fn failure4(status: u32) -> Failure {
+    let fault = match Status4::of_code(status) {
+        Some(Status4::Denied | Status4::Locked) => Fault::LockConflict,
+        Some(Status4::ShareDenied | Status4::FileOpen) => Fault::SharingViolation,
+        Some(
+            Status4::Expired
+            | Status4::StaleStateid
+            | Status4::OldStateid
+            | Status4::BadStateid
+            | Status4::AdminRevoked
+            | Status4::DelegationRevoked,
+        ) => Fault::SessionLost,
+        _ => failure(status).fault,
+    };
+    Failure {
+        fault,
+        detail: Detail::Status(of4(status)),
+    }
+}
+
+/// Returns an NFSv4 status as failures carry it.
+#[must_use]
+pub fn of4(status: u32) -> ProtocolStatus {
+    ProtocolStatus {
+        code: status,
+        table: &NFS4_STATUSES,
+    }
+}
+
 /// Returns `fault`, because of an NFS status.
 #[must_use]
 pub fn with(fault: Fault, status: u32) -> Failure {
@@ -175,6 +266,19 @@ mod tests {
         ] {
             assert_eq!(failure(status), with(fault, status));
         }
+        for (status, fault) in [
+            (2, Fault::NotFound),
+            (10_010, Fault::LockConflict),
+            (10_015, Fault::SharingViolation),
+            (10_025, Fault::SessionLost),
+            (10_044, Fault::ErrorStatus),
+            (77_777, Fault::ErrorStatus),
+        ] {
+            assert_eq!(failure4(status).fault, fault, "{status}");
+        }
+        assert_eq!(of4(10_025).to_string(), "NFS4ERR_BAD_STATEID (10025)");
+        assert_eq!(of4(10_008).to_string(), "NFS4ERR_DELAY (10008)");
+        assert_eq!(of4(2).to_string(), "NFS4ERR_NOENT (2)");
         assert_eq!(of(70).to_string(), "NFS3ERR_STALE (70)");
         assert_eq!(of_mount(13).to_string(), "MNT3ERR_ACCES (13)");
         assert_eq!(of_rpc(3).to_string(), "RPC PROC_UNAVAIL (3)");

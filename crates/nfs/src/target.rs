@@ -17,7 +17,7 @@
 //! ```
 
 use crate::advice::advice;
-use crate::session::{ask_ports, Options, Session};
+use crate::session::{ask_ports, Options, Session, Version};
 use dyno_files::read_beginning;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};
@@ -49,7 +49,7 @@ pub struct NfsTarget {
     namespace: Namespace,
 }
 
-/// `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..]`, taken apart.
+/// `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..]`, taken apart.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Url<'a> {
     host: &'a str,
@@ -59,12 +59,13 @@ struct Url<'a> {
     mount_port: Option<u16>,
     uid: Option<u32>,
     gid: Option<u32>,
+    version: Option<Version>,
 }
 
 impl NfsTarget {
     /// Resolves `url`, `nfs://host[:port]/export`, asks the portmapper for the ports that are not named, and the server for
     /// its consent, unless it is on loopback. The clients are spread over `exports`, or work on the URL's path alone where
-    /// there are none. Behind `?` stand libnfs's parameters: `nfsport`, `mountport`, `uid`, `gid`. The server is looked for
+    /// there are none. Behind `?` stand libnfs's parameters, `nfsport`, `mountport`, `uid`, `gid`, and `vers` as of a mount. The server is looked for
     /// in the network namespace whose file (`/proc/PID/ns/net`) is given.
     ///
     /// # Errors
@@ -83,12 +84,16 @@ impl NfsTarget {
         let mut options = options;
         options.credential.uid = parts.uid.unwrap_or(options.credential.uid);
         options.credential.gid = parts.gid.unwrap_or(options.credential.gid);
+        options.version = parts.version.unwrap_or(options.version);
+        let version = options.version;
         let (within, token) = (namespace.clone(), token.map(str::to_owned));
         namespace.within(move || {
             let deadline_ns = monotonic_ns().saturating_add(TIMEOUT_NS);
             let address = resolve(&host, NFS_PORT, deadline_ns).map_err(TargetError::Io)?;
             let named = name_and_port(&host, 0).map(|(_, port)| port);
             let (nfs_port, mount_port) = match (nfs_port.or(named), mount_port) {
+                // There is no MOUNT, and the port is a well-known one (RFC 8881, 2.9.3).
+                (nfs_port, _) if version == Version::V4_1 => (nfs_port.unwrap_or(NFS_PORT), 0),
                 (Some(nfs_port), Some(mount_port)) => (nfs_port, mount_port),
                 (nfs_port, mount_port) => {
                     let asked = wait_for(deadline_ns, |executor| async move {
@@ -258,11 +263,11 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
             "mountport" => port(value).map(|port| parts.mount_port = Some(port)),
             "uid" => value.parse().ok().map(|uid| parts.uid = Some(uid)),
             "gid" => value.parse().ok().map(|gid| parts.gid = Some(gid)),
-            "version" => (value == "3").then_some(()),
+            "vers" | "version" => Version::of_name(value).map(|version| parts.version = Some(version)),
             _ => None,
         };
         if taken.is_none() {
-            let known = "nfsport, mountport, uid, gid and version=3";
+            let known = "nfsport, mountport, uid, gid, and vers=3 or vers=4.1";
             return Err(refuse(&format!(
                 "{parameter:?} is no parameter; known are {known}"
             )));
@@ -289,12 +294,13 @@ mod tests {
         check("nfs://nas/", "nas", "/");
         check("nfs://nas:2050/a/b c/", "nas:2050", "/a/b c");
         check("nfs://[::1]:2049/a", "[::1]:2049", "/a");
-        let parts = split_url("nfs://nas/a?nfsport=1&mountport=2&uid=3&gid=4&version=3").expect("plain");
+        let parts = split_url("nfs://nas/a?nfsport=1&mountport=2&uid=3&gid=4&vers=4.1").expect("plain");
         let ports = (parts.nfs_port, parts.mount_port);
         assert_eq!(
             (ports, parts.uid, parts.gid),
             ((Some(1), Some(2)), Some(3), Some(4))
         );
+        assert_eq!(parts.version, Some(Version::V4_1));
     }
 
     #[test]
@@ -312,7 +318,8 @@ mod tests {
             "nfs://nas/da%74a",
             "nfs://nas/data#a",
             "nfs://nas/data?mountport=0",
-            "nfs://nas/data?version=4",
+            "nfs://nas/data?vers=4",
+            "nfs://nas/data?vers=4.0",
             "nfs://nas/data?debug=9",
             "nfs://nas/data\0",
         ] {

@@ -3,9 +3,10 @@
 use super::calls::FILE_MODE;
 use super::conversation::{Conversation, Data, Ended};
 use super::running::{NewName, Opening, Running, Stage, Work};
-use crate::status::{self, Status};
-use crate::wire::{self, Entries, Message, Request, SetAttributes, SetTime};
-use dyno_files::{matches_pattern, Attributes, Disposition, Piggyback, Reply, Stability, Stored};
+use super::results::Changed;
+use crate::status::{self, Status, Status4};
+use crate::wire::{FileHandle, Message, Request, SetAttributes, SetTime};
+use dyno_files::{matches_pattern, Attributes, Disposition, Info, Piggyback, Reply, Stability, Stored};
 use dyno_measure::{Failure, Fault};
 
 /// How often a call may begin anew, because what it had looked up was no longer so.
@@ -14,7 +15,7 @@ const MOST_RESTARTS: u32 = 3;
 const MOST_ENTRIES: u32 = 100_000_000;
 
 /// What becomes of a call after an answer.
-enum Step {
+pub(super) enum Step {
     /// It waits for another one.
     Goes,
     Ends(Result<Reply, Failure>),
@@ -24,19 +25,25 @@ enum Step {
 use Step::{Ends, Goes};
 
 /// One answer to one request of a call.
-struct Answer<'a> {
+pub(super) struct Answer<'a> {
+    pub(super) is_four: bool,
     status: u32,
-    results: &'a [u8],
+    pub(super) results: &'a [u8],
     /// Where they begin in the buffer of records.
     begin: usize,
     /// Its request was sent more than once, so that it may have been carried out before.
-    repeated: bool,
+    pub(super) repeated: bool,
     request: &'a Message,
 }
 
 impl Answer<'_> {
-    fn is(&self, status: Status) -> bool {
+    pub(super) fn is(&self, status: Status) -> bool {
         self.status == status as u32
+    }
+
+    /// Whether it is one of those that only NFSv4.1 has.
+    pub(super) fn is_one_of(&self, statuses: &[Status4]) -> bool {
+        statuses.iter().any(|status| self.status == *status as u32)
     }
 
     /// Whether a directory that was looked up earlier is no more.
@@ -44,8 +51,18 @@ impl Answer<'_> {
         self.is(Status::Stale) || self.is(Status::BadHandle)
     }
 
-    fn failure(&self) -> Failure {
-        status::failure(self.status)
+    fn failure_of(&self, status: Status) -> Failure {
+        match self.is_four {
+            false => status::failure(status as u32),
+            true => status::failure4(status as u32),
+        }
+    }
+
+    pub(super) fn failure(&self) -> Failure {
+        match self.is_four {
+            false => status::failure(self.status),
+            true => status::failure4(self.status),
+        }
     }
 }
 
@@ -64,6 +81,7 @@ impl Conversation {
             return Ok(None);
         };
         let answer = Answer {
+            is_four: self.four.is_some(),
             status,
             results,
             begin,
@@ -88,15 +106,16 @@ impl Conversation {
             Stage::Walk(path) => self.walked(call, place, answer, &path),
             Stage::Look => self.looked(call, place, answer),
             Stage::Create { exclusive } => self.created(call, place, answer, exclusive),
+            Stage::Open { exclusive } => self.opened4(call, place, answer, exclusive),
             Stage::Furnish => self.furnished(call, place, answer),
             Stage::Ask => {
                 if !answer.is(Status::Ok) {
                     return Ok(Ends(Err(answer.failure())));
                 }
-                let attributes = wire::parse_get_attributes(answer.results)?;
+                let info = answer.info()?;
                 Ok(Ends(match call.work {
-                    Work::Open(_) => self.opened(call, &attributes),
-                    _ => Ok(Reply::Info(attributes.info())),
+                    Work::Open(_) => self.opened(call, &info),
+                    _ => Ok(Reply::Info(info)),
                 }))
             }
             Stage::Main => self.done(call, place, answer),
@@ -124,7 +143,7 @@ impl Conversation {
         true
     }
 
-    fn restart(&mut self, call: &mut Running, place: usize) -> Step {
+    pub(super) fn restart(&mut self, call: &mut Running, place: usize) -> Step {
         call.restarts += 1;
         self.start(call, place, &[]).map_or(Goes, Ends)
     }
@@ -139,8 +158,8 @@ impl Conversation {
         if !answer.is(Status::Ok) {
             return Ok(Ends(absent(call, answer)));
         }
-        let found = wire::parse_lookup(answer.results)?;
-        self.names.learn(path, found.file, self.now_ns);
+        let (file, _) = answer.found()?;
+        self.names.learn(path, file, self.now_ns);
         if matches!(call.work, Work::Find { .. }) && call.cookie != 0 {
             // The directory was forgotten in the middle of its listing.
             call.restarts += 1;
@@ -158,7 +177,7 @@ impl Conversation {
                 let new_name = match (new_name, is_there) {
                     (NewName::Unknown, true) => NewName::Taken,
                     (NewName::Unknown, false) if answer.is(Status::NoEnt) => NewName::Free,
-                    (_, true) => return Ok(Ends(Err(status::failure(Status::Exist as u32)))),
+                    (_, true) => return Ok(Ends(Err(answer.failure_of(Status::Exist)))),
                     (_, false) => return Ok(Ends(Err(answer.failure()))),
                 };
                 call.work = Work::Rename { from, to, new_name };
@@ -171,12 +190,12 @@ impl Conversation {
             _ if !is_there => Ok(Ends(absent(call, answer))),
             Work::Find { .. } => Ok(Ends(Ok(Reply::Found { entries: 1 }))),
             work => {
-                let found = wire::parse_lookup(answer.results)?;
-                call.file = Some(found.file);
-                match (&work, found.attributes) {
+                let (file, info) = answer.found()?;
+                call.file = Some(file);
+                match (&work, info) {
                     (Work::Open(opening), _) if empties(opening) => self.empty(call, place),
-                    (Work::Open(_), Some(attributes)) => return Ok(Ends(self.opened(call, &attributes))),
-                    (_, Some(attributes)) => return Ok(Ends(Ok(Reply::Info(attributes.info())))),
+                    (Work::Open(_), Some(info)) => return Ok(Ends(self.opened(call, &info))),
+                    (_, Some(info)) => return Ok(Ends(Ok(Reply::Info(info)))),
                     (_, None) => self.ask_attributes(call, place),
                 }
                 Ok(Goes)
@@ -184,7 +203,7 @@ impl Conversation {
         }
     }
 
-    fn empty(&mut self, call: &mut Running, place: usize) {
+    pub(super) fn empty(&mut self, call: &mut Running, place: usize) {
         let set = SetAttributes {
             bytes: Some(0),
             ..SetAttributes::default()
@@ -192,7 +211,7 @@ impl Conversation {
         self.furnish(call, place, set);
     }
 
-    fn furnish(&mut self, call: &mut Running, place: usize, set: SetAttributes) {
+    pub(super) fn furnish(&mut self, call: &mut Running, place: usize, set: SetAttributes) {
         if let Some(file) = call.file {
             call.stage = Stage::Furnish;
             let guard = None;
@@ -228,9 +247,9 @@ impl Conversation {
         if !answer.is(Status::Ok) {
             return Ok(Ends(Err(answer.failure())));
         }
-        let made = wire::parse_create(answer.results)?;
-        (call.file, call.created) = (made.file, true);
-        match (made.file, made.attributes) {
+        let (file, info) = answer.made()?;
+        (call.file, call.created) = (file, true);
+        match (file, info) {
             (None, _) => {
                 // Without a handle in the answer it has to be looked up (RFC 1813, 3.3.8).
                 call.work = Work::Open(Opening {
@@ -249,7 +268,7 @@ impl Conversation {
                 };
                 self.furnish(call, place, set);
             }
-            (Some(_), Some(attributes)) => return Ok(Ends(self.opened(call, &attributes))),
+            (Some(_), Some(info)) => return Ok(Ends(self.opened(call, &info))),
             (Some(_), None) => self.ask_attributes(call, place),
         }
         Ok(Goes)
@@ -259,8 +278,9 @@ impl Conversation {
         if !answer.is(Status::Ok) {
             return Ok(Ends(Err(answer.failure())));
         }
-        match wire::parse_wcc(answer.results)?.after {
-            Some(attributes) => Ok(Ends(self.opened(call, &attributes))),
+        let changed = self.changed(call.file.as_ref(), answer.set()?);
+        match changed {
+            Some(attributes) => Ok(Ends(self.opened(call, &attributes.info))),
             None => {
                 self.ask_attributes(call, place);
                 Ok(Goes)
@@ -272,6 +292,9 @@ impl Conversation {
     fn done(&mut self, call: &mut Running, place: usize, answer: &Answer<'_>) -> Result<Step, Failure> {
         if let Work::Find { directory, pattern } = call.work.clone() {
             return self.listed(call, place, answer, &directory, &pattern);
+        }
+        if let Work::Close { .. } = call.work {
+            return self.closed4(call, place, answer);
         }
         if !answer.is(Status::Ok) {
             return Ok(Ends(self.not_done(call, answer)));
@@ -287,27 +310,31 @@ impl Conversation {
             }
             Work::Write { .. } => self.was_written(call, place, answer),
             Work::Flush { .. } => {
-                let committed = wire::parse_commit(answer.results)?;
+                let (verifier, attributes) = answer.committed()?;
                 call.piggyback = Piggyback {
-                    attributes: committed.wcc.attributes(),
+                    attributes,
                     stored: Some(Stored {
                         stability: Stability::File,
-                        verifier: committed.verifier,
+                        verifier,
                     }),
                 };
                 Ok(Ends(Ok(Reply::Done)))
             }
-            Work::Query { .. } => {
-                let attributes = wire::parse_get_attributes(answer.results)?;
-                Ok(Ends(Ok(Reply::Info(attributes.info()))))
+            Work::Query { file } => {
+                let info = answer.info()?;
+                if let Some(state) = &mut self.four {
+                    state.seen(&file, info.change);
+                }
+                Ok(Ends(Ok(Reply::Info(info))))
             }
-            Work::Set { .. } => {
-                call.piggyback.attributes = wire::parse_wcc(answer.results)?.attributes();
+            Work::Set { file, .. } => {
+                call.piggyback.attributes = self.changed(Some(&file), answer.set()?);
                 Ok(Ends(Ok(Reply::Done)))
             }
-            Work::Space { .. } => Ok(Ends(Ok(Reply::Space(wire::parse_fs_stat(answer.results)?)))),
+            Work::Lock { .. } => self.locked4(call, answer),
+            Work::Space { .. } => Ok(Ends(Ok(Reply::Space(answer.space()?)))),
             Work::MakeDirectory { path } => {
-                if let Some(file) = wire::parse_create(answer.results)?.file {
+                if let (Some(file), _) = answer.made()? {
                     self.names.learn(&path, file, self.now_ns);
                 }
                 Ok(Ends(Ok(Reply::Done)))
@@ -320,7 +347,7 @@ impl Conversation {
                 self.names.forget(&from);
                 Ok(Ends(Ok(Reply::Done)))
             }
-            Work::Open(_) | Work::QueryPath { .. } | Work::Find { .. } => Err(Fault::OtherIo.into()),
+            Work::Open(_) | Work::Close { .. } | Work::QueryPath { .. } | Work::Find { .. } => Err(Fault::OtherIo.into()),
         }
     }
 
@@ -342,9 +369,9 @@ impl Conversation {
         let before = call.joined.len();
         let left = bytes - u32::try_from(before).unwrap_or(bytes);
         let asked = self.agreed.map_or(left, |agreed| left.min(agreed.max_read_bytes));
-        let read = wire::parse_read(answer.results, asked)?;
-        call.piggyback.attributes = read.attributes.map(|attributes| Attributes {
-            info: attributes.info(),
+        let read = answer.read(asked)?;
+        call.piggyback.attributes = read.info.map(|info| Attributes {
+            info,
             change_before: None,
         });
         let came = read.data.len();
@@ -379,7 +406,7 @@ impl Conversation {
             return Err(Fault::OtherIo.into());
         };
         let left = bytes - call.written;
-        let written = wire::parse_write(answer.results, left, stability)?;
+        let written = answer.written(left, stability)?;
         let now = Stored {
             stability: written.stability,
             verifier: written.verifier,
@@ -390,7 +417,7 @@ impl Conversation {
             ..first
         });
         call.stored = Some(stored);
-        let mut attributes = written.wcc.attributes();
+        let mut attributes = self.changed(Some(&file), written.changed);
         if let Some(attributes) = attributes.as_mut().filter(|_| call.written > 0) {
             attributes.change_before = None;
         }
@@ -405,9 +432,9 @@ impl Conversation {
         if written.bytes == 0 {
             return Ok(Ends(Ok(Reply::Written { bytes: call.written })));
         }
-        // The data are the last of the request, before what fills it up.
+        // The data are the last of the request, before what fills them up and, of NFSv4.1, what is asked behind them.
         let sent = answer.request.bytes();
-        let end = sent.len() - (left.wrapping_neg() % 4) as usize;
+        let end = sent.len() - answer.bytes_behind_data() - (left.wrapping_neg() % 4) as usize;
         let rest = (left - written.bytes) as usize;
         let request = Request::Write {
             file,
@@ -417,6 +444,22 @@ impl Conversation {
         };
         self.ask(place, &request);
         Ok(Goes)
+    }
+
+    /// Notes what a call has made of a file: as the server tells it, or after what is known of it here.
+    fn changed(&mut self, file: Option<&FileHandle>, changed: Changed) -> Option<Attributes> {
+        let info = match changed {
+            Changed::Told(attributes) => return attributes,
+            Changed::After(info) => info,
+        };
+        let (before, change) = match (&mut self.four, file) {
+            (Some(state), Some(file)) => state.changed(file, info.change),
+            _ => (0, info.change),
+        };
+        Some(Attributes {
+            info: Info { change, ..info },
+            change_before: (before != 0).then_some(before),
+        })
     }
 
     fn listed(
@@ -438,18 +481,18 @@ impl Conversation {
         if !answer.is(Status::Ok) {
             return Ok(Ends(absent(call, answer)));
         }
-        let mut entries = Entries::parse(answer.results, call.plus)?;
-        call.verifier = entries.verifier;
+        let mut listing = answer.listing(call.plus)?;
+        call.verifier = listing.verifier();
         let mut any = false;
-        while let Some(entry) = entries.next_entry()? {
+        let is_last = listing.each(|cookie, name| {
             any = true;
-            call.cookie = entry.cookie;
-            let is_own = matches!(entry.name, b"." | b"..");
-            if !is_own && matches_pattern(pattern, entry.name) {
+            call.cookie = cookie;
+            let is_own = matches!(name, b"." | b"..");
+            if !is_own && matches_pattern(pattern, name) {
                 call.entries += 1;
             }
-        }
-        if entries.is_last_part()? {
+        })?;
+        if is_last {
             let entries = call.entries;
             return Ok(Ends(Ok(Reply::Found { entries })));
         }
@@ -463,7 +506,7 @@ impl Conversation {
 }
 
 /// A path that is not there: to some calls that is an answer.
-fn absent(call: &Running, answer: &Answer<'_>) -> Result<Reply, Failure> {
+pub(super) fn absent(call: &Running, answer: &Answer<'_>) -> Result<Reply, Failure> {
     let may_be_absent = match &call.work {
         Work::Open(opening) => matches!(opening.disposition, Disposition::Open | Disposition::Overwrite),
         Work::QueryPath { .. } | Work::Find { .. } => true,

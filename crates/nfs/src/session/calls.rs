@@ -1,4 +1,4 @@
-//! File calls as NFSv3 requests.
+//! File calls as NFSv3 requests; where those of NFSv4.1 differ, `states.rs` says how.
 //!
 //! | call | requests |
 //! |---|---|
@@ -26,8 +26,9 @@
 use super::conversation::{Conversation, Data, Ended, OpenFile};
 use super::names;
 use super::running::{NewName, Opening, Running, Stage, Work};
-use crate::wire::{create_verifier, Attributes3, FileHandle, How, Request, SetAttributes, SetTime};
-use dyno_files::{Access, Call, CallId, Disposition, Handle, Open, Piggyback, Reply};
+use crate::v4::Operation;
+use crate::wire::{create_verifier, FileHandle, How, Request, SetAttributes, SetTime};
+use dyno_files::{Access, Call, CallId, Disposition, Handle, Info, Open, Piggyback, Reply};
 use dyno_measure::{Failure, Fault};
 use std::rc::Rc;
 
@@ -84,13 +85,14 @@ impl Conversation {
     fn work(&mut self, call: &Call<'_>) -> Result<Begun, Failure> {
         Ok(Begun::Work(match *call {
             Call::Close { handle } => return self.close(handle),
-            Call::Lock { handle, .. } | Call::Unlock { handle, .. } => {
-                self.file(handle)?;
+            Call::Lock { handle, .. } | Call::Unlock { handle, .. } if !self.file(handle)?.has_state => {
                 return Ok(Begun::Ended(Ok(Reply::Done)));
             }
             Call::Read { .. }
             | Call::Write { .. }
             | Call::Flush { .. }
+            | Call::Lock { .. }
+            | Call::Unlock { .. }
             | Call::QueryHandle { .. }
             | Call::QueryTimes { .. }
             | Call::SetEnd { .. }
@@ -128,6 +130,21 @@ impl Conversation {
             Call::Flush { handle } => Ok(Work::Flush {
                 file: self.file(handle)?.file,
             }),
+            Call::Lock {
+                handle,
+                offset,
+                bytes,
+            }
+            | Call::Unlock {
+                handle,
+                offset,
+                bytes,
+            } => Ok(Work::Lock {
+                file: self.file(handle)?.file,
+                offset,
+                bytes,
+                ends: matches!(call, Call::Unlock { .. }),
+            }),
             Call::SetEnd { handle, bytes } => set(
                 handle,
                 SetAttributes {
@@ -151,7 +168,23 @@ impl Conversation {
     }
 
     fn close(&mut self, handle: Handle) -> Result<Begun, Failure> {
-        Ok(match self.take_file(handle)?.remove {
+        let OpenFile {
+            file,
+            remove,
+            has_state,
+        } = self.take_file(handle)?;
+        let last = match &mut self.four {
+            Some(state) if has_state => state.remove_handle(&file),
+            _ => None,
+        };
+        if let Some(stateid) = last {
+            return Ok(Begun::Work(Work::Close {
+                file,
+                stateid,
+                remove,
+            }));
+        }
+        Ok(match remove {
             Some(path) => Begun::Work(Work::Remove {
                 path,
                 directory: false,
@@ -185,6 +218,25 @@ impl Conversation {
                 },
             ),
             Work::Flush { file } => self.ask(place, &Request::commit_of_all(file)),
+            Work::Close { file, stateid, .. } => self.ask4(place, &Operation::Close { file, stateid }),
+            Work::Lock {
+                file,
+                offset,
+                bytes,
+                ends,
+            } => {
+                let owner = self.client;
+                let lock = match ends {
+                    true => Operation::Unlock { file, offset, bytes },
+                    false => Operation::Lock {
+                        file,
+                        offset,
+                        bytes,
+                        owner,
+                    },
+                };
+                self.ask4(place, &lock);
+            }
             Work::Query { file } => self.ask(place, &Request::GetAttributes { file }),
             Work::Set { file, set } => {
                 let guard = None;
@@ -243,6 +295,7 @@ impl Conversation {
             return self.ask_attributes(call, place);
         }
         match opening.disposition {
+            _ if self.opens_with_state(opening) => self.open4(call, place, opening),
             Disposition::Create => self.create(call, place, opening),
             _ => self.look(call, place, &opening.path),
         }
@@ -345,7 +398,7 @@ impl Conversation {
     }
 
     /// Returns the handle of a directory where it is known; else queues LOOKUP of the first part that is not.
-    fn directory(&mut self, call: &mut Running, place: usize, path: &str) -> Option<FileHandle> {
+    pub(super) fn directory(&mut self, call: &mut Running, place: usize, path: &str) -> Option<FileHandle> {
         let (at, known) = self.names.nearest(path, self.now_ns)?;
         if known == path.len() {
             return Some(at);
@@ -359,21 +412,30 @@ impl Conversation {
     }
 
     /// Ends an open with a handle, once what is there is known to be what was asked for.
-    pub(super) fn opened(&mut self, call: &Running, attributes: &Attributes3) -> Result<Reply, Failure> {
+    pub(super) fn opened(&mut self, call: &Running, info: &Info) -> Result<Reply, Failure> {
         let (Work::Open(opening), Some(file)) = (&call.work, call.file) else {
             return Err(Fault::OtherIo.into());
         };
         // Attributes can be had of anything.
-        let any_kind = opening.attributes_only && !opening.directory;
-        if !any_kind && attributes.is_directory() != opening.directory {
+        let any_kind = opening.access == Access::Attributes && !opening.directory;
+        if !any_kind && info.directory != opening.directory {
             return Err(Fault::ErrorStatus.into());
         }
         let remove = opening.delete_on_close.then(|| opening.path.clone());
+        let has_state = call.has_state;
+        if let (true, Some(state)) = (has_state, &mut self.four) {
+            state.add_handle(&file);
+        }
+        let open = OpenFile {
+            file,
+            remove,
+            has_state,
+        };
         Ok(Reply::Opened {
-            handle: self.add_file(OpenFile { file, remove }),
+            handle: self.add_file(open),
             granted: dyno_files::Caching::NONE,
             created: call.created,
-            info: attributes.info(),
+            info: *info,
         })
     }
 }
@@ -410,7 +472,7 @@ fn work_by_path(call: &Call<'_>) -> Result<Work, Failure> {
 fn opening(open: &Open<'_>) -> Result<Opening, Failure> {
     Ok(Opening {
         path: checked(open.path)?,
-        attributes_only: open.access == Access::Attributes,
+        access: open.access,
         disposition: open.disposition,
         directory: open.directory,
         delete_on_close: open.delete_on_close,

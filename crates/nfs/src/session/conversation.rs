@@ -6,13 +6,14 @@
 //! then of a request that is no repetition to it (a file that is made is there already) is understood in `answers.rs`.
 
 use super::names::Names;
-use super::options::{Options, TransferSizes};
+use super::options::{Options, TransferSizes, Version};
 use super::running::Running;
 use crate::status::{self, Status};
+use crate::v4::{Agreed4, OpenState, Operation, Places, Procedure4, Reply4, State as State4};
 use crate::wire::{Body, FileHandle, Message, Procedure, Reader, Records, Request};
 use dyno_files::{CallId, Handle, Piggyback, Reply};
 use dyno_measure::{Detail, Failure, Fault};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -59,12 +60,29 @@ enum State {
     Delayed(u64),
 }
 
+/// Of a request without a call: its answer is of no use to anybody.
+const NO_CALL: usize = usize::MAX;
+/// The procedures of the version that has more.
+const MOST_PROCEDURES: usize = if Procedure::ALL.len() > Procedure4::ALL.len() {
+    Procedure::ALL.len()
+} else {
+    Procedure4::ALL.len()
+};
+
+/// What a request of NFSv4.1 has besides: where it is filled in when it is sent, and the slot that it is sent in.
+#[derive(Debug)]
+struct InSession {
+    places: Places,
+    slot: Option<u32>,
+}
+
 /// A request without its answer.
 #[derive(Debug)]
 struct Outstanding {
     xid: u32,
     call: usize,
-    procedure: Procedure,
+    procedure: usize,
+    in_session: Option<InSession>,
     message: Message,
     state: State,
     times_sent: u32,
@@ -75,8 +93,8 @@ struct Outstanding {
 /// Numbers of requests, from the session's beginning on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// By the number of the procedure, each sending counted.
-    pub requests: [u64; Procedure::ALL.len()],
+    /// By the number of the procedure, each sending counted. Of NFSv4.1 by what compounds are for.
+    pub requests: [u64; MOST_PROCEDURES],
     /// Answered with JUKEBOX, and sent again.
     pub jukeboxes: u64,
     /// Sent again on another connection.
@@ -89,6 +107,8 @@ pub(super) struct OpenFile {
     pub file: FileHandle,
     /// To be removed when it is closed.
     pub remove: Option<Rc<str>>,
+    /// The server keeps a state for it, which NFSv3 has none of.
+    pub has_state: bool,
 }
 
 /// The state of one session, from its mount on.
@@ -117,6 +137,8 @@ pub struct Conversation {
     pub(super) no_plus: bool,
     /// Tells the clients' exclusive creations apart.
     pub(super) client: u64,
+    /// The session and what is open, of NFSv4.1; None: NFSv3.
+    pub(super) four: Option<State4>,
     counts: Counts,
 }
 
@@ -145,6 +167,7 @@ impl Conversation {
             no_exclusive: false,
             no_plus: false,
             client,
+            four: None,
             counts: Counts::default(),
         }
     }
@@ -165,6 +188,56 @@ impl Conversation {
         self.agreed = Some(agreed);
     }
 
+    /// The same with NFSv4.1, in a session that stands.
+    pub fn establish4(&mut self, root: FileHandle, agreed: TransferSizes, state: State4) {
+        self.establish(root, agreed);
+        self.four = Some(state);
+    }
+
+    /// Whether the server does not know the session any more, so that nothing can be sent before another is made.
+    #[must_use]
+    pub fn needs_session(&self) -> bool {
+        self.four.as_ref().is_some_and(|state| state.is_gone)
+    }
+
+    /// Returns what was agreed on with the server besides sizes.
+    #[must_use]
+    pub fn agreed4(&self) -> Option<Agreed4> {
+        self.four.as_ref().map(|state| *state.agreed())
+    }
+
+    /// Returns what is open, and for how long the server remembers the client.
+    pub(super) fn opens_and_lease(&self) -> Option<(HashMap<FileHandle, OpenState>, u32)> {
+        let state = self.four.as_ref()?;
+        Some((state.opens().clone(), state.agreed().lease_s))
+    }
+
+    /// Goes on in another session, which has taken over what was open: everything that was sent is to be sent again.
+    pub fn go_on_in(&mut self, state: State4) {
+        for request in &mut self.outstanding {
+            let Some(in_session) = &mut request.in_session else {
+                continue;
+            };
+            in_session.slot = None;
+            if let Some((at, file)) = in_session.places.stateid {
+                request.message.overwrite(at, &state.stateid(&file).bytes(0));
+            }
+        }
+        self.four = Some(state);
+        self.reconnected();
+    }
+
+    /// Returns when the server has to hear of the client, where it forgets who is silent.
+    #[must_use]
+    pub fn renewal_ns(&self) -> Option<u64> {
+        self.four.as_ref().map(State4::renewal_ns)
+    }
+
+    /// Queues a request that has the server remember the client.
+    pub fn renew(&mut self) {
+        self.ask4(NO_CALL, &Operation::Renew);
+    }
+
     /// What was counted.
     #[must_use]
     pub fn counts(&self) -> &Counts {
@@ -172,8 +245,18 @@ impl Conversation {
     }
 
     /// Counts a request that went beside the conversation.
-    pub fn count(&mut self, procedure: Procedure) {
-        self.counts.requests[procedure as usize] += 1;
+    pub fn count(&mut self, procedure: usize) {
+        self.counts.requests[procedure] += 1;
+    }
+
+    /// Returns what the server was asked for, by the protocol's own names.
+    #[must_use]
+    pub fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
+        let names: Vec<_> = match self.options.version {
+            Version::V3 => Procedure::ALL.iter().map(|procedure| procedure.name()).collect(),
+            Version::V4_1 => Procedure4::ALL.iter().map(|procedure| procedure.name()).collect(),
+        };
+        names.into_iter().zip(self.counts.requests).collect()
     }
 
     /// Returns a number for a message that goes beside the conversation.
@@ -222,18 +305,31 @@ impl Conversation {
     /// Returns the next message to send now, and whether another is to follow.
     pub fn next_departure(&mut self, now_ns: u64) -> Option<(&Message, bool)> {
         self.wake(now_ns);
-        if self.sent >= SLOTS {
+        let most = self.four.as_ref().map_or(SLOTS, State4::limit);
+        if self.sent >= most || self.needs_session() {
             return None;
         }
-        let xid = self.queue.pop_front()?;
+        let xid = *self.queue.front()?;
         let position = self.outstanding.iter().rposition(|request| request.xid == xid)?;
-        self.sent += 1;
-        let more = self.sent < SLOTS && !self.queue.is_empty();
         let request = &mut self.outstanding[position];
+        if let (Some(state), Some(in_session)) = (&mut self.four, &mut request.in_session) {
+            // What was sent before the connection was lost keeps its slot: so the server knows it again.
+            if in_session.slot.is_none() {
+                let slot = state.take_slot()?;
+                in_session.slot = Some(slot);
+                request
+                    .message
+                    .overwrite(in_session.places.sequence, &state.sequence(slot));
+            }
+            state.heard(now_ns);
+        }
+        self.queue.pop_front();
+        self.sent += 1;
+        let more = self.sent < most && !self.queue.is_empty();
         request.state = State::Sent;
         self.counts.resent += u64::from(request.times_sent > request.jukeboxes);
         request.times_sent += 1;
-        self.counts.requests[request.procedure as usize] += 1;
+        self.counts.requests[request.procedure] += 1;
         Some((&request.message, more))
     }
 
@@ -264,27 +360,63 @@ impl Conversation {
                 request.state = State::Queued;
             }
             if request.state == State::Queued {
-                self.queue.push_back(request.xid);
+                // Those that have a slot come first: they take none from the others.
+                match &request.in_session {
+                    Some(InSession { slot: Some(_), .. }) => self.queue.push_front(request.xid),
+                    _ => self.queue.push_back(request.xid),
+                }
             }
         }
     }
 
     /// Queues a request of a running call.
     pub(super) fn ask(&mut self, call: usize, request: &Request<'_>) {
+        if self.four.is_some() {
+            return self.ask4(
+                call,
+                &match *request {
+                    Request::FsStat { root } => Operation::Space { root },
+                    request => Operation::Plain(request),
+                },
+            );
+        }
         let xid = self.number();
         let mut message = self.spare.pop().unwrap_or_default();
         request.write(&mut message, xid, &self.options.credential);
-        let expected_bytes = AROUND_DATA_BYTES
-            + match *request {
-                Request::Read { bytes, .. } | Request::List { bytes, .. } => bytes as usize,
-                _ => 0,
-            };
+        self.queue(call, xid, message, request.procedure() as usize, data_bytes(request), None);
+    }
+
+    /// Queues a request of NFSv4.1.
+    pub(super) fn ask4(&mut self, call: usize, operation: &Operation<'_>) {
+        let xid = self.number();
+        let mut message = self.spare.pop().unwrap_or_default();
+        let Some(state) = &self.four else { return };
+        let places = operation.write(&mut message, xid, &self.options.credential, state);
+        let data_bytes = match operation {
+            Operation::Plain(request) => data_bytes(request),
+            _ => 0,
+        };
+        let in_session = Some(InSession { places, slot: None });
+        self.queue(call, xid, message, operation.procedure() as usize, data_bytes, in_session);
+    }
+
+    fn queue(
+        &mut self,
+        call: usize,
+        xid: u32,
+        message: Message,
+        procedure: usize,
+        data_bytes: usize,
+        in_session: Option<InSession>,
+    ) {
+        let expected_bytes = AROUND_DATA_BYTES + data_bytes;
         self.expected_bytes += expected_bytes;
         self.queue.push_back(xid);
         self.outstanding.push(Outstanding {
             xid,
             call,
-            procedure: request.procedure(),
+            procedure,
+            in_session,
             message,
             state: State::Queued,
             times_sent: 0,
@@ -320,14 +452,10 @@ impl Conversation {
             return Err(Fault::MalformedMessage.into());
         };
         let answer = match body {
-            Body::Accepted(at) => {
-                let status = Reader::new(&record[at..]).u32()?;
-                if status == Status::JukeBox as u32 {
-                    self.put_off(position);
-                    return Ok(None);
-                }
-                Ok((status, at + 4))
-            }
+            Body::Accepted(at) => match self.status(position, &record[at..])? {
+                Some((status, results)) => Ok((status, at + results)),
+                None => return Ok(None),
+            },
             Body::Unaccepted(status::PROCEDURE_UNAVAILABLE) => Ok((Status::NotSupp as u32, record.len())),
             Body::Unaccepted(other) => Err(Failure {
                 fault: Fault::ErrorStatus,
@@ -341,6 +469,14 @@ impl Conversation {
             }),
         };
         let request = self.outstanding.swap_remove(position);
+        if let (Err(_), Some(state), Some(slot)) = (
+            &answer,
+            &mut self.four,
+            request.in_session.as_ref().and_then(|sent| sent.slot),
+        ) {
+            // RPC has refused it: the session has not heard of it.
+            state.free_slot(slot, false);
+        }
         self.sent -= 1;
         self.expected_bytes -= request.expected_bytes;
         let repeated = request.times_sent - request.jukeboxes > 1;
@@ -354,6 +490,35 @@ impl Conversation {
         };
         self.spare.push(request.message);
         Ok(ended)
+    }
+
+    /// Reads the status of a reply and where its results begin; None where the request is to be sent again.
+    fn status(&mut self, position: usize, results: &[u8]) -> Result<Option<(u32, usize)>, Failure> {
+        let request = &mut self.outstanding[position];
+        let (Some(state), Some(in_session)) = (&mut self.four, &mut request.in_session) else {
+            let status = Reader::new(results).u32()?;
+            if status == Status::JukeBox as u32 {
+                self.put_off(position);
+                return Ok(None);
+            }
+            return Ok(Some((status, 4)));
+        };
+        let slot = in_session.slot.ok_or(Fault::MalformedMessage)?;
+        let reply = state.read_reply(results, slot)?;
+        match reply {
+            Reply4::Done(status, at) => return Ok(Some((status, at))),
+            Reply4::Later => {
+                in_session.slot = None;
+                self.put_off(position);
+            }
+            Reply4::Anew | Reply4::NoSession => {
+                in_session.slot = None;
+                request.state = State::Queued;
+                self.queue.push_back(request.xid);
+                self.sent -= 1;
+            }
+        }
+        Ok(None)
     }
 
     fn put_off(&mut self, position: usize) {
@@ -423,5 +588,13 @@ impl Conversation {
         let file = file.ok_or(Fault::SessionLost)?;
         self.free_files.push(place);
         Ok(file)
+    }
+}
+
+/// The data that the answer to a request may bring.
+fn data_bytes(request: &Request<'_>) -> usize {
+    match *request {
+        Request::Read { bytes, .. } | Request::List { bytes, .. } => bytes as usize,
+        _ => 0,
     }
 }

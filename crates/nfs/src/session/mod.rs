@@ -12,14 +12,18 @@ mod calls;
 mod conversation;
 mod names;
 mod options;
+mod results;
 mod running;
 mod setup;
+mod setup4;
+mod states;
 
 pub use conversation::{Conversation, Counts, Data, Ended};
-pub use options::{Options, TransferSizes};
+pub use options::{Options, TransferSizes, Version};
 pub(crate) use setup::ask_ports;
 
-use crate::wire::{Procedure, Records};
+use crate::v4::{Agreed4, Identity};
+use crate::wire::Records;
 use dyno_files::{Break, Call, CallId, Event, FileClient, Traffic};
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor, Socket};
@@ -67,6 +71,9 @@ pub struct Session {
     more_is_there: bool,
     receives: u32,
     dialed_ns: u64,
+    /// As whom NFSv4.1 knows the client, and the number of its next session.
+    identity: Identity,
+    next_session: Option<(u64, u32)>,
 }
 
 impl Session {
@@ -97,6 +104,8 @@ impl Session {
             more_is_there: false,
             receives: 0,
             dialed_ns: 0,
+            identity: setup4::identity(client),
+            next_session: None,
         }
     }
 
@@ -104,6 +113,12 @@ impl Session {
     #[must_use]
     pub fn agreed(&self) -> Option<&TransferSizes> {
         self.conversation.agreed.as_ref()
+    }
+
+    /// Returns what was agreed on of the session, with NFSv4.1.
+    #[must_use]
+    pub fn agreed4(&self) -> Option<Agreed4> {
+        self.conversation.agreed4()
     }
 
     /// Returns what its buffers take of memory.
@@ -166,6 +181,9 @@ impl Session {
 
     /// Sends every request that is due, small ones together.
     async fn send_due(&mut self) -> Result<(), Failure> {
+        if self.conversation.needs_session() {
+            self.establish_again().await?;
+        }
         loop {
             let backlog_bytes = self.conversation.expected_bytes() + AROUND_DATA_BYTES;
             let Some((message, more)) = self.conversation.next_departure(monotonic_ns()) else {
@@ -299,8 +317,13 @@ impl Session {
                     self.conversation.release();
                     (self.outbox, self.told_data) = (Vec::new(), Vec::new());
                 }
-                self.executor.sleep_until(due_ns).await;
-                return Ok(());
+                // Meanwhile the server must not forget the client.
+                let renewal_ns = self.conversation.renewal_ns().filter(|renewal_ns| *renewal_ns < due_ns);
+                self.executor.sleep_until(renewal_ns.unwrap_or(due_ns)).await;
+                if renewal_ns.is_none() {
+                    return Ok(());
+                }
+                self.conversation.renew();
             }
             self.go_on(Some(due_ns)).await?;
         }
@@ -429,7 +452,7 @@ impl FileClient for Session {
             self.executor
                 .set_deadline(monotonic_ns().saturating_add(DISCONNECT_NS));
             // A server that does not hear of it remembers an export too much, and nothing else.
-            let _ = self.unmount().await;
+            let _ = self.leave().await;
         }
         self.drop_session();
     }
@@ -443,9 +466,7 @@ impl FileClient for Session {
 
     fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
         let counts = self.conversation.counts();
-        let procedures = Procedure::ALL
-            .iter()
-            .map(|procedure| (procedure.name(), counts.requests[*procedure as usize]));
+        let procedures = self.conversation.requests_by_name().into_iter();
         procedures
             .chain([(JUKEBOXES, counts.jukeboxes), (RESENT, counts.resent)])
             .filter(|(_, count)| *count > 0)

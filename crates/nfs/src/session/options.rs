@@ -7,9 +7,42 @@ const USUAL_MOST_BYTES: u32 = 1 << 20;
 /// A server that takes less is none (RFC 1094 has had 8192 bytes since 1989).
 const LEAST_BYTES: u32 = 512;
 
+/// The version of NFS that a session speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// NFSv3, with MOUNT.
+    #[default]
+    V3,
+    /// NFSv4.1.
+    V4_1,
+}
+
+impl Version {
+    /// Returns the one that a mount's option `vers` names so.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        match name {
+            "3" => Some(Self::V3),
+            "4.1" => Some(Self::V4_1),
+            _ => None,
+        }
+    }
+
+    /// Returns its name, as in that option.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V3 => "3",
+            Self::V4_1 => "4.1",
+        }
+    }
+}
+
 /// How sessions are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
+    /// What is spoken.
+    pub version: Version,
     /// As whom files are used.
     pub credential: Credential,
     /// `rsize`: the most bytes of one READ.
@@ -24,6 +57,7 @@ impl Default for Options {
     /// As the user that runs this process.
     fn default() -> Self {
         Self {
+            version: Version::default(),
             credential: Credential {
                 machine: "serverdyno".to_owned(),
                 uid: rustix::process::geteuid().as_raw(),

@@ -1,14 +1,15 @@
 //! A call without its end: what it has to do, which answer it waits for, and what has come of it so far. Data alone.
 
+use crate::v4::Stateid;
 use crate::wire::{FileHandle, SetAttributes};
-use dyno_files::{CallId, Disposition, Piggyback, Stability, Stored};
+use dyno_files::{Access, CallId, Disposition, Piggyback, Stability, Stored};
 use std::rc::Rc;
 
 /// What an open is for.
 #[derive(Debug, Clone)]
 pub(super) struct Opening {
     pub path: Rc<str>,
-    pub attributes_only: bool,
+    pub access: Access,
     pub disposition: Disposition,
     pub directory: bool,
     pub delete_on_close: bool,
@@ -40,6 +41,20 @@ pub(super) enum Work {
     },
     Flush {
         file: FileHandle,
+    },
+    /// Of NFSv4.1, as the next.
+    Close {
+        file: FileHandle,
+        stateid: Stateid,
+        /// Afterwards.
+        remove: Option<Rc<str>>,
+    },
+    Lock {
+        file: FileHandle,
+        offset: u64,
+        bytes: u64,
+        /// It is given back.
+        ends: bool,
     },
     Query {
         file: FileHandle,
@@ -81,6 +96,8 @@ pub(super) enum Stage {
     Look,
     /// To CREATE, or the MKDIR of an open; whether it was exclusive.
     Create { exclusive: bool },
+    /// To OPEN of NFSv4.1; whether it was an exclusive creation.
+    Open { exclusive: bool },
     /// To SETATTR of what was made or is emptied.
     Furnish,
     /// To GETATTR, of what came without attributes.
@@ -99,6 +116,8 @@ pub(super) struct Running {
     /// What an open has found or made.
     pub file: Option<FileHandle>,
     pub created: bool,
+    /// The server keeps a state for it.
+    pub has_state: bool,
     /// Of a read or write that takes several requests: what was read, or how much was written, and how durably.
     pub joined: Vec<u8>,
     pub written: u32,
@@ -121,6 +140,7 @@ impl Running {
             piggyback: Piggyback::default(),
             file: None,
             created: false,
+            has_state: false,
             joined: Vec::new(),
             written: 0,
             stored: None,

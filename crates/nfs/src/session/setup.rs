@@ -1,7 +1,7 @@
 //! How a session begins and ends: one question at a time, each on a connection without anything else. The portmapper is
 //! asked for a target (`target.rs`), MOUNT and FSINFO for each session.
 
-use super::options::TransferSizes;
+use super::options::{TransferSizes, Version};
 use super::Session;
 use crate::refusal::Refusal;
 use crate::status::{self, Status};
@@ -19,9 +19,9 @@ const MOST_BYTES: usize = 65_536;
 const PORTMAPPER_PORT: u16 = 111;
 
 /// The answer to one question.
-struct Answer {
-    record: Vec<u8>,
-    body: Body,
+pub(super) struct Answer {
+    pub(super) record: Vec<u8>,
+    pub(super) body: Body,
 }
 
 impl Answer {
@@ -31,7 +31,7 @@ impl Answer {
 }
 
 /// Asks one question on a connection that may still be under way.
-async fn exchange(
+pub(super) async fn exchange(
     socket: &Socket,
     message: &Message,
     xid: u32,
@@ -93,6 +93,9 @@ async fn ask_port(
 impl Session {
     /// Mounts the export, connects, and settles the sizes.
     pub(super) async fn establish(&mut self) -> Result<(), Failure> {
+        if self.options.version == Version::V4_1 {
+            return self.establish4().await;
+        }
         let root = self.mount().await?;
         self.dial()?;
         let agreed = self.settle(root).await?;
@@ -142,7 +145,7 @@ impl Session {
         let xid = self.conversation.number();
         let mut message = Message::default();
         Request::FsInfo { root }.write(&mut message, xid, &self.options.credential);
-        self.conversation.count(Procedure::FsInfo);
+        self.conversation.count(Procedure::FsInfo as usize);
         let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
         let answer = exchange(socket, &message, xid, &mut self.traffic).await?;
         let at = match answer.body {
@@ -162,7 +165,10 @@ impl Session {
     }
 
     /// Tells the server that the export is not used any more.
-    pub(super) async fn unmount(&mut self) -> Result<(), Failure> {
+    pub(super) async fn leave(&mut self) -> Result<(), Failure> {
+        if self.options.version == Version::V4_1 {
+            return self.leave4().await;
+        }
         let asked = self.ask_mount_service(|session, message, xid| {
             unmount(message, xid, &session.export, &session.options.credential);
         });

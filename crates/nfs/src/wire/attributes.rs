@@ -5,6 +5,8 @@ use dyno_files::{Attributes, Info};
 
 /// `NFS3_FHSIZE`.
 pub const MAX_HANDLE_BYTES: usize = 64;
+/// `NFS4_FHSIZE`.
+pub const MAX_HANDLE4_BYTES: usize = 128;
 /// `ftype3` of a regular file.
 pub const REGULAR: u32 = 1;
 /// `ftype3` of a directory.
@@ -14,10 +16,17 @@ pub const SYMBOLIC_LINK: u32 = 5;
 const WRITABLE: u32 = 0o222;
 
 /// The server's name for a file.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FileHandle {
     length: u8,
-    bytes: [u8; MAX_HANDLE_BYTES],
+    bytes: [u8; MAX_HANDLE4_BYTES],
+}
+
+/// Of the bytes alone, and not of the room behind them.
+impl std::hash::Hash for FileHandle {
+    fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
+        self.as_bytes().hash(hasher);
+    }
 }
 
 impl std::fmt::Debug for FileHandle {
@@ -33,7 +42,7 @@ impl FileHandle {
     /// Takes the bytes of one; None where they are too many.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        let mut own = [0; MAX_HANDLE_BYTES];
+        let mut own = [0; MAX_HANDLE4_BYTES];
         own.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(Self {
             length: u8::try_from(bytes.len()).ok()?,

@@ -88,6 +88,13 @@ impl Message {
         self.0[XID].copy_from_slice(&xid.to_be_bytes());
     }
 
+    /// Writes other bytes over those at that place, where it has so many.
+    pub fn overwrite(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(own) = self.0.get_mut(at..at + bytes.len()) {
+            own.copy_from_slice(bytes);
+        }
+    }
+
     /// Returns it as it goes over the wire.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

@@ -22,6 +22,12 @@ impl<'a> Reader<'a> {
         self.at
     }
 
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
     /// Reads `count` bytes and their filling.
     ///
     /// # Errors

@@ -101,6 +101,7 @@ fn session(executor: &Executor, target: &NfsTarget) -> Session {
 /// Plays a history; gives what was wrong.
 fn played(
     server: &Ganesha,
+    target: &NfsTarget,
     steps: Vec<Step>,
     clients: usize,
     cache: Option<CacheOptions>,
@@ -111,7 +112,7 @@ fn played(
     let hits = Rc::new(Cell::new(0));
     let executor = Executor::new().expect("an epoll instance");
     for client in 0..clients {
-        let session = session(&executor, &server.target);
+        let session = session(&executor, target);
         let (stage, hits, patient) = (stage.clone(), hits.clone(), executor.clone());
         executor.spawn(async move {
             let executor = patient;
@@ -147,7 +148,8 @@ fn played(
 fn in_the_end(server: &Ganesha, stage: &Rc<RefCell<Stage>>) -> Result<(), String> {
     let executor = Executor::new().expect("an epoll instance");
     let files = Patient {
-        files: Uncached::new(session(&executor, &server.target)),
+        // By NFSv3, whatever the others have spoken.
+        files: Uncached::new(session(&executor, &server.v3)),
         executor: executor.clone(),
     };
     let result = Rc::new(RefCell::new(Ok(())));
@@ -210,16 +212,16 @@ fn tells_writes_apart() -> bool {
     version >= (6, 13)
 }
 
-fn check(clients: usize, cases: u32, cache: Option<CacheOptions>) {
+fn check(target: fn(&Ganesha) -> &NfsTarget, clients: usize, cases: u32, cache: Option<CacheOptions>) {
     if cache.is_some() && !tells_writes_apart() {
         return;
     }
     let Some(server) = Ganesha::start() else { return };
     let checking = || {
-        server.target.enter().expect("root may");
+        server.v3.enter().expect("root may");
         let turns = prop::collection::vec(turn(clients), 1..12).prop_map(|turns| turns.concat());
         let result = TestRunner::new(some_histories(cases)).run(&turns, |steps| {
-            prop_assert_eq!(played(&server, steps, clients, cache), Ok(()));
+            prop_assert_eq!(played(&server, target(&server), steps, clients, cache), Ok(()));
             Ok(())
         });
         result.unwrap_or_else(|error| panic!("{error}"));
@@ -233,14 +235,32 @@ fn check(clients: usize, cases: u32, cache: Option<CacheOptions>) {
     );
 }
 
+fn v3(server: &Ganesha) -> &NfsTarget {
+    &server.v3
+}
+
+fn v4(server: &Ganesha) -> &NfsTarget {
+    &server.v4
+}
+
 #[test]
 fn without_a_cache_three_clients_see_one_plain_file_system() {
-    check(3, 12, None);
+    check(v3, 3, 12, None);
+}
+
+#[test]
+fn by_nfsv4_without_a_cache_three_clients_see_one_plain_file_system() {
+    check(v4, 3, 12, None);
+}
+
+#[test]
+fn by_nfsv4_and_close_to_open_rules_two_clients_see_what_the_other_has_closed() {
+    check(v4, 2, 16, Some(CacheOptions::close_to_open()));
 }
 
 #[test]
 fn by_close_to_open_rules_two_clients_see_what_the_other_has_closed() {
-    check(2, 16, Some(CacheOptions::close_to_open()));
+    check(v3, 2, 16, Some(CacheOptions::close_to_open()));
 }
 
 #[test]
@@ -251,7 +271,7 @@ fn by_close_to_open_rules_three_clients_see_what_any_has_closed() {
         read_ahead_bytes: 0,
         ..CacheOptions::close_to_open()
     };
-    check(3, 16, Some(small));
+    check(v3, 3, 16, Some(small));
 }
 
 /// What is written in the outage: no two pages alike.
@@ -299,10 +319,19 @@ async fn write_around<C: FileClient>(files: &mut Patient<Cache<C>>, pause: impl 
 
 #[test]
 fn a_server_that_is_killed_and_starts_again_costs_time_and_no_data() {
+    survives_a_kill(v3);
+}
+
+#[test]
+fn by_nfsv4_a_server_that_is_killed_and_starts_again_costs_time_and_no_data() {
+    survives_a_kill(v4);
+}
+
+fn survives_a_kill(target: fn(&Ganesha) -> &NfsTarget) {
     let Some(mut server) = Ganesha::start() else {
         return;
     };
-    let target = server.target.clone();
+    let target = target(&server).clone();
     let (tell, told) = mpsc::channel();
     let (let_go, wait) = mpsc::channel();
     let client = std::thread::spawn(move || {

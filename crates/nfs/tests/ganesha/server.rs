@@ -17,7 +17,9 @@ const VERIFIER_AGE: Duration = Duration::from_millis(1100);
 
 /// One that runs.
 pub struct Ganesha {
-    pub target: NfsTarget,
+    /// Its export by NFSv3 and by NFSv4.1.
+    pub v3: NfsTarget,
+    pub v4: NfsTarget,
     /// Reads that caches of its clients have answered.
     pub reads_hit: AtomicU64,
     directory: PathBuf,
@@ -50,10 +52,12 @@ impl Ganesha {
             .stderr(log)
             .spawn()
             .expect("unshare starts");
-        let target = wait_for_target(&directory, process.id());
+        let v3 = wait_for_target(&directory, process.id(), "3");
+        let v4 = wait_for_target(&directory, process.id(), "4.1");
         let started = Instant::now();
         Some(Self {
-            target,
+            v3,
+            v4,
             reads_hit: AtomicU64::new(0),
             directory,
             process,
@@ -98,12 +102,12 @@ fn is_installed(name: &str) -> bool {
         .any(|directory| directory.join(name).exists())
 }
 
-fn wait_for_target(directory: &Path, holder: u32) -> NfsTarget {
+fn wait_for_target(directory: &Path, holder: u32, version: &str) -> NfsTarget {
     let namespace = PathBuf::from(format!("/proc/{holder}/ns/net"));
     let started = Instant::now();
     loop {
-        let url = "nfs://127.0.0.1/export";
-        match NfsTarget::open(url, vec![], Options::default(), Some(&namespace), None) {
+        let url = format!("nfs://127.0.0.1/export?vers={version}");
+        match NfsTarget::open(&url, vec![], Options::default(), Some(&namespace), None) {
             // Before unshare has made the namespace, its process is in ours.
             Ok(target) if is_another_network(&namespace) => return target,
             Ok(_) | Err(_) if started.elapsed() < START_TIMEOUT => {
@@ -138,12 +142,12 @@ fn configuration(directory: &Path) -> String {
     let at = directory.display();
     format!(
         "NFS_CORE_PARAM {{
-  NFS_Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; mount_path_pseudo = true;
+  NFS_Protocols = 3, 4; NFS_Port = 2049; MNT_Port = 20048; mount_path_pseudo = true;
   Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false;
 }}
 NFSv4 {{ RecoveryRoot = \"{at}\"; Graceless = true; }}
 EXPORT {{
-  Export_Id = 1; Path = \"{at}/export\"; Pseudo = /export; Protocols = 3; Transports = TCP; Access_Type = RW;
+  Export_Id = 1; Path = \"{at}/export\"; Pseudo = /export; Protocols = 3, 4; Transports = TCP; Access_Type = RW;
   SecType = sys; Squash = All_Squash; Anonymous_Uid = {NOBODY}; Anonymous_Gid = {NOBODY};
   FSAL {{ Name = VFS; }}
 }}

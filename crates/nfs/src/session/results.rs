@@ -1,0 +1,197 @@
+//! The results of an answer, whichever version of NFS they are of: as much of them as calls need.
+
+use super::answers::Answer;
+use crate::v4::{self, Entries4};
+use crate::wire::{self, Attributes3, Entries, FileHandle};
+use dyno_files::{Attributes, Info, SpaceInfo, Stability, Verifier};
+use dyno_measure::Failure;
+use std::ops::Range;
+
+/// What a read has brought.
+pub(super) struct WasRead {
+    pub is_end: bool,
+    /// Where the data lie in the results.
+    pub data: Range<usize>,
+    pub info: Option<Info>,
+}
+
+/// What has become of a file by a call that changes it.
+pub(super) enum Changed {
+    /// As the server tells it, where it does.
+    Told(Option<Attributes>),
+    /// What the file is now; what it was before is known to the client alone.
+    After(Info),
+}
+
+/// What a write has come to.
+pub(super) struct WasWritten {
+    pub bytes: u32,
+    pub stability: Stability,
+    pub verifier: Verifier,
+    pub changed: Changed,
+}
+
+/// A part of a listing.
+pub(super) enum Listing<'a> {
+    Three(Entries<'a>),
+    Four(Entries4<'a>),
+}
+
+impl Listing<'_> {
+    /// From where it goes on, apart from the cookie of its last entry.
+    pub(super) fn verifier(&self) -> u64 {
+        match self {
+            Self::Three(entries) => entries.verifier,
+            Self::Four(entries) => entries.verifier,
+        }
+    }
+
+    /// Hands out each entry, its cookie and its name, and returns whether the listing ends here.
+    pub(super) fn each(&mut self, mut take: impl FnMut(u64, &[u8])) -> Result<bool, Failure> {
+        match self {
+            Self::Three(entries) => {
+                while let Some(entry) = entries.next_entry()? {
+                    take(entry.cookie, entry.name);
+                }
+                Ok(entries.is_last_part()?)
+            }
+            Self::Four(entries) => {
+                while let Some((cookie, name)) = entries.next_entry()? {
+                    take(cookie, name);
+                }
+                Ok(entries.is_last_part()?)
+            }
+        }
+    }
+}
+
+fn info(attributes: Option<Attributes3>) -> Option<Info> {
+    attributes.map(|attributes| attributes.info())
+}
+
+impl Answer<'_> {
+    /// To GETATTR.
+    pub(super) fn info(&self) -> Result<Info, Failure> {
+        Ok(match self.is_four {
+            false => wire::parse_get_attributes(self.results)?.info(),
+            true => v4::parse_get_attributes(self.results)?,
+        })
+    }
+
+    /// To LOOKUP.
+    pub(super) fn found(&self) -> Result<(FileHandle, Option<Info>), Failure> {
+        Ok(match self.is_four {
+            false => {
+                let found = wire::parse_lookup(self.results)?;
+                (found.file, info(found.attributes))
+            }
+            true => {
+                let (file, info) = v4::parse_lookup(self.results)?;
+                (file, Some(info))
+            }
+        })
+    }
+
+    /// To CREATE and MKDIR; of NFSv4.1 to the making of a directory.
+    pub(super) fn made(&self) -> Result<(Option<FileHandle>, Option<Info>), Failure> {
+        Ok(match self.is_four {
+            false => {
+                let made = wire::parse_create(self.results)?;
+                (made.file, info(made.attributes))
+            }
+            true => {
+                let (file, info) = v4::parse_made(self.results)?;
+                (Some(file), Some(info))
+            }
+        })
+    }
+
+    /// To SETATTR.
+    pub(super) fn set(&self) -> Result<Changed, Failure> {
+        Ok(match self.is_four {
+            false => Changed::Told(wire::parse_wcc(self.results)?.attributes()),
+            true => Changed::After(v4::parse_set(self.results)?),
+        })
+    }
+
+    /// To READ of `most` bytes.
+    pub(super) fn read(&self, most: u32) -> Result<WasRead, Failure> {
+        Ok(match self.is_four {
+            false => {
+                let read = wire::parse_read(self.results, most)?;
+                WasRead {
+                    is_end: read.is_end,
+                    data: read.data,
+                    info: info(read.attributes),
+                }
+            }
+            true => {
+                let (is_end, data) = v4::parse_read(self.results, most)?;
+                WasRead {
+                    is_end,
+                    data,
+                    info: None,
+                }
+            }
+        })
+    }
+
+    /// To WRITE of `most` bytes, at least as durable as asked for.
+    pub(super) fn written(&self, most: u32, least: Stability) -> Result<WasWritten, Failure> {
+        Ok(match self.is_four {
+            false => {
+                let written = wire::parse_write(self.results, most, least)?;
+                WasWritten {
+                    bytes: written.bytes,
+                    stability: written.stability,
+                    verifier: written.verifier,
+                    changed: Changed::Told(written.wcc.attributes()),
+                }
+            }
+            true => {
+                let written = v4::parse_write(self.results, most, least)?;
+                WasWritten {
+                    bytes: written.bytes,
+                    stability: written.stability,
+                    verifier: written.verifier,
+                    changed: Changed::After(written.info),
+                }
+            }
+        })
+    }
+
+    /// To COMMIT.
+    pub(super) fn committed(&self) -> Result<(Verifier, Option<Attributes>), Failure> {
+        Ok(match self.is_four {
+            false => {
+                let committed = wire::parse_commit(self.results)?;
+                (committed.verifier, committed.wcc.attributes())
+            }
+            true => (v4::parse_commit(self.results)?, None),
+        })
+    }
+
+    /// To FSSTAT.
+    pub(super) fn space(&self) -> Result<SpaceInfo, Failure> {
+        Ok(match self.is_four {
+            false => wire::parse_fs_stat(self.results)?,
+            true => v4::parse_space(self.results)?,
+        })
+    }
+
+    /// To a listing; `plus`: with attributes.
+    pub(super) fn listing(&self, plus: bool) -> Result<Listing<'_>, Failure> {
+        Ok(match self.is_four {
+            false => Listing::Three(Entries::parse(self.results, plus)?),
+            true => Listing::Four(Entries4::parse(self.results, plus)?),
+        })
+    }
+
+    /// How many bytes of a WRITE stand behind its data and what fills them up.
+    pub(super) fn bytes_behind_data(&self) -> usize {
+        match self.is_four {
+            false => 0,
+            true => v4::AFTER_DATA_BYTES,
+        }
+    }
+}

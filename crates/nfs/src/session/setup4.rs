@@ -1,0 +1,325 @@
+//! How a session of NFSv4.1 begins, begins again after the server was started anew, and ends: one question at a time, on
+//! the connection that calls go over afterwards.
+
+use super::options::TransferSizes;
+use super::setup::{exchange, Answer};
+use super::Session;
+use crate::refusal::Refusal;
+use crate::status::{self, Status, Status4, Unaccepted};
+use crate::v4::{self, Asked, Attributes4, Channel, Claim, Identity, Procedure4, Reply4, State};
+use crate::wire::{Body, FileHandle, Message};
+use dyno_measure::{monotonic_ns, Failure, Fault};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Around the data of a request or a reply: headers, file handles, attributes.
+const AROUND_BYTES: u32 = 4096;
+/// Of one part of a listing, where the server takes so much.
+const LISTING_BYTES: u32 = 65_536;
+/// Less than any server takes.
+const LEAST_BYTES: u32 = 512;
+/// After the server has asked to be left alone for the first time; each further pause is twice as long.
+const PAUSE_LEAST_NS: u64 = 20_000_000;
+const PAUSE_MOST_NS: u64 = 1_000_000_000;
+/// Until the server has said for how long it remembers a client.
+const SHORT_LEASE_S: u32 = 10;
+
+/// What a question of the set-up came to.
+struct Told {
+    status: u32,
+    record: Vec<u8>,
+    /// Where the results begin: of a question within a session behind SEQUENCE, else at the status.
+    at: usize,
+}
+
+impl Told {
+    fn results(&self) -> &[u8] {
+        &self.record[self.at..]
+    }
+
+    fn is(&self, status: Status4) -> bool {
+        self.status == status as u32
+    }
+}
+
+/// Names a client: one that lives in another process of this machine has another name.
+pub(super) fn identity(client: u64) -> Identity {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Identity {
+        owner: format!("serverdyno {} {client:016x}", std::process::id()).into_bytes(),
+        verifier: now.as_nanos() as u64,
+    }
+}
+
+impl Session {
+    /// Connects, makes a session, finds the export and settles the sizes.
+    pub(super) async fn establish4(&mut self) -> Result<(), Failure> {
+        self.dial()?;
+        let (mut state, channel) = self.make_session().await?;
+        self.complete(&mut state).await?;
+        let (root, attributes) = self.find_export(&mut state).await?;
+        state.set_lease(attributes.lease_s.unwrap_or(SHORT_LEASE_S));
+        let agreed = sizes(&self.options, &channel, &attributes).ok_or_else(|| Refusal::Sizes.failure(None))?;
+        self.conversation.establish4(root, agreed, state);
+        self.records
+            .set_max_record_bytes((agreed.max_read_bytes.max(agreed.listing_bytes) + AROUND_BYTES) as usize);
+        Ok(())
+    }
+
+    /// Makes another session on another connection, takes back what was open, and has everything sent again.
+    pub(super) async fn establish_again(&mut self) -> Result<(), Failure> {
+        self.reconnect().await?;
+        let Some((opens, lease_s)) = self.conversation.opens_and_lease() else {
+            return Err(Fault::SessionLost.into());
+        };
+        let (mut state, _) = self.make_session().await?;
+        state.set_lease(lease_s);
+        state.take_opens(opens);
+        self.reclaim(&mut state).await?;
+        self.complete(&mut state).await?;
+        self.conversation.go_on_in(state);
+        Ok(())
+    }
+
+    async fn make_session(&mut self) -> Result<(State, Channel), Failure> {
+        let identity = self.identity.clone();
+        let told = self
+            .ask(Procedure4::ExchangeId, |message, asked| {
+                v4::exchange_id(message, asked, &identity);
+            })
+            .await?;
+        let known = match v4::parse_exchange_id(told.results())? {
+            Ok(known) => known,
+            Err(refused) if told.is(Status4::MinorVersionMismatch) => {
+                return Err(Refusal::NotNfs4.failure(Some(status::of4(refused))));
+            }
+            Err(refused) => return Err(Refusal::ClientId.failure(Some(status::of4(refused)))),
+        };
+        // To a client that is known already, the number of the next session is what it was (RFC 8881, 18.35.3).
+        let number = match self.next_session {
+            Some((client_id, next)) if known.is_confirmed && client_id == known.client_id => next,
+            _ => known.number,
+        };
+        let options = &self.options;
+        let wanted = Channel::asked(options.max_write_bytes, options.max_read_bytes, AROUND_BYTES);
+        let told = self
+            .ask(Procedure4::CreateSession, |message, asked| {
+                v4::create_session(message, asked, (known.client_id, number), &wanted);
+            })
+            .await?;
+        let (agreed, channel) = v4::parse_create_session(told.results(), &wanted, known.client_id)?
+            .map_err(|refused| Refusal::Session.failure(Some(status::of4(refused))))?;
+        self.next_session = Some((known.client_id, number.wrapping_add(1)));
+        let is_usable = channel.operations >= v4::MOST_OPERATIONS
+            && channel.slots > 0
+            && channel.request_bytes.min(channel.reply_bytes) >= AROUND_BYTES / 2 + LEAST_BYTES;
+        if !is_usable {
+            return Err(Refusal::Sizes.failure(None));
+        }
+        let mut state = State::new(agreed);
+        state.set_lease(SHORT_LEASE_S);
+        state.heard(monotonic_ns());
+        Ok((state, channel))
+    }
+
+    /// Says that nothing is claimed any more from before a restart, without which a server may refuse every open.
+    async fn complete(&mut self, state: &mut State) -> Result<(), Failure> {
+        let told = self
+            .ask_in(state, Procedure4::ReclaimComplete, |message, asked, state, slot| {
+                v4::reclaim_complete(message, asked, state, slot);
+            })
+            .await?;
+        match told.status {
+            0 | COMPLETE_ALREADY => Ok(()),
+            refused => Err(Refusal::Session.failure(Some(status::of4(refused)))),
+        }
+    }
+
+    async fn find_export(&mut self, state: &mut State) -> Result<(FileHandle, Attributes4), Failure> {
+        let export = self.export.clone();
+        let mut found = self.step_to(state, None).await?;
+        for name in export.split('/').filter(|name| !name.is_empty()) {
+            found = self.step_to(state, Some((found.0, name))).await?;
+        }
+        match found.1.is_directory() {
+            true => Ok(found),
+            false => Err(Refusal::Export.failure(Some(status::of4(Status::NotDir as u32)))),
+        }
+    }
+
+    /// Asks for the server's root, or for a name in a directory.
+    async fn step_to(
+        &mut self,
+        state: &mut State,
+        step: Option<(FileHandle, &str)>,
+    ) -> Result<(FileHandle, Attributes4), Failure> {
+        let procedure = match step {
+            Some(_) => Procedure4::Lookup,
+            None => Procedure4::Root,
+        };
+        let told = self
+            .ask_in(state, procedure, |message, asked, state, slot| {
+                let step = step.as_ref().map(|(at, name)| (at, name.as_bytes()));
+                v4::root(message, asked, state, slot, step);
+            })
+            .await?;
+        match told.status {
+            0 => Ok(v4::parse_root(told.results(), step.is_some())?),
+            refused if told.is(Status4::WrongSecurity) => {
+                Err(Refusal::Flavor.failure(Some(status::of4(refused))))
+            }
+            refused => Err(Refusal::Export.failure(Some(status::of4(refused)))),
+        }
+    }
+
+    /// Opens again what was open: by the right of having had it where the server grants a time for that, else as anybody.
+    /// What can't be had again keeps its old name, by which the server refuses what is asked of it.
+    async fn reclaim(&mut self, state: &mut State) -> Result<(), Failure> {
+        let owner = self.conversation.client;
+        let files: Vec<_> = state.opens().iter().map(|(file, open)| (*file, open.access)).collect();
+        for (file, access) in files {
+            for claim in [Claim::Previous, Claim::Anew] {
+                let told = self
+                    .ask_in(state, Procedure4::Open, |message, asked, state, slot| {
+                        v4::reclaim(message, asked, state, slot, (&file, access, owner, claim));
+                    })
+                    .await?;
+                if told.status == Status::Ok as u32 {
+                    state.reopened(&file, v4::parse_open(told.results())?.stateid);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the server that the client has gone.
+    pub(super) async fn leave4(&mut self) -> Result<(), Failure> {
+        let Some(agreed) = self.conversation.agreed4() else {
+            return Ok(());
+        };
+        self.ask(Procedure4::DestroySession, |message, asked| {
+            v4::destroy_session(message, asked, &agreed.session);
+        })
+        .await?;
+        self.ask(Procedure4::DestroyClientId, |message, asked| {
+            v4::destroy_client(message, asked, agreed.client_id);
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// Asks outside of any session, again where the server wants to be left alone.
+    async fn ask(
+        &mut self,
+        procedure: Procedure4,
+        write: impl Fn(&mut Message, Asked<'_>),
+    ) -> Result<Told, Failure> {
+        let mut pause_ns = PAUSE_LEAST_NS;
+        loop {
+            let (record, at) = self.ask_once(procedure, &write).await?;
+            let status = v4::parse_status(&record[at..])?;
+            if !is_later(status) {
+                return Ok(Told { status, record, at });
+            }
+            self.pause(&mut pause_ns).await?;
+        }
+    }
+
+    /// Asks in the first free slot of a session.
+    async fn ask_in(
+        &mut self,
+        state: &mut State,
+        procedure: Procedure4,
+        write: impl Fn(&mut Message, Asked<'_>, &State, u32),
+    ) -> Result<Told, Failure> {
+        let mut pause_ns = PAUSE_LEAST_NS;
+        loop {
+            let slot = state.take_slot().ok_or(Fault::MalformedMessage)?;
+            let asked = {
+                let state = &*state;
+                self.ask_once(procedure, &|message: &mut Message, asked: Asked<'_>| {
+                    write(message, asked, state, slot);
+                })
+                .await
+            };
+            let (record, begin) = asked?;
+            match state.read_reply(&record[begin..], slot)? {
+                Reply4::Done(status, at) => {
+                    let at = begin + at;
+                    return Ok(Told { status, record, at });
+                }
+                Reply4::Later | Reply4::Anew => self.pause(&mut pause_ns).await?,
+                // One that was made just now.
+                Reply4::NoSession => return Err(Refusal::Session.failure(None)),
+            }
+        }
+    }
+
+    async fn pause(&mut self, pause_ns: &mut u64) -> Result<(), Failure> {
+        if self.executor.deadline_passed() {
+            return Err(Fault::ResponseTimeout.into());
+        }
+        self.executor
+            .sleep_until(monotonic_ns().saturating_add(*pause_ns))
+            .await;
+        *pause_ns = (*pause_ns * 2).min(PAUSE_MOST_NS);
+        Ok(())
+    }
+
+    /// Asks once: the record that came, and where its results begin.
+    async fn ask_once(
+        &mut self,
+        procedure: Procedure4,
+        write: &impl Fn(&mut Message, Asked<'_>),
+    ) -> Result<(Vec<u8>, usize), Failure> {
+        let xid = self.conversation.number();
+        let mut message = Message::default();
+        let credential = &self.options.credential;
+        write(&mut message, Asked { xid, credential });
+        self.conversation.count(procedure as usize);
+        let socket = self.socket.as_ref().ok_or(Fault::SessionLost)?;
+        let Answer { record, body } = exchange(socket, &message, xid, &mut self.traffic).await?;
+        match body {
+            Body::Accepted(at) => Ok((record, at)),
+            Body::Unaccepted(reason) => {
+                let refusal = match reason == Unaccepted::ProgMismatch as u32 {
+                    true => Refusal::NotNfs4,
+                    false => Refusal::NotNfs,
+                };
+                Err(refusal.failure(Some(status::of_rpc(reason))))
+            }
+            Body::Denied(reason) => {
+                let reason = reason.map(status::of_authentication);
+                Err(Refusal::Flavor.failure(reason))
+            }
+        }
+    }
+}
+
+/// `NFS4ERR_COMPLETE_ALREADY`.
+const COMPLETE_ALREADY: u32 = 10_054;
+
+fn is_later(status: u32) -> bool {
+    status == Status::JukeBox as u32 || status == Status4::Grace as u32
+}
+
+/// Settles the sizes; None where they are unusable.
+fn sizes(
+    options: &super::Options,
+    channel: &Channel,
+    attributes: &Attributes4,
+) -> Option<TransferSizes> {
+    let least = |ours: u32, message_bytes: u32, theirs: Option<u64>| {
+        let room = message_bytes.saturating_sub(AROUND_BYTES / 2).min(ours);
+        let theirs = theirs.map_or(u32::MAX, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+        room.min(theirs)
+    };
+    let max_read_bytes = least(options.max_read_bytes, channel.reply_bytes, attributes.max_read_bytes);
+    let max_write_bytes = least(options.max_write_bytes, channel.request_bytes, attributes.max_write_bytes);
+    let agreed = TransferSizes {
+        max_read_bytes,
+        max_write_bytes,
+        listing_bytes: LISTING_BYTES.min(channel.reply_bytes - AROUND_BYTES / 2),
+    };
+    (max_read_bytes.min(max_write_bytes) >= LEAST_BYTES).then_some(agreed)
+}

@@ -1,0 +1,160 @@
+//! What NFSv4.1 has and NFSv3 has not: files that the server knows to be open, and locks of its own.
+//!
+//! | call | requests |
+//! |---|---|
+//! | `Open` of what must be there | OPEN; SETATTR of the size where it is emptied |
+//! | `Open` of what must not be there | OPEN EXCLUSIVE4_1; SETATTR where the server keeps its verifier in the times |
+//! | `Open` of either | OPEN UNCHECKED, with the size 0 where it is emptied |
+//! | `Open` of a directory, for attributes or to delete | as with NFSv3 |
+//! | `Close` | CLOSE, of the last handle of a file |
+//! | `Lock`, `Unlock` | LOCK, LOCKU |
+//!
+//! All else is as with NFSv3 (`calls.rs`), each request as a compound (`v4/operation.rs`).
+
+use super::answers::{absent, Answer, Step};
+use super::calls::FILE_MODE;
+use super::conversation::Conversation;
+use super::names;
+use super::running::{Opening, Running, Stage, Work};
+use crate::status::{Status, Status4};
+use crate::v4::{self, Access4, How4, Operation};
+use crate::wire::{create_verifier, SetAttributes, SetTime};
+use dyno_files::{Access, Disposition, Reply};
+use dyno_measure::{Failure, Fault};
+
+impl Conversation {
+    /// Whether the server is to know that a file is open.
+    pub(super) fn opens_with_state(&self, opening: &Opening) -> bool {
+        let only_looks = matches!(opening.access, Access::Attributes | Access::Delete);
+        let is_kept = only_looks && opening.disposition == Disposition::Open;
+        self.four.is_some() && !opening.directory && !is_kept
+    }
+
+    /// Queues OPEN.
+    pub(super) fn open4(&mut self, call: &mut Running, place: usize, opening: &Opening) {
+        let (above, name) = names::split(&opening.path);
+        let name = name.as_bytes();
+        let Some(at) = self.directory(call, place, above) else {
+            return;
+        };
+        let set = SetAttributes::mode(FILE_MODE);
+        let how = match opening.disposition {
+            Disposition::Open | Disposition::Overwrite => How4::Open,
+            Disposition::OpenIf => How4::Unchecked(set),
+            Disposition::OverwriteIf => How4::Unchecked(SetAttributes { bytes: Some(0), ..set }),
+            Disposition::Create if self.no_exclusive => How4::Guarded(set),
+            Disposition::Create => How4::Exclusive(create_verifier(self.client, call.id.0), set),
+        };
+        call.stage = Stage::Open {
+            exclusive: matches!(how, How4::Exclusive(..)),
+        };
+        let open = Operation::Open {
+            at,
+            name,
+            access: access4(opening.access),
+            how,
+            owner: self.client,
+        };
+        self.ask4(place, &open);
+    }
+
+    /// The answer to OPEN.
+    pub(super) fn opened4(
+        &mut self,
+        call: &mut Running,
+        place: usize,
+        answer: &Answer<'_>,
+        exclusive: bool,
+    ) -> Result<Step, Failure> {
+        let Work::Open(opening) = call.work.clone() else {
+            return Err(Fault::OtherIo.into());
+        };
+        let has_no_exclusive = answer.is(Status::NotSupp)
+            || answer.is(Status::Inval)
+            || answer.is_one_of(&[Status4::AttributesNotSupported]);
+        if exclusive && has_no_exclusive {
+            self.no_exclusive = true;
+            return Ok(self.restart(call, place));
+        }
+        if !answer.is(Status::Ok) {
+            return Ok(Step::Ends(absent(call, answer)));
+        }
+        let opened = v4::parse_open(answer.results)?;
+        call.file = Some(opened.file);
+        call.has_state = true;
+        call.created = match opening.disposition {
+            Disposition::Create => true,
+            Disposition::OpenIf | Disposition::OverwriteIf => opened.changed_directory,
+            _ => false,
+        };
+        if let Some(state) = &mut self.four {
+            let change = opened.info.change;
+            state.opened(opened.file, opened.stateid, access4(opening.access), change);
+        }
+        if exclusive && !opened.is_furnished {
+            let set = SetAttributes {
+                mode: Some(FILE_MODE),
+                accessed: SetTime::Server,
+                modified: SetTime::Server,
+                ..SetAttributes::default()
+            };
+            self.furnish(call, place, set);
+            return Ok(Step::Goes);
+        }
+        if opening.disposition == Disposition::Overwrite && opened.info.bytes > 0 {
+            self.empty(call, place);
+            return Ok(Step::Goes);
+        }
+        Ok(Step::Ends(self.opened(call, &opened.info)))
+    }
+
+    /// The answer to CLOSE.
+    pub(super) fn closed4(
+        &mut self,
+        call: &mut Running,
+        place: usize,
+        answer: &Answer<'_>,
+    ) -> Result<Step, Failure> {
+        let Work::Close { remove, .. } = call.work.clone() else {
+            return Err(Fault::OtherIo.into());
+        };
+        // The file has gone, or was opened again meanwhile, or it was closed by the first of two sendings.
+        let is_closed = answer.is(Status::Stale)
+            || answer.is_one_of(&[Status4::OldStateid])
+            || (answer.repeated
+                && answer.is_one_of(&[Status4::BadStateid, Status4::StaleStateid, Status4::Expired]));
+        if answer.is(Status::Ok) {
+            v4::parse_close(answer.results)?;
+        } else if !is_closed {
+            return Ok(Step::Ends(Err(answer.failure())));
+        }
+        let Some(path) = remove else {
+            return Ok(Step::Ends(Ok(Reply::Done)));
+        };
+        call.work = Work::Remove {
+            path,
+            directory: false,
+        };
+        Ok(self.start(call, place, &[]).map_or(Step::Goes, Step::Ends))
+    }
+
+    /// The answer to LOCK or LOCKU.
+    pub(super) fn locked4(&mut self, call: &Running, answer: &Answer<'_>) -> Result<Step, Failure> {
+        let Work::Lock { file, ends, .. } = call.work else {
+            return Err(Fault::OtherIo.into());
+        };
+        let lock = v4::parse_lock(answer.results, ends)?;
+        if let Some(state) = &mut self.four {
+            state.locked(&file, lock);
+        }
+        Ok(Step::Ends(Ok(Reply::Done)))
+    }
+}
+
+fn access4(access: Access) -> Access4 {
+    match access {
+        Access::Attributes | Access::Read | Access::Delete => Access4::READ,
+        Access::Write => Access4::WRITE,
+        Access::ReadWrite => Access4::BOTH,
+    }
+}

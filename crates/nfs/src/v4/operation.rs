@@ -1,0 +1,403 @@
+//! Requests as COMPOUNDs (RFC 8881, 16 and 18): SEQUENCE, PUTFH, what is asked for, and what is to be known behind it.
+//!
+//! | request | behind SEQUENCE and PUTFH |
+//! |---|---|
+//! | look-up | LOOKUP, GETFH, GETATTR |
+//! | open | OPEN, GETFH, GETATTR |
+//! | directory made | CREATE, GETFH, GETATTR |
+//! | close, read, commit, list, lock, unlock, remove | CLOSE, READ, COMMIT, READDIR, LOCK, LOCKU, REMOVE |
+//! | write, attributes set | WRITE or SETATTR, GETATTR |
+//! | attributes, room | GETATTR |
+//! | rename | SAVEFH, PUTFH, RENAME |
+//! | renewal of the lease | neither PUTFH nor anything |
+//!
+//! A compound is counted as one request, by the name of what it is for, as Linux's `/proc/self/mountstats` does.
+
+use super::attributes::{write_set, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
+use super::state::{State, Stateid, SEQUENCE};
+use crate::wire::{Credential, FileHandle, Message, Program, Request, SetAttributes, Writer, DIRECTORY};
+use dyno_files::Stability;
+use dyno_measure::named_enum;
+
+/// NFS, version 4.
+pub(crate) const NFS4: Program = Program(100_003, 4);
+/// `NFSPROC4_COMPOUND`.
+const COMPOUND: u32 = 1;
+pub(crate) const MINOR_VERSION: u32 = 1;
+/// The most operations of one compound: those of a rename.
+pub(crate) const MOST_OPERATIONS: u32 = 5;
+/// GETATTR stands behind the data of a WRITE.
+pub(crate) const AFTER_DATA_BYTES: usize = 16;
+/// Where SEQUENCE's arguments end: whether the reply is to be kept.
+const SEQUENCE_BYTES: usize = 28;
+
+// Numbers of operations (RFC 8881, 16.2).
+pub(super) const CLOSE: u32 = 4;
+pub(super) const COMMIT: u32 = 5;
+pub(super) const CREATE: u32 = 6;
+pub(super) const GETATTR: u32 = 9;
+pub(super) const GETFH: u32 = 10;
+pub(super) const LOCK: u32 = 12;
+pub(super) const LOCKU: u32 = 14;
+pub(super) const LOOKUP: u32 = 15;
+pub(super) const OPEN: u32 = 18;
+pub(super) const PUTFH: u32 = 22;
+pub(super) const READ: u32 = 25;
+pub(super) const READDIR: u32 = 26;
+const REMOVE: u32 = 28;
+const RENAME: u32 = 29;
+const SAVEFH: u32 = 32;
+pub(super) const SETATTR: u32 = 34;
+pub(super) const WRITE: u32 = 38;
+
+const WRITE_LOCK: u32 = 2;
+const READ_LOCK: u32 = 1;
+/// No delegation is wanted, which saves the server from asking for it back.
+const WANT_NO_DELEGATION: u32 = 0x0400;
+
+named_enum! {
+    /// What compounds are counted as.
+    pub(crate) enum Procedure4 {
+        ExchangeId "EXCHANGE_ID"
+        CreateSession "CREATE_SESSION"
+        ReclaimComplete "RECLAIM_COMPLETE"
+        DestroySession "DESTROY_SESSION"
+        DestroyClientId "DESTROY_CLIENTID"
+        Sequence "SEQUENCE"
+        Root "PUTROOTFH"
+        Lookup "LOOKUP"
+        GetAttributes "GETATTR"
+        SetAttributes "SETATTR"
+        Open "OPEN"
+        Close "CLOSE"
+        Read "READ"
+        Write "WRITE"
+        Commit "COMMIT"
+        List "READDIR"
+        ListWithAttributes "READDIR with attributes"
+        Remove "REMOVE"
+        Rename "RENAME"
+        Create "CREATE"
+        Lock "LOCK"
+        Unlock "LOCKU"
+    }
+}
+
+/// For what a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access4(pub(crate) u32);
+
+impl Access4 {
+    pub(crate) const READ: Self = Self(1);
+    pub(crate) const WRITE: Self = Self(2);
+    pub(crate) const BOTH: Self = Self(3);
+
+    pub(super) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    fn writes(self) -> bool {
+        self.0 & Self::WRITE.0 != 0
+    }
+
+    /// Appends it, with nobody kept out.
+    pub(super) fn write(self, writer: &mut Writer<'_>) {
+        writer.u32(self.0 | WANT_NO_DELEGATION).u32(0);
+    }
+}
+
+/// Whether an open makes the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How4 {
+    /// It must be there.
+    Open,
+    /// Made where it is not there; emptied by a size of 0.
+    Unchecked(SetAttributes),
+    /// It must not be there.
+    Guarded(SetAttributes),
+    /// It must not be there, unless it was made with this verifier of the client's.
+    Exclusive(u64, SetAttributes),
+}
+
+impl How4 {
+    pub(super) fn write(&self, writer: &mut Writer<'_>) {
+        match self {
+            Self::Open => {
+                writer.u32(0);
+            }
+            Self::Unchecked(set) => write_set(set, writer.u32(1).u32(0)),
+            Self::Guarded(set) => write_set(set, writer.u32(1).u32(1)),
+            Self::Exclusive(verifier, set) => write_set(set, writer.u32(1).u32(3).u64(*verifier)),
+        }
+    }
+}
+
+/// One request. Names are of one part, in the directory `at`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Operation<'a> {
+    /// As it is in NFSv3.
+    Plain(Request<'a>),
+    Open {
+        at: FileHandle,
+        name: &'a [u8],
+        access: Access4,
+        how: How4,
+        owner: u64,
+    },
+    Close {
+        file: FileHandle,
+        stateid: Stateid,
+    },
+    Lock {
+        file: FileHandle,
+        offset: u64,
+        bytes: u64,
+        owner: u64,
+    },
+    Unlock {
+        file: FileHandle,
+        offset: u64,
+        bytes: u64,
+    },
+    Space {
+        root: FileHandle,
+    },
+    Renew,
+}
+
+/// Where a message is changed when it is sent: its slot, and the names of states, which a restart of the server changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) sequence: usize,
+    pub(crate) stateid: Option<(usize, FileHandle)>,
+}
+
+impl Operation<'_> {
+    pub(crate) fn procedure(&self) -> Procedure4 {
+        match self {
+            Self::Open { .. } => Procedure4::Open,
+            Self::Close { .. } => Procedure4::Close,
+            Self::Lock { .. } => Procedure4::Lock,
+            Self::Unlock { .. } => Procedure4::Unlock,
+            Self::Space { .. } => Procedure4::GetAttributes,
+            Self::Renew => Procedure4::Sequence,
+            Self::Plain(request) => match request {
+                Request::Lookup { .. } => Procedure4::Lookup,
+                Request::SetAttributes { .. } => Procedure4::SetAttributes,
+                Request::Read { .. } => Procedure4::Read,
+                Request::Write { .. } => Procedure4::Write,
+                Request::Commit { .. } => Procedure4::Commit,
+                Request::List { plus: false, .. } => Procedure4::List,
+                Request::List { plus: true, .. } => Procedure4::ListWithAttributes,
+                Request::Remove { .. } | Request::RemoveDirectory { .. } => Procedure4::Remove,
+                Request::Rename { .. } => Procedure4::Rename,
+                Request::MakeDirectory { .. } => Procedure4::Create,
+                _ => Procedure4::GetAttributes,
+            },
+        }
+    }
+
+    /// Whether carrying it out twice may do harm, so that the server shall keep its reply.
+    fn is_to_be_kept(&self) -> bool {
+        !matches!(
+            self.procedure(),
+            Procedure4::Lookup
+                | Procedure4::GetAttributes
+                | Procedure4::Read
+                | Procedure4::Write
+                | Procedure4::Commit
+                | Procedure4::List
+                | Procedure4::ListWithAttributes
+                | Procedure4::Sequence
+        )
+    }
+
+    fn operations(&self) -> u32 {
+        match self {
+            Self::Renew => 1,
+            Self::Close { .. } | Self::Lock { .. } | Self::Unlock { .. } | Self::Space { .. } => 3,
+            Self::Open { .. } => 5,
+            Self::Plain(request) => match request {
+                Request::Lookup { .. } | Request::MakeDirectory { .. } | Request::Rename { .. } => 5,
+                Request::SetAttributes { .. } | Request::Write { .. } => 4,
+                _ => 3,
+            },
+        }
+    }
+
+    /// Writes it as a call with that number, yet without slot.
+    pub(crate) fn write(&self, message: &mut Message, xid: u32, credential: &Credential, state: &State) -> Places {
+        let mut writer = begin_compound(message, xid, credential, self.operations());
+        let sequence = writer.u32(SEQUENCE).0.len();
+        writer.0.resize(sequence + SEQUENCE_BYTES, 0);
+        writer.u32(u32::from(self.is_to_be_kept() && state.keeps_replies()));
+        let mut places = Places {
+            sequence,
+            stateid: None,
+        };
+        self.write_operations(&mut writer, state, &mut places);
+        message.end();
+        places
+    }
+
+    fn write_operations(&self, writer: &mut Writer<'_>, state: &State, places: &mut Places) {
+        match *self {
+            Self::Plain(ref request) => write_plain(request, writer, state, places),
+            Self::Open {
+                at,
+                name,
+                access,
+                how,
+                owner,
+            } => {
+                at.write(writer.u32(PUTFH));
+                access.write(writer.u32(OPEN).u32(0));
+                write_owner(owner, writer);
+                how.write(writer);
+                writer.u32(0).opaque(name); // CLAIM_NULL
+                file_and_attributes(writer);
+            }
+            Self::Close { file, stateid } => {
+                file.write(writer.u32(PUTFH));
+                writer.u32(CLOSE).u32(0).bytes(&stateid.bytes(stateid.version));
+            }
+            Self::Lock {
+                file,
+                offset,
+                bytes,
+                owner,
+            } => {
+                file.write(writer.u32(PUTFH));
+                writer.u32(LOCK).u32(kind_of_lock(state, &file)).u32(0);
+                writer.u64(offset).u64(bytes);
+                match state.opens().get(&file).map(|open| (open.lock, open.stateid)) {
+                    Some((Some(lock), _)) => {
+                        writer.u32(0);
+                        write_stateid(lock, &file, writer, places);
+                        writer.u32(0);
+                    }
+                    other => {
+                        let open = other.map_or(Stateid::ANONYMOUS, |(_, open)| open);
+                        writer.u32(1).u32(0);
+                        write_stateid(open, &file, writer, places);
+                        writer.u32(0);
+                        write_owner(owner, writer);
+                    }
+                }
+            }
+            Self::Unlock { file, offset, bytes } => {
+                file.write(writer.u32(PUTFH));
+                writer.u32(LOCKU).u32(kind_of_lock(state, &file)).u32(0);
+                write_stateid(state.stateid(&file), &file, writer, places);
+                writer.u64(offset).u64(bytes);
+            }
+            Self::Space { root } => {
+                root.write(writer.u32(PUTFH));
+                SPACE.write(writer.u32(GETATTR));
+            }
+            Self::Renew => {}
+        }
+    }
+}
+
+/// Begins a compound of so many operations.
+pub(super) fn begin_compound<'a>(
+    message: &'a mut Message,
+    xid: u32,
+    credential: &Credential,
+    operations: u32,
+) -> Writer<'a> {
+    let mut writer = message.begin(xid, NFS4, COMPOUND, Some(credential));
+    writer.u32(0).u32(MINOR_VERSION).u32(operations);
+    writer
+}
+
+fn write_plain(request: &Request<'_>, writer: &mut Writer<'_>, state: &State, places: &mut Places) {
+    let file = request.file().expect("each has one");
+    file.write(writer.u32(PUTFH));
+    match *request {
+        Request::Lookup { name, .. } => {
+            writer.u32(LOOKUP).opaque(name);
+            file_and_attributes(writer);
+        }
+        Request::SetAttributes { set, .. } => {
+            writer.u32(SETATTR);
+            write_stateid(state.stateid(&file), &file, writer, places);
+            write_set(&set, writer);
+            SOME.write(writer.u32(GETATTR));
+        }
+        Request::Read { offset, bytes, .. } => {
+            writer.u32(READ);
+            write_stateid(state.stateid(&file), &file, writer, places);
+            writer.u64(offset).u32(bytes);
+        }
+        Request::Write {
+            offset,
+            data,
+            stability,
+            ..
+        } => write_data(&file, offset, data, stability, writer, state, places),
+        Request::Commit { offset, bytes, .. } => {
+            writer.u32(COMMIT).u64(offset).u32(bytes);
+        }
+        Request::List {
+            cookie,
+            verifier,
+            bytes,
+            plus,
+            ..
+        } => {
+            writer.u32(READDIR).u64(cookie).u64(verifier).u32(bytes).u32(bytes);
+            if plus { OF_ENTRIES } else { OF_NAMES }.write(writer);
+        }
+        Request::Remove { name, .. } | Request::RemoveDirectory { name, .. } => {
+            writer.u32(REMOVE).opaque(name);
+        }
+        Request::Rename { from, to_at, to, .. } => {
+            to_at.write(writer.u32(SAVEFH).u32(PUTFH));
+            writer.u32(RENAME).opaque(from).opaque(to);
+        }
+        Request::MakeDirectory { name, set, .. } => {
+            writer.u32(CREATE).u32(DIRECTORY).opaque(name);
+            write_set(&set, writer);
+            file_and_attributes(writer);
+        }
+        _ => ALL.write(writer.u32(GETATTR)),
+    }
+}
+
+fn write_data(
+    file: &FileHandle,
+    offset: u64,
+    data: &[u8],
+    stability: Stability,
+    writer: &mut Writer<'_>,
+    state: &State,
+    places: &mut Places,
+) {
+    writer.u32(WRITE);
+    write_stateid(state.stateid(file), file, writer, places);
+    writer.u64(offset).u32(stability as u32).opaque(data);
+    SOME.write(writer.u32(GETATTR));
+}
+
+fn file_and_attributes(writer: &mut Writer<'_>) {
+    ALL.write(writer.u32(GETFH).u32(GETATTR));
+}
+
+fn write_stateid(stateid: Stateid, file: &FileHandle, writer: &mut Writer<'_>, places: &mut Places) {
+    places.stateid = Some((writer.0.len(), *file));
+    writer.bytes(&stateid.bytes(0));
+}
+
+/// Appends who opens or locks. The number of the client is the session's (RFC 8881, 18.16.3).
+pub(super) fn write_owner(owner: u64, writer: &mut Writer<'_>) {
+    writer.u64(0).opaque(&owner.to_be_bytes());
+}
+
+fn kind_of_lock(state: &State, file: &FileHandle) -> u32 {
+    match state.opens().get(file) {
+        Some(open) if !open.access.writes() => READ_LOCK,
+        _ => WRITE_LOCK,
+    }
+}

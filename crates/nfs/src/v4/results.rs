@@ -1,0 +1,221 @@
+//! The results of compounds (RFC 8881, 18), behind SEQUENCE and a status that says success: each operation answers in its
+//! turn, by its number and a status of its own. Anything else breaks the format.
+
+use super::attributes::{is_furnished, Attributes4, Bitmap, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
+use super::operation::{
+    CLOSE, COMMIT, CREATE, GETATTR, GETFH, LOCK, LOCKU, LOOKUP, OPEN, PUTFH, READ, READDIR, SETATTR, WRITE,
+};
+use super::state::Stateid;
+use crate::wire::{FileHandle, Malformed, Reader, MAX_HANDLE4_BYTES, MAX_NAME_BYTES};
+use dyno_files::{Info, SpaceInfo, Stability, Verifier};
+use std::ops::Range;
+
+/// `OPEN_DELEGATE_NONE` and `OPEN_DELEGATE_NONE_EXT`.
+const NO_DELEGATION: u32 = 0;
+const NO_DELEGATION_BECAUSE: u32 = 3;
+/// Reasons behind which the server says whether it will tell when one can be had.
+const CONTENTION_AND_RESOURCE: [u32; 2] = [1, 2];
+
+/// Reads the number and the status of an operation that has succeeded.
+pub(super) fn expect(reader: &mut Reader<'_>, operation: u32) -> Result<(), Malformed> {
+    match (reader.u32()? == operation, reader.u32()?) {
+        (true, 0) => Ok(()),
+        _ => Err(Malformed),
+    }
+}
+
+fn behind_file(results: &[u8]) -> Result<Reader<'_>, Malformed> {
+    let mut reader = Reader::new(results);
+    expect(&mut reader, PUTFH)?;
+    Ok(reader)
+}
+
+pub(super) fn parse_file(reader: &mut Reader<'_>) -> Result<FileHandle, Malformed> {
+    expect(reader, GETFH)?;
+    FileHandle::of(reader.opaque(MAX_HANDLE4_BYTES)?).ok_or(Malformed)
+}
+
+pub(super) fn parse_attributes(reader: &mut Reader<'_>, asked: Bitmap) -> Result<Attributes4, Malformed> {
+    expect(reader, GETATTR)?;
+    Attributes4::parse(reader, asked)
+}
+
+/// Reads `change_info4` of a directory: whether it was changed.
+fn parse_change(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    reader.bool()?; // whether nothing came in between
+    Ok(reader.u64()? != reader.u64()?)
+}
+
+pub(crate) fn parse_get_attributes(results: &[u8]) -> Result<Info, Malformed> {
+    parse_attributes(&mut behind_file(results)?, ALL)?.info()
+}
+
+pub(crate) fn parse_space(results: &[u8]) -> Result<SpaceInfo, Malformed> {
+    parse_attributes(&mut behind_file(results)?, SPACE)?.space()
+}
+
+pub(crate) fn parse_lookup(results: &[u8]) -> Result<(FileHandle, Info), Malformed> {
+    let mut reader = behind_file(results)?;
+    expect(&mut reader, LOOKUP)?;
+    file_and_info(&mut reader)
+}
+
+fn file_and_info(reader: &mut Reader<'_>) -> Result<(FileHandle, Info), Malformed> {
+    Ok((parse_file(reader)?, parse_attributes(reader, ALL)?.info()?))
+}
+
+/// What an open has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Opened4 {
+    pub(crate) file: FileHandle,
+    pub(crate) info: Info,
+    pub(crate) stateid: Stateid,
+    /// The directory has another entry than before.
+    pub(crate) changed_directory: bool,
+    /// An exclusive creation has set permissions, and no times stand for its verifier.
+    pub(crate) is_furnished: bool,
+}
+
+/// Reads those of an open. A delegation was declined: one that is given all the same breaks the protocol, since this client
+/// could not be told to return it.
+pub(crate) fn parse_open(results: &[u8]) -> Result<Opened4, Malformed> {
+    let mut reader = behind_file(results)?;
+    expect(&mut reader, OPEN)?;
+    let stateid = Stateid::parse(&mut reader)?;
+    let changed_directory = parse_change(&mut reader)?;
+    reader.u32()?; // how locks are kept
+    let set = Bitmap::parse(&mut reader)?;
+    match reader.u32()? {
+        NO_DELEGATION => {}
+        NO_DELEGATION_BECAUSE => {
+            if CONTENTION_AND_RESOURCE.contains(&reader.u32()?) {
+                reader.bool()?;
+            }
+        }
+        _ => return Err(Malformed),
+    }
+    let (file, info) = file_and_info(&mut reader)?;
+    Ok(Opened4 {
+        file,
+        info,
+        stateid,
+        changed_directory,
+        is_furnished: is_furnished(set),
+    })
+}
+
+/// Reads those of a directory that was made.
+pub(crate) fn parse_made(results: &[u8]) -> Result<(FileHandle, Info), Malformed> {
+    let mut reader = behind_file(results)?;
+    expect(&mut reader, CREATE)?;
+    parse_change(&mut reader)?;
+    Bitmap::parse(&mut reader)?;
+    file_and_info(&mut reader)
+}
+
+pub(crate) fn parse_close(results: &[u8]) -> Result<(), Malformed> {
+    let mut reader = behind_file(results)?;
+    expect(&mut reader, CLOSE)?;
+    Stateid::parse(&mut reader).map(|_| ())
+}
+
+/// Reads those of attributes that were set.
+pub(crate) fn parse_set(results: &[u8]) -> Result<Info, Malformed> {
+    let mut reader = behind_file(results)?;
+    expect(&mut reader, SETATTR)?;
+    Bitmap::parse(&mut reader)?;
+    parse_attributes(&mut reader, SOME)?.info()
+}
+
+/// Reads those of a read of `most` bytes: whether the file ends, and where the data lie.
+pub(crate) fn parse_read(results: &[u8], most: u32) -> Result<(bool, Range<usize>), Malformed> {
+    let mut reader = behind_file(results)?;
+    expect(&mut reader, READ)?;
+    let is_end = reader.bool()?;
+    let begin = reader.position() + 4;
+    let data = reader.opaque(most as usize)?;
+    Ok((is_end, begin..begin + data.len()))
+}
+
+/// What a write has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written4 {
+    pub(crate) bytes: u32,
+    pub(crate) stability: Stability,
+    pub(crate) verifier: Verifier,
+    pub(crate) info: Info,
+}
+
+/// Reads those of a write of `most` bytes, which shall be as durable as `least`.
+pub(crate) fn parse_write(results: &[u8], most: u32, least: Stability) -> Result<Written4, Malformed> {
+    let mut reader = behind_file(results)?;
+    expect(&mut reader, WRITE)?;
+    let bytes = reader.u32()?;
+    let stability = match reader.u32()? {
+        0 => Stability::Unstable,
+        1 => Stability::Data,
+        2 => Stability::File,
+        _ => return Err(Malformed),
+    };
+    let verifier = Verifier(reader.u64()?);
+    if bytes > most || stability < least {
+        return Err(Malformed);
+    }
+    Ok(Written4 {
+        bytes,
+        stability,
+        verifier,
+        info: parse_attributes(&mut reader, SOME)?.info()?,
+    })
+}
+
+pub(crate) fn parse_commit(results: &[u8]) -> Result<Verifier, Malformed> {
+    let mut reader = behind_file(results)?;
+    expect(&mut reader, COMMIT)?;
+    Ok(Verifier(reader.u64()?))
+}
+
+/// Reads those of a lock, or of its end.
+pub(crate) fn parse_lock(results: &[u8], is_end: bool) -> Result<Stateid, Malformed> {
+    let mut reader = behind_file(results)?;
+    expect(&mut reader, if is_end { LOCKU } else { LOCK })?;
+    Stateid::parse(&mut reader)
+}
+
+/// A part of a listing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entries4<'a> {
+    reader: Reader<'a>,
+    asked: Bitmap,
+    pub(crate) verifier: u64,
+}
+
+impl<'a> Entries4<'a> {
+    /// Reads it up to its first entry. `with_attributes`: as it was asked for.
+    pub(crate) fn parse(results: &'a [u8], with_attributes: bool) -> Result<Self, Malformed> {
+        let mut reader = behind_file(results)?;
+        expect(&mut reader, READDIR)?;
+        let verifier = reader.u64()?;
+        Ok(Self {
+            reader,
+            asked: if with_attributes { OF_ENTRIES } else { OF_NAMES },
+            verifier,
+        })
+    }
+
+    /// Reads the next entry, its cookie and its name; None behind the last.
+    pub(crate) fn next_entry(&mut self) -> Result<Option<(u64, &'a [u8])>, Malformed> {
+        if !self.reader.bool()? {
+            return Ok(None);
+        }
+        let cookie = self.reader.u64()?;
+        let name = self.reader.opaque(MAX_NAME_BYTES)?;
+        Attributes4::parse(&mut self.reader, self.asked)?;
+        Ok(Some((cookie, name)))
+    }
+
+    /// Reads, behind the last entry, whether the listing ends here.
+    pub(crate) fn is_last_part(&mut self) -> Result<bool, Malformed> {
+        self.reader.bool()
+    }
+}

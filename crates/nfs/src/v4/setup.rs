@@ -1,0 +1,311 @@
+//! The compounds by which a session begins and ends (RFC 8881, 18.35 to 18.37, 18.50, 18.51), and those that take back what
+//! was open before the server was started again (9.6).
+
+use super::attributes::{ALL, LIMITS};
+use super::operation::{begin_compound, write_owner, Access4, How4, GETATTR, LOOKUP, OPEN, PUTFH};
+use super::results::{expect, parse_attributes, parse_file};
+use super::state::{Agreed4, State, MOST_SLOTS, SEQUENCE};
+use super::Attributes4;
+use crate::wire::{Credential, FileHandle, Malformed, Message, Reader, Writer};
+
+const PUTROOTFH: u32 = 24;
+const EXCHANGE_ID: u32 = 42;
+const CREATE_SESSION: u32 = 43;
+const DESTROY_SESSION: u32 = 44;
+const DESTROY_CLIENTID: u32 = 57;
+const RECLAIM_COMPLETE: u32 = 58;
+
+/// Longer than what a server says of itself (`NFS4_OPAQUE_LIMIT`).
+const MOST_NAME_BYTES: usize = 1024;
+const MOST_TAG_BYTES: usize = 1024;
+/// In the flags of EXCHANGE_ID: the client's number was confirmed before.
+const CONFIRMED: u32 = 1 << 31;
+const MOST_OPERATIONS_ASKED: u32 = 16;
+/// Asked for to be kept of a reply.
+const KEPT_REPLY_BYTES: u32 = 4096;
+/// Of the back channel, which is not used: no server can do with less.
+const BACK_BYTES: u32 = 4096;
+const BACK_SLOTS: u32 = 1;
+const CALLBACK_PROGRAM: u32 = 0x4000_0000;
+
+/// Who asks for a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Names the client, as the same before and after a restart of the server.
+    pub(crate) owner: Vec<u8>,
+    /// Names this run of it.
+    pub(crate) verifier: u64,
+}
+
+/// How large messages may be, and how many under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Channel {
+    pub(crate) request_bytes: u32,
+    pub(crate) reply_bytes: u32,
+    pub(crate) kept_reply_bytes: u32,
+    pub(crate) operations: u32,
+    pub(crate) slots: u32,
+}
+
+impl Channel {
+    /// What is asked for, for transfers of these sizes with `around` bytes around them.
+    pub(crate) fn asked(write_bytes: u32, read_bytes: u32, around: u32) -> Self {
+        Self {
+            request_bytes: write_bytes.saturating_add(around),
+            reply_bytes: read_bytes.saturating_add(around),
+            kept_reply_bytes: KEPT_REPLY_BYTES,
+            operations: MOST_OPERATIONS_ASKED,
+            slots: MOST_SLOTS,
+        }
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u32(0).u32(self.request_bytes).u32(self.reply_bytes);
+        writer.u32(self.kept_reply_bytes).u32(self.operations);
+        writer.u32(self.slots).u32(0);
+    }
+
+    fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        reader.u32()?; // padding, which is not asked for
+        let channel = Self {
+            request_bytes: reader.u32()?,
+            reply_bytes: reader.u32()?,
+            kept_reply_bytes: reader.u32()?,
+            operations: reader.u32()?,
+            slots: reader.u32()?,
+        };
+        match reader.u32()? {
+            0 => {}
+            1 => {
+                reader.u32()?;
+            }
+            _ => return Err(Malformed),
+        }
+        Ok(channel)
+    }
+}
+
+/// As whom, and under which number, a compound is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) xid: u32,
+    pub(crate) credential: &'a Credential,
+}
+
+/// Writes a compound of the one operation.
+fn alone(message: &mut Message, asked: Asked<'_>, write: impl FnOnce(&mut Writer<'_>)) {
+    let mut writer = begin_compound(message, asked.xid, asked.credential, 1);
+    write(&mut writer);
+    message.end();
+}
+
+pub(crate) fn exchange_id(message: &mut Message, asked: Asked<'_>, identity: &Identity) {
+    alone(message, asked, |writer| {
+        writer.u32(EXCHANGE_ID).u64(identity.verifier).opaque(&identity.owner);
+        // No flags, no protection of the state by keys, nothing said of the implementation.
+        writer.u32(0).u32(0).u32(0);
+    });
+}
+
+pub(crate) fn create_session(
+    message: &mut Message,
+    asked: Asked<'_>,
+    (client_id, number): (u64, u32),
+    fore: &Channel,
+) {
+    alone(message, asked, |writer| {
+        writer.u32(CREATE_SESSION).u64(client_id).u32(number).u32(0);
+        fore.write(writer);
+        Channel {
+            request_bytes: BACK_BYTES,
+            reply_bytes: BACK_BYTES,
+            kept_reply_bytes: 0,
+            operations: 2,
+            slots: BACK_SLOTS,
+        }
+        .write(writer);
+        writer.u32(CALLBACK_PROGRAM).u32(1).u32(0); // AUTH_NONE
+    });
+}
+
+pub(crate) fn destroy_session(message: &mut Message, asked: Asked<'_>, session: &[u8; 16]) {
+    alone(message, asked, |writer| {
+        writer.u32(DESTROY_SESSION).bytes(session);
+    });
+}
+
+pub(crate) fn destroy_client(message: &mut Message, asked: Asked<'_>, client_id: u64) {
+    alone(message, asked, |writer| {
+        writer.u32(DESTROY_CLIENTID).u64(client_id);
+    });
+}
+
+/// Begins a compound in a slot of a session, of so many operations behind SEQUENCE.
+fn in_session<'a>(
+    message: &'a mut Message,
+    asked: Asked<'_>,
+    state: &State,
+    slot: u32,
+    operations: u32,
+) -> Writer<'a> {
+    let mut writer = begin_compound(message, asked.xid, asked.credential, operations + 1);
+    writer.u32(SEQUENCE).bytes(&state.sequence(slot)).u32(0);
+    writer
+}
+
+/// Says that nothing is reclaimed any more.
+pub(crate) fn reclaim_complete(message: &mut Message, asked: Asked<'_>, state: &State, slot: u32) {
+    in_session(message, asked, state, slot, 1)
+        .u32(RECLAIM_COMPLETE)
+        .u32(0);
+    message.end();
+}
+
+/// Asks for a directory: the server's root, or a name in the one before.
+pub(crate) fn root(
+    message: &mut Message,
+    asked: Asked<'_>,
+    state: &State,
+    slot: u32,
+    step: Option<(&FileHandle, &[u8])>,
+) {
+    let mut writer = in_session(message, asked, state, slot, if step.is_some() { 4 } else { 3 });
+    match step {
+        Some((at, name)) => {
+            at.write(writer.u32(PUTFH));
+            writer.u32(LOOKUP).opaque(name);
+        }
+        None => {
+            writer.u32(PUTROOTFH);
+        }
+    }
+    LIMITS.write(writer.u32(super::operation::GETFH).u32(GETATTR));
+    message.end();
+}
+
+/// By what right a file is opened that was open before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// The server was started again, and has a time of grace for it.
+    Previous,
+    /// It has none: whoever comes first has it.
+    Anew,
+}
+
+/// Opens a file again by its handle.
+pub(crate) fn reclaim(
+    message: &mut Message,
+    asked: Asked<'_>,
+    state: &State,
+    slot: u32,
+    (file, access, owner, claim): (&FileHandle, Access4, u64, Claim),
+) {
+    let mut writer = in_session(message, asked, state, slot, 4);
+    file.write(writer.u32(PUTFH));
+    access.write(writer.u32(OPEN).u32(0));
+    write_owner(owner, &mut writer);
+    How4::Open.write(&mut writer);
+    match claim {
+        Claim::Previous => writer.u32(1).u32(0),
+        Claim::Anew => writer.u32(4),
+    };
+    ALL.write(writer.u32(super::operation::GETFH).u32(GETATTR));
+    message.end();
+}
+
+/// Reads the status of a compound of one operation, and what follows where it has succeeded.
+fn results_of<'a>(results: &'a [u8], operation: u32) -> Result<Result<Reader<'a>, u32>, Malformed> {
+    let mut reader = Reader::new(results);
+    let status = reader.u32()?;
+    reader.opaque(MOST_TAG_BYTES)?;
+    if status != 0 {
+        return Ok(Err(status));
+    }
+    if reader.u32()? != 1 {
+        return Err(Malformed);
+    }
+    expect(&mut reader, operation)?;
+    Ok(Ok(reader))
+}
+
+/// Reads the status of any compound.
+pub(crate) fn parse_status(results: &[u8]) -> Result<u32, Malformed> {
+    Reader::new(results).u32()
+}
+
+/// As what a server knows a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KnownAs {
+    pub(crate) client_id: u64,
+    /// Of its first session.
+    pub(crate) number: u32,
+    /// It has had one.
+    pub(crate) is_confirmed: bool,
+}
+
+/// Reads the number of the client, or the status by which it is refused.
+pub(crate) fn parse_exchange_id(results: &[u8]) -> Result<Result<KnownAs, u32>, Malformed> {
+    let mut reader = match results_of(results, EXCHANGE_ID)? {
+        Ok(reader) => reader,
+        Err(status) => return Ok(Err(status)),
+    };
+    let (client_id, number) = (reader.u64()?, reader.u32()?);
+    let is_confirmed = reader.u32()? & CONFIRMED != 0;
+    if reader.u32()? != 0 {
+        // A protection was not asked for.
+        return Err(Malformed);
+    }
+    reader.u64()?;
+    reader.opaque(MOST_NAME_BYTES)?;
+    reader.opaque(MOST_NAME_BYTES)?;
+    Ok(Ok(KnownAs {
+        client_id,
+        number,
+        is_confirmed,
+    }))
+}
+
+/// Reads the name of a session, and what is granted of what was asked for.
+pub(crate) fn parse_create_session(
+    results: &[u8],
+    asked: &Channel,
+    client_id: u64,
+) -> Result<Result<(Agreed4, Channel), u32>, Malformed> {
+    let mut reader = match results_of(results, CREATE_SESSION)? {
+        Ok(reader) => reader,
+        Err(status) => return Ok(Err(status)),
+    };
+    let session = reader.bytes(16)?.try_into().map_err(|_| Malformed)?;
+    reader.u32()?;
+    reader.u32()?;
+    let granted = Channel::parse(&mut reader)?;
+    Channel::parse(&mut reader)?;
+    // No server may grant more than was asked for (RFC 8881, 18.36.3).
+    let channel = Channel {
+        request_bytes: granted.request_bytes.min(asked.request_bytes),
+        reply_bytes: granted.reply_bytes.min(asked.reply_bytes),
+        slots: granted.slots.min(asked.slots),
+        ..granted
+    };
+    let agreed = Agreed4 {
+        client_id,
+        session,
+        slots: channel.slots,
+        kept_reply_bytes: channel.kept_reply_bytes,
+        lease_s: 0,
+    };
+    Ok(Ok((agreed, channel)))
+}
+
+/// Reads a directory on the way to the export, and what is known of it.
+pub(crate) fn parse_root(results: &[u8], is_step: bool) -> Result<(FileHandle, Attributes4), Malformed> {
+    let mut reader = Reader::new(results);
+    if is_step {
+        expect(&mut reader, PUTFH)?;
+        expect(&mut reader, LOOKUP)?;
+    } else {
+        expect(&mut reader, PUTROOTFH)?;
+    }
+    let file = parse_file(&mut reader)?;
+    Ok((file, parse_attributes(&mut reader, LIMITS)?))
+}
