@@ -50,10 +50,10 @@ class Resurrecting(Ganesha):
 
 
 @contextmanager
-def resurrecting(directory: Path) -> Iterator[Resurrecting]:
+def resurrecting(directory: Path, settings: GaneshaSettings | None = None) -> Iterator[Resurrecting]:
     """One that is ready."""
     skip_unless_installed("ganesha.nfsd", "rpcbind")
-    server = Resurrecting(GaneshaSettings(), directory, Path(os.devnull))
+    server = Resurrecting(settings or GaneshaSettings(), directory, Path(os.devnull))
     with started(server):
         yield server
 
@@ -87,7 +87,9 @@ def inside(server: Ganesha, *command: str) -> list[str]:
 
 def libnfs(server: Ganesha, program: str, path: str, *arguments: str) -> bytes:
     """What a tool of libnfs says of a path below an export."""
-    url = f"nfs://127.0.0.1{path}?nfsport={NFS_PORT}&mountport={MOUNT_PORT}"
+    ports = f"nfsport={NFS_PORT}&mountport={MOUNT_PORT}"
+    options = ports if server.settings.nfs_version == "3" else "version=4"
+    url = f"nfs://127.0.0.1{path}?{options}"
     done = subprocess.run(
         inside(server, program, *arguments, url), capture_output=True, timeout=PATIENCE_S, check=False
     )

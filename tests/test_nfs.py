@@ -1,10 +1,11 @@
-"""NFSv3 from the mix to a real NFS-Ganesha: contents, requests and syncs held against server, libnfs and tshark."""
+"""NFSv3 and NFSv4.1 from the mix to Ganesha: contents, requests, syncs, held against server, libnfs and tshark."""
 
 from __future__ import annotations
 
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benches.mixes import files_mix
@@ -17,14 +18,23 @@ from serverdyno.errors import UserError
 from serverdyno.plan.load import parse_plan
 from serverdyno.probes.durability import FsyncCounter
 from serverdyno.protocols.nfs import NFS
+from serverdyno.servers.ganesha import GaneshaSettings
 from serverdyno.servers.registry import create, settings_types
 
 pytestmark = needs_root
 
 
+AGREED: dict[str, dict[str, Any]] = {
+    "3": {"dialect": "3"},
+    "4.1": {"dialect": "4.1", "slots": 64, "lease_s": 60},
+}
+VERSIONS = sorted(AGREED)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("cache", ["none", "leases"])
-def test_each_flush_and_stable_write_of_the_disk_mix_is_synced_by_ganesha(cache: str) -> None:
-    with ganesha() as server, FsyncCounter(server.pids()) as counter:
+def test_each_flush_and_stable_write_of_the_disk_mix_is_synced_by_ganesha(cache: str, version: str) -> None:
+    with ganesha({"nfs_version": version}) as server, FsyncCounter(server.pids()) as counter:
         result = mixed(target(server), cache=cache, keep_workspace=False)
         assert whole(result)
         requests = {row["request"]: row["count"] for row in result["requests"]}
@@ -34,7 +44,7 @@ def test_each_flush_and_stable_write_of_the_disk_mix_is_synced_by_ganesha(cache:
     assert result["sessions"] == [
         {
             "protocol": "nfs",
-            "dialect": "3",
+            **AGREED[version],
             "max_read_bytes": 1048576,
             "max_write_bytes": 1048576,
             "clients": 2,
@@ -48,11 +58,12 @@ def test_each_flush_and_stable_write_of_the_disk_mix_is_synced_by_ganesha(cache:
     assert sum(syncs.values()) >= durable > 0
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_malformed(
-    tmp_path: Path,
+    tmp_path: Path, version: str
 ) -> None:
     capture = tmp_path / "capture.pcapng"
-    with ganesha() as server:
+    with ganesha({"nfs_version": version}) as server:
         with captured(server, capture):
             assert whole(mixed(target(server), workspaces=_native.Workspaces(), cache="leases"))
         [volume] = server.data_directories()
@@ -69,10 +80,12 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_mal
     assert dissected(capture, "_ws.malformed && !(frame.len > 512)") == []
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 def test_ganesha_killed_in_the_middle_of_a_mix_is_an_outage_without_errors_and_all_contents_are_right(
-    own_tmpdir: Path,
+    own_tmpdir: Path, version: str
 ) -> None:
-    with resurrecting(own_tmpdir / "serverdyno-killed") as server:
+    settings = GaneshaSettings.model_validate({"nfs_version": version})
+    with resurrecting(own_tmpdir / "serverdyno-killed", settings) as server:
         shape = {"clients": 2, "threads": 1, "length_s": 8.0, "timeout_s": 60.0}
         load = files_mix(target(server), {"workload": "diskmix", "cache": "leases"}, None, **shape).start()
         deadline = time.monotonic() + PATIENCE_S
@@ -101,6 +114,17 @@ def test_where_no_port_is_named_the_portmapper_is_asked() -> None:
         assert (found.address, found.facts) == ("127.0.0.1:2049", {"shares": ["/volume1"]})
         [look] = found.look(0)
         assert (look["why"], look["is_used"]) == (None, False)
+
+
+def test_a_server_of_the_other_version_alone_is_told_with_the_option_to_use() -> None:
+    with ganesha() as server:
+        [look] = target(server, url="nfs://127.0.0.1/?vers=4.1").look(0)
+    assert "does not speak NFSv4.1" in (look["why"] or "")
+    assert "vers=3" in (look["advice"] or "")
+    with ganesha({"nfs_version": "4.1"}) as server, pytest.raises(_native.SessionError) as caught:
+        target(server, url="nfs://127.0.0.1/volume1", shares=[])
+    assert "speaks NFSv4" in str(caught.value)
+    assert "vers=4.1" in str(caught.value)
 
 
 def test_without_a_portmapper_an_error_says_how_to_name_the_ports() -> None:

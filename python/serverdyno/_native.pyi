@@ -1,6 +1,6 @@
 """The data plane as Python sees it. Everything that happens while a mix runs is in Rust, without the GIL."""
 
-from typing import Any, Literal, TypedDict, final
+from typing import Any, Literal, NotRequired, TypedDict, final
 
 class ClassFacts(TypedDict):
     name: str  # "223.gif"
@@ -199,6 +199,8 @@ class SessionResult(TypedDict):
     max_read_bytes: int  # the most of one read below the client cache
     max_write_bytes: int
     leases: bool  # the server gives them, whether they are asked for or not
+    slots: NotRequired[int]  # of NFSv4.1: requests that may be under way
+    lease_s: NotRequired[int]  # of NFSv4.1: after so long without a request the server forgets the client
     clients: int  # that had such a session
 
 class BonniePhase(TypedDict):

@@ -43,6 +43,9 @@ fn of_refusal(refusal: Refusal, status: u32) -> &'static str {
         Refusal::Export => of_export(status),
         Refusal::Flavor => "Allow sec=sys on the export: Kerberos is not supported.",
         Refusal::NotNfs => "Check the port: it is another kind of server, or one that speaks NFSv4 alone.",
+        Refusal::OnlyNfs4 => {
+            "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL."
+        }
         Refusal::NotNfs4 => "Let the server speak version 4.1, or measure it with NFSv3: ?vers=3.",
         Refusal::ClientId | Refusal::Session => {
             "Look at the server's log for why it refused the client: it may have too many, or be in its time of grace."

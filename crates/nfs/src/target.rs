@@ -17,7 +17,7 @@
 //! ```
 
 use crate::advice::advice;
-use crate::session::{ask_ports, Options, Session, Version};
+use crate::session::{ask_ports, Options, Session, Version, NFS_PORT};
 use dyno_files::read_beginning;
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_reactor::{Dialer, Executor};
@@ -30,8 +30,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Stands where no port was named, before the portmapper is asked.
-const NFS_PORT: u16 = 2049;
 /// For everything together: the look-up of the name, the portmapper, and the consent of every export.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 const MAX_DOCUMENT_BYTES: u32 = 4096;

@@ -31,8 +31,6 @@ class Protocol(HasSettings[SettingsT]):
     """The driver of the server that the generator is calibrated against; None: there is none."""
     has_sessions: ClassVar[bool] = False
     """Whether each client has a session, about which it agrees with the server: see `Session` in a run's note."""
-    session_note: ClassVar[str] = ""
-    """What holds for each session and nobody negotiates: ends the sentence on what was agreed."""
     clients_directory: ClassVar[str | None] = None
     """How directories begin in which clients keep their files on a server; None: they keep none."""
 
@@ -73,6 +71,11 @@ class Protocol(HasSettings[SettingsT]):
         """Return how a server of the user's is asked whether it is there; None: it can't be, so none may be named."""
         del url
         return None
+
+    def session_note(self, dialect: str) -> str:
+        """Return what holds for each session and nobody negotiates: ends the sentence on what was agreed."""
+        del dialect
+        return ""
 
     def base_directory(self, url: str) -> str:
         """Return the directory of each share in which a URL lets clients work; empty: the share's root.

@@ -1,12 +1,12 @@
-"""NFSv3: how its clients speak, what is said of it, and how what clients left is removed."""
+"""NFSv3 and NFSv4.1: how their clients speak, what is said of it, and how what clients left is removed."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, Final, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 from serverdyno import _native
 from serverdyno.protocols.access import Access
@@ -15,9 +15,26 @@ from serverdyno.protocols.files import CLIENTS_DIRECTORY, FILES
 from serverdyno.protocols.look import Look
 from serverdyno.protocols.model import NoSettings
 
+NfsVersion = Literal["3", "4.1"]
+"""As `vers` of a mount."""
+LOCKS: Final = {
+    "3": "locks are kept by each client (as a mount with nolock)",
+    "4.1": "locks are the server's, no delegations",
+}
+WRITES: Final = "writes are UNSTABLE with a COMMIT at close and flush (without a client cache FILE_SYNC)"
+
+
+def version_of(url: str) -> str:
+    """Return the version that clients speak to a URL, "3" where it names none."""
+    asked = [value for name, value in parse_qsl(urlsplit(url).query) if name in ("vers", "version")]
+    return asked[-1] if asked else "3"
+
 
 class ExportLook:
     """One mount of each export, and the room on it."""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
 
     has_shares = False
     port: int | None = 2049
@@ -29,7 +46,7 @@ class ExportLook:
 
     def version(self) -> str | None:
         """The protocol: NFS has no version of the program."""
-        return "NFS 3"
+        return f"NFS {self._version}"
 
     def notes(self) -> list[str]:
         """What can't be known."""
@@ -37,7 +54,7 @@ class ExportLook:
 
 
 class Nfs(Protocol[NoSettings]):
-    """NFSv3 over TCP."""
+    """NFSv3 and NFSv4.1 over TCP."""
 
     name = "nfs"
     title = "NFS"
@@ -48,10 +65,6 @@ class Nfs(Protocol[NoSettings]):
     reference_server = "reference-nfs"
     has_sessions = True
     clients_directory = CLIENTS_DIRECTORY
-    session_note = (
-        "locks are kept by each client (as a mount with nolock), writes are UNSTABLE with a COMMIT at close and flush "
-        "(without a client cache FILE_SYNC)"
-    )
 
     def target_section(self, access: Access, settings: NoSettings) -> dict[str, Any]:
         """Return the exports, which the shares are here."""
@@ -66,9 +79,14 @@ class Nfs(Protocol[NoSettings]):
         """Say version, transport and authentication."""
         del settings
         return (
-            "NFSv3 over TCP with AUTH_SYS, from ports above 1023; transfers of the size that the server prefers, 1 MiB "
-            f"at most; one mount and one connection a client; timeout {timeout}."
+            "NFSv3, or NFSv4.1 where the server's settings or its URL (?vers=4.1) say so, over TCP with AUTH_SYS, from "
+            "ports above 1023; transfers of the size that the server prefers, 1 MiB at most; one mount or session and "
+            f"one connection a client; timeout {timeout}."
         )
+
+    def session_note(self, dialect: str) -> str:
+        """Say who keeps locks, and how writes become durable."""
+        return ", ".join([*([LOCKS[dialect]] if dialect in LOCKS else []), WRITES])
 
     def base_directory(self, url: str) -> str:
         """Return nothing: all of the URL's path is mounted."""
@@ -79,12 +97,12 @@ class Nfs(Protocol[NoSettings]):
         """Return commands that mount the export and remove the directory."""
         del user
         source = shlex.quote(f"{urlsplit(url).hostname}:{share}")
-        return f"mount -t nfs -o vers=3,nolock {source} /mnt && rm -r /mnt/{directory} && umount /mnt"
+        options = "vers=3,nolock" if (version := version_of(url)) == "3" else f"vers={version}"
+        return f"mount -t nfs -o {options} {source} /mnt && rm -r /mnt/{directory} && umount /mnt"
 
     def look(self, url: str) -> Look:
         """Return one mount."""
-        del url
-        return ExportLook()
+        return ExportLook(version_of(url))
 
 
 NFS = Nfs()

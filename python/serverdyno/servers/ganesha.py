@@ -1,7 +1,7 @@
 """NFS-Ganesha with its VFS back end, from its own complete configuration: nothing of /etc/ganesha is read.
 
-It runs in a network namespace with a /run of its own, next to an rpcbind that nobody else sees: Ganesha 4.3 refuses
-NFSv3 where it can't register with one. What lies below is in `volume_server.py`, as for Samba. Only NFSv3 is served.
+It runs in a network namespace with a /run of its own. For NFSv3 an rpcbind that nobody else sees is next to it: Ganesha
+4.3 refuses NFSv3 where it can't register with one. What lies below is in `volume_server.py`, as for Samba.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from serverdyno.errors import ServerError
-from serverdyno.protocols.nfs import NFS, every_export_answers
+from serverdyno.protocols.nfs import NFS, NfsVersion, every_export_answers
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.disk_settings import DiskSettings
 from serverdyno.servers.host_changes import HostChanges
@@ -35,6 +35,11 @@ class GaneshaSettings(DiskSettings):
 
     protocol: ClassVar[str | None] = NFS.name
 
+    nfs_version: NfsVersion = Field(
+        default="3",
+        description="The version of NFS that is served, and that clients speak: NFS_Protocols, and vers= of a mount. "
+        "Only this one is served.",
+    )
     threads: int = Field(
         default=200,
         ge=2,
@@ -59,7 +64,7 @@ class GaneshaSettings(DiskSettings):
         """All that contradicts itself, at once."""
         wrong = {
             **self.wrong_disk(),
-            'network "loopback" is not possible: Ganesha needs an rpcbind of its own': self.network
+            'network "loopback" is not possible: Ganesha needs an rpcbind of its own, and the usual port': self.network
             == "loopback",
         }
         if problems := [problem for problem, found in wrong.items() if found]:
@@ -72,7 +77,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     name: ClassVar[str] = "ganesha"
     program_name: ClassVar[str] = "ganesha.nfsd"
-    summary: ClassVar[str] = "NFS-Ganesha: NFSv3 file server in user space"
+    summary: ClassVar[str] = "NFS-Ganesha: NFSv3 and NFSv4.1 file server in user space"
     debian_package: ClassVar[str | None] = "nfs-ganesha-vfs"
     settings_type: ClassVar[type[Settings]] = GaneshaSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("Segmentation fault|Aborting")
@@ -91,7 +96,9 @@ class Ganesha(VolumeServer[GaneshaSettings]):
     @property
     def url(self) -> str:
         """After `prepare`. Its ports are the usual ones, in a network of its own."""
-        return f"nfs://{LOOPBACK}:{self.port}/?mountport={MOUNT_PORT}"
+        here = f"nfs://{LOOPBACK}:{self.port}/"
+        version = self.settings.nfs_version
+        return f"{here}?mountport={MOUNT_PORT}" if version == "3" else f"{here}?vers={version}"
 
     def access(self) -> Access:
         """The exports, and how to get to them. After `start`."""
@@ -103,12 +110,17 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         return NFS_PORT
 
     def command(self) -> list[str]:
-        """A script: rpcbind, which goes to the background once it answers, and then Ganesha in its place."""
+        """A script: of NFSv3 rpcbind, which goes to the background once it answers; then Ganesha in its place."""
         return ["/bin/sh", str(self.directory / SCRIPT)]
 
     def process_count(self) -> int:
-        """rpcbind and Ganesha."""
-        return 2
+        """Ganesha, and the rpcbind of NFSv3."""
+        return 2 if self._has_rpcbind else 1
+
+    @property
+    def _has_rpcbind(self) -> bool:
+        """NFSv4 has a port of its own and no MOUNT, so that nobody is asked for ports."""
+        return self.settings.nfs_version == "3"
 
     def host_changes(self) -> HostChanges | None:
         """Those of any file server, and a /run of its own."""
@@ -118,11 +130,11 @@ class Ganesha(VolumeServer[GaneshaSettings]):
     def check_paths(self) -> None:
         """That rpcbind is there, we may make namespaces, and nothing of ours lies where /run is hidden."""
         super().check_paths()
-        if find_program("rpcbind") is None:
+        if self._has_rpcbind and find_program("rpcbind") is None:
             raise ServerError("rpcbind is not installed", hint="apt-get install rpcbind")
         if not self.own_network:
             raise ServerError(
-                "Ganesha needs its own network namespace and rpcbind, which only root can make",
+                "Ganesha needs its own network namespace, which only root can make",
                 hint="Run as root.",
             )
         for place in (self.directory, self.volumes.root):
@@ -148,12 +160,17 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         return "\n".join(
             [
                 "set -eu",
-                f'"{find_program("rpcbind")}"',
+                *([f'"{find_program("rpcbind")}"'] if self._has_rpcbind else []),
                 f'while [ ! -e "{self.directory / READY_VOLUMES}" ]; do sleep 0.02; done',
                 f'exec "{self.program}" {options}',
                 "",
             ]
         )
+
+    @property
+    def _protocols(self) -> int:
+        """The version without the minor one, of which Ganesha serves all."""
+        return int(self.settings.nfs_version.partition(".")[0])
 
     def _configuration(self) -> str:
         account = pwd.getpwnam(self.user)
@@ -161,7 +178,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         blocks = [
             _block(
                 "NFS_CORE_PARAM",
-                NFS_Protocols=3,
+                NFS_Protocols=self._protocols,
                 NFS_Port=self.port,
                 MNT_Port=MOUNT_PORT,
                 Enable_NLM=False,
@@ -180,7 +197,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
                     Export_Id=number,
                     Path=f'"{self.volumes.top / name}"',
                     Pseudo=f"/{name}",
-                    Protocols=3,
+                    Protocols=self._protocols,
                     Transports="TCP",
                     Access_Type="RW",
                     SecType="sys",
@@ -209,8 +226,14 @@ class Ganesha(VolumeServer[GaneshaSettings]):
             flush,
             self.volumes.description(),
             f"Files are made as the user {self.user}, whoever the client says it is (All_Squash).",
-            "Network: a namespace of its own, with its own rpcbind, which is in the CPU time and memory.",
-            "Locks (NLM) are not offered.",
+            *(
+                [
+                    "Network: a namespace of its own, with its own rpcbind, which is in the CPU time and memory.",
+                    "Locks (NLM) are not offered.",
+                ]
+                if self._has_rpcbind
+                else ["Network: a namespace of its own.", "Delegations are off, as by Ganesha's default."]
+            ),
             *(
                 [f"Each fsync and fdatasync takes {delay:g} ms longer, at least: the keeper does that."]
                 if delay

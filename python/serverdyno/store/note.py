@@ -35,6 +35,10 @@ class Session(Part):
     max_read_bytes: Count
     max_write_bytes: Count
     leases: bool = False
+    slots: Count | None = None
+    """Requests that a session may have under way: of NFSv4.1, as the next."""
+    lease_s: Count | None = None
+    """After so long without a request the server forgets the client."""
     clients: Count
 
 

@@ -1,4 +1,4 @@
-//! Files over NFSv3 as a kind of work: its sections of the document, its target and its sessions. The work itself is in
+//! Files over NFSv3 and NFSv4.1 as a kind of work: its sections of the document, its target and its sessions. The work itself is in
 //! `files/`, which knows no protocol.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
@@ -120,19 +120,25 @@ impl Sessions for NfsSessions {
 
     fn agreed(client: &Session) -> Option<BTreeMap<String, Value>> {
         client.agreed().map(|agreed| {
-            let told = [
+            let mut told = vec![
                 ("protocol", json!("nfs")),
-                ("dialect", json!("3")),
+                ("dialect", json!(client.version().name())),
                 ("max_read_bytes", json!(agreed.max_read_bytes)),
                 ("max_write_bytes", json!(agreed.max_write_bytes)),
             ];
-            told.map(|(name, value)| (name.to_owned(), value)).into()
+            if let Some(agreed) = client.agreed4() {
+                told.extend([("slots", json!(agreed.slots)), ("lease_s", json!(agreed.lease_s))]);
+            }
+            told.into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect()
         })
     }
 
-    /// READDIRPLUS does, READDIR doesn't.
+    /// READDIRPLUS does, READDIR doesn't; that of NFSv4.1 where it asks for them.
     fn brought_attributes(before: &Requests, after: &Requests) -> bool {
-        after.get("READDIRPLUS") > before.get("READDIRPLUS")
+        let brings = ["READDIRPLUS", "READDIR with attributes"];
+        brings.iter().any(|name| after.get(name) > before.get(name))
     }
 
     fn kept_by(&self) -> KeptBy {

@@ -2,9 +2,9 @@
 
 use super::calls::FILE_MODE;
 use super::conversation::{Conversation, Data, Ended};
+use super::results::{Answer, Changed};
 use super::running::{NewName, Opening, Running, Stage, Work};
-use super::results::Changed;
-use crate::status::{self, Status, Status4};
+use crate::status::Status;
 use crate::wire::{FileHandle, Message, Request, SetAttributes, SetTime};
 use dyno_files::{matches_pattern, Attributes, Disposition, Info, Piggyback, Reply, Stability, Stored};
 use dyno_measure::{Failure, Fault};
@@ -23,48 +23,6 @@ pub(super) enum Step {
 }
 
 use Step::{Ends, Goes};
-
-/// One answer to one request of a call.
-pub(super) struct Answer<'a> {
-    pub(super) is_four: bool,
-    status: u32,
-    pub(super) results: &'a [u8],
-    /// Where they begin in the buffer of records.
-    begin: usize,
-    /// Its request was sent more than once, so that it may have been carried out before.
-    pub(super) repeated: bool,
-    request: &'a Message,
-}
-
-impl Answer<'_> {
-    pub(super) fn is(&self, status: Status) -> bool {
-        self.status == status as u32
-    }
-
-    /// Whether it is one of those that only NFSv4.1 has.
-    pub(super) fn is_one_of(&self, statuses: &[Status4]) -> bool {
-        statuses.iter().any(|status| self.status == *status as u32)
-    }
-
-    /// Whether a directory that was looked up earlier is no more.
-    fn is_stale(&self) -> bool {
-        self.is(Status::Stale) || self.is(Status::BadHandle)
-    }
-
-    fn failure_of(&self, status: Status) -> Failure {
-        match self.is_four {
-            false => status::failure(status as u32),
-            true => status::failure4(status as u32),
-        }
-    }
-
-    pub(super) fn failure(&self) -> Failure {
-        match self.is_four {
-            false => status::failure(self.status),
-            true => status::failure4(self.status),
-        }
-    }
-}
 
 impl Conversation {
     /// Takes the answer to a request of the call in `place`; its end, where it has come to it.
@@ -347,7 +305,9 @@ impl Conversation {
                 self.names.forget(&from);
                 Ok(Ends(Ok(Reply::Done)))
             }
-            Work::Open(_) | Work::Close { .. } | Work::QueryPath { .. } | Work::Find { .. } => Err(Fault::OtherIo.into()),
+            Work::Open(_) | Work::Close { .. } | Work::QueryPath { .. } | Work::Find { .. } => {
+                Err(Fault::OtherIo.into())
+            }
         }
     }
 

@@ -224,19 +224,7 @@ impl Conversation {
                 offset,
                 bytes,
                 ends,
-            } => {
-                let owner = self.client;
-                let lock = match ends {
-                    true => Operation::Unlock { file, offset, bytes },
-                    false => Operation::Lock {
-                        file,
-                        offset,
-                        bytes,
-                        owner,
-                    },
-                };
-                self.ask4(place, &lock);
-            }
+            } => self.lock4(place, file, offset, bytes, ends),
             Work::Query { file } => self.ask(place, &Request::GetAttributes { file }),
             Work::Set { file, set } => {
                 let guard = None;
@@ -258,19 +246,7 @@ impl Conversation {
             }
             Work::Find { directory, pattern } => self.start_find(call, place, &directory, &pattern),
             Work::Rename { from, to, new_name } => self.start_rename(call, place, &from, &to, new_name),
-            Work::Remove { path, directory } => {
-                let (above, name) = names::split(&path);
-                let name = name.as_bytes();
-                if let Some(at) = self.directory(call, place, above) {
-                    self.ask(
-                        place,
-                        &match directory {
-                            true => Request::RemoveDirectory { at, name },
-                            false => Request::Remove { at, name },
-                        },
-                    );
-                }
-            }
+            Work::Remove { path, directory } => self.remove(call, place, &path, directory),
             Work::MakeDirectory { path } => {
                 let (above, name) = names::split(&path);
                 let (name, set) = (name.as_bytes(), SetAttributes::mode(DIRECTORY_MODE));
@@ -280,6 +256,18 @@ impl Conversation {
             }
         }
         None
+    }
+
+    fn remove(&mut self, call: &mut Running, place: usize, path: &str, directory: bool) {
+        let (above, name) = names::split(path);
+        let name = name.as_bytes();
+        if let Some(at) = self.directory(call, place, above) {
+            let request = match directory {
+                true => Request::RemoveDirectory { at, name },
+                false => Request::Remove { at, name },
+            };
+            self.ask(place, &request);
+        }
     }
 
     /// Queues READ of as much as one may bring.

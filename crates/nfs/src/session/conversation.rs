@@ -9,11 +9,11 @@ use super::names::Names;
 use super::options::{Options, TransferSizes, Version};
 use super::running::Running;
 use crate::status::{self, Status};
-use crate::v4::{Agreed4, OpenState, Operation, Places, Procedure4, Reply4, State as State4};
+use crate::v4::{Operation, Places, Procedure4, Reply4, State as State4};
 use crate::wire::{Body, FileHandle, Message, Procedure, Reader, Records, Request};
 use dyno_files::{CallId, Handle, Piggyback, Reply};
 use dyno_measure::{Detail, Failure, Fault};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -61,7 +61,7 @@ enum State {
 }
 
 /// Of a request without a call: its answer is of no use to anybody.
-const NO_CALL: usize = usize::MAX;
+pub(super) const NO_CALL: usize = usize::MAX;
 /// The procedures of the version that has more.
 const MOST_PROCEDURES: usize = if Procedure::ALL.len() > Procedure4::ALL.len() {
     Procedure::ALL.len()
@@ -188,30 +188,6 @@ impl Conversation {
         self.agreed = Some(agreed);
     }
 
-    /// The same with NFSv4.1, in a session that stands.
-    pub fn establish4(&mut self, root: FileHandle, agreed: TransferSizes, state: State4) {
-        self.establish(root, agreed);
-        self.four = Some(state);
-    }
-
-    /// Whether the server does not know the session any more, so that nothing can be sent before another is made.
-    #[must_use]
-    pub fn needs_session(&self) -> bool {
-        self.four.as_ref().is_some_and(|state| state.is_gone)
-    }
-
-    /// Returns what was agreed on with the server besides sizes.
-    #[must_use]
-    pub fn agreed4(&self) -> Option<Agreed4> {
-        self.four.as_ref().map(|state| *state.agreed())
-    }
-
-    /// Returns what is open, and for how long the server remembers the client.
-    pub(super) fn opens_and_lease(&self) -> Option<(HashMap<FileHandle, OpenState>, u32)> {
-        let state = self.four.as_ref()?;
-        Some((state.opens().clone(), state.agreed().lease_s))
-    }
-
     /// Goes on in another session, which has taken over what was open: everything that was sent is to be sent again.
     pub fn go_on_in(&mut self, state: State4) {
         for request in &mut self.outstanding {
@@ -225,17 +201,6 @@ impl Conversation {
         }
         self.four = Some(state);
         self.reconnected();
-    }
-
-    /// Returns when the server has to hear of the client, where it forgets who is silent.
-    #[must_use]
-    pub fn renewal_ns(&self) -> Option<u64> {
-        self.four.as_ref().map(State4::renewal_ns)
-    }
-
-    /// Queues a request that has the server remember the client.
-    pub fn renew(&mut self) {
-        self.ask4(NO_CALL, &Operation::Renew);
     }
 
     /// What was counted.
@@ -383,7 +348,14 @@ impl Conversation {
         let xid = self.number();
         let mut message = self.spare.pop().unwrap_or_default();
         request.write(&mut message, xid, &self.options.credential);
-        self.queue(call, xid, message, request.procedure() as usize, data_bytes(request), None);
+        self.queue(
+            call,
+            xid,
+            message,
+            request.procedure() as usize,
+            data_bytes(request),
+            None,
+        );
     }
 
     /// Queues a request of NFSv4.1.
@@ -397,7 +369,14 @@ impl Conversation {
             _ => 0,
         };
         let in_session = Some(InSession { places, slot: None });
-        self.queue(call, xid, message, operation.procedure() as usize, data_bytes, in_session);
+        self.queue(
+            call,
+            xid,
+            message,
+            operation.procedure() as usize,
+            data_bytes,
+            in_session,
+        );
     }
 
     fn queue(

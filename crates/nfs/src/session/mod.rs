@@ -20,7 +20,7 @@ mod states;
 
 pub use conversation::{Conversation, Counts, Data, Ended};
 pub use options::{Options, TransferSizes, Version};
-pub(crate) use setup::ask_ports;
+pub(crate) use setup::{ask_ports, NFS_PORT};
 
 use crate::v4::{Agreed4, Identity};
 use crate::wire::Records;
@@ -113,6 +113,12 @@ impl Session {
     #[must_use]
     pub fn agreed(&self) -> Option<&TransferSizes> {
         self.conversation.agreed.as_ref()
+    }
+
+    /// Returns which NFS it speaks.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.options.version
     }
 
     /// Returns what was agreed on of the session, with NFSv4.1.
@@ -318,7 +324,10 @@ impl Session {
                     (self.outbox, self.told_data) = (Vec::new(), Vec::new());
                 }
                 // Meanwhile the server must not forget the client.
-                let renewal_ns = self.conversation.renewal_ns().filter(|renewal_ns| *renewal_ns < due_ns);
+                let renewal_ns = self
+                    .conversation
+                    .renewal_ns()
+                    .filter(|renewal_ns| *renewal_ns < due_ns);
                 self.executor.sleep_until(renewal_ns.unwrap_or(due_ns)).await;
                 if renewal_ns.is_none() {
                     return Ok(());

@@ -1,11 +1,53 @@
 //! The results of an answer, whichever version of NFS they are of: as much of them as calls need.
 
-use super::answers::Answer;
+use crate::status::{self, Status, Status4};
 use crate::v4::{self, Entries4};
-use crate::wire::{self, Attributes3, Entries, FileHandle};
+use crate::wire::{self, Attributes3, Entries, FileHandle, Message};
 use dyno_files::{Attributes, Info, SpaceInfo, Stability, Verifier};
 use dyno_measure::Failure;
 use std::ops::Range;
+
+/// One answer to one request of a call.
+pub(super) struct Answer<'a> {
+    pub(super) is_four: bool,
+    pub(super) status: u32,
+    pub(super) results: &'a [u8],
+    /// Where they begin in the buffer of records.
+    pub(super) begin: usize,
+    /// Its request was sent more than once, so that it may have been carried out before.
+    pub(super) repeated: bool,
+    pub(super) request: &'a Message,
+}
+
+impl Answer<'_> {
+    pub(super) fn is(&self, status: Status) -> bool {
+        self.status == status as u32
+    }
+
+    /// Whether it is one of those that only NFSv4.1 has.
+    pub(super) fn is_one_of(&self, statuses: &[Status4]) -> bool {
+        statuses.iter().any(|status| self.status == *status as u32)
+    }
+
+    /// Whether a directory that was looked up earlier is no more.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is(Status::Stale) || self.is(Status::BadHandle)
+    }
+
+    pub(super) fn failure_of(&self, status: Status) -> Failure {
+        match self.is_four {
+            false => status::failure(status as u32),
+            true => status::failure4(status as u32),
+        }
+    }
+
+    pub(super) fn failure(&self) -> Failure {
+        match self.is_four {
+            false => status::failure(self.status),
+            true => status::failure4(self.status),
+        }
+    }
+}
 
 /// What a read has brought.
 pub(super) struct WasRead {

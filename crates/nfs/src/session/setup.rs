@@ -5,6 +5,7 @@ use super::options::{TransferSizes, Version};
 use super::Session;
 use crate::refusal::Refusal;
 use crate::status::{self, Status};
+use crate::v4::NFS4;
 use crate::wire::{
     mount, parse_fs_info, parse_mount, parse_port, port_of, unmount, Body, FileHandle, Message, Procedure,
     Program, Reader, Records, Request, AUTH_SYS, MOUNT, NFS,
@@ -17,6 +18,8 @@ use std::net::SocketAddr;
 /// Longer than any answer of a set-up.
 const MOST_BYTES: usize = 65_536;
 const PORTMAPPER_PORT: u16 = 111;
+/// Where NFSv4 is spoken (RFC 8881, 2.9.3), and NFSv3 mostly.
+pub(crate) const NFS_PORT: u16 = 2049;
 
 /// The answer to one question.
 pub(super) struct Answer {
@@ -62,6 +65,25 @@ pub(super) async fn exchange(
 
 /// Asks the portmapper of a host for the ports of NFS and of MOUNT over TCP.
 pub(crate) async fn ask_ports(executor: &Executor, host: SocketAddr) -> Result<(u16, u16), Failure> {
+    match ask_both(executor, host).await {
+        Err(_) if speaks(executor, host, NFS4).await => Err(Refusal::OnlyNfs4.failure(None)),
+        asked => asked,
+    }
+}
+
+/// Whether something on NFS's own port carries calls of that program out.
+async fn speaks(executor: &Executor, host: SocketAddr, program: Program) -> bool {
+    let Ok(socket) = Dialer::new(executor.clone(), SocketAddr::new(host.ip(), NFS_PORT), 0).dial(None) else {
+        return false;
+    };
+    let mut message = Message::default();
+    message.begin(program.1, program, 0, None);
+    message.end();
+    let asked = exchange(&socket, &message, program.1, &mut Traffic::default()).await;
+    asked.is_ok_and(|answer| matches!(answer.body, Body::Accepted(_)))
+}
+
+async fn ask_both(executor: &Executor, host: SocketAddr) -> Result<(u16, u16), Failure> {
     let nfs = ask_port(executor, host, NFS, Refusal::NoNfs).await?;
     let mount = ask_port(executor, host, MOUNT, Refusal::NoMountService).await?;
     Ok((nfs, mount))

@@ -58,7 +58,8 @@ impl Session {
         self.complete(&mut state).await?;
         let (root, attributes) = self.find_export(&mut state).await?;
         state.set_lease(attributes.lease_s.unwrap_or(SHORT_LEASE_S));
-        let agreed = sizes(&self.options, &channel, &attributes).ok_or_else(|| Refusal::Sizes.failure(None))?;
+        let agreed =
+            sizes(&self.options, &channel, &attributes).ok_or_else(|| Refusal::Sizes.failure(None))?;
         self.conversation.establish4(root, agreed, state);
         self.records
             .set_max_record_bytes((agreed.max_read_bytes.max(agreed.listing_bytes) + AROUND_BYTES) as usize);
@@ -124,9 +125,13 @@ impl Session {
     /// Says that nothing is claimed any more from before a restart, without which a server may refuse every open.
     async fn complete(&mut self, state: &mut State) -> Result<(), Failure> {
         let told = self
-            .ask_in(state, Procedure4::ReclaimComplete, |message, asked, state, slot| {
-                v4::reclaim_complete(message, asked, state, slot);
-            })
+            .ask_in(
+                state,
+                Procedure4::ReclaimComplete,
+                |message, asked, state, slot| {
+                    v4::reclaim_complete(message, asked, state, slot);
+                },
+            )
             .await?;
         match told.status {
             0 | COMPLETE_ALREADY => Ok(()),
@@ -175,7 +180,11 @@ impl Session {
     /// What can't be had again keeps its old name, by which the server refuses what is asked of it.
     async fn reclaim(&mut self, state: &mut State) -> Result<(), Failure> {
         let owner = self.conversation.client;
-        let files: Vec<_> = state.opens().iter().map(|(file, open)| (*file, open.access)).collect();
+        let files: Vec<_> = state
+            .opens()
+            .iter()
+            .map(|(file, open)| (*file, open.access))
+            .collect();
         for (file, access) in files {
             for claim in [Claim::Previous, Claim::Anew] {
                 let told = self
@@ -304,18 +313,22 @@ fn is_later(status: u32) -> bool {
 }
 
 /// Settles the sizes; None where they are unusable.
-fn sizes(
-    options: &super::Options,
-    channel: &Channel,
-    attributes: &Attributes4,
-) -> Option<TransferSizes> {
+fn sizes(options: &super::Options, channel: &Channel, attributes: &Attributes4) -> Option<TransferSizes> {
     let least = |ours: u32, message_bytes: u32, theirs: Option<u64>| {
         let room = message_bytes.saturating_sub(AROUND_BYTES / 2).min(ours);
         let theirs = theirs.map_or(u32::MAX, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         room.min(theirs)
     };
-    let max_read_bytes = least(options.max_read_bytes, channel.reply_bytes, attributes.max_read_bytes);
-    let max_write_bytes = least(options.max_write_bytes, channel.request_bytes, attributes.max_write_bytes);
+    let max_read_bytes = least(
+        options.max_read_bytes,
+        channel.reply_bytes,
+        attributes.max_read_bytes,
+    );
+    let max_write_bytes = least(
+        options.max_write_bytes,
+        channel.request_bytes,
+        attributes.max_write_bytes,
+    );
     let agreed = TransferSizes {
         max_read_bytes,
         max_write_bytes,

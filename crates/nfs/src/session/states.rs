@@ -11,18 +11,56 @@
 //!
 //! All else is as with NFSv3 (`calls.rs`), each request as a compound (`v4/operation.rs`).
 
-use super::answers::{absent, Answer, Step};
+use super::answers::{absent, Step};
 use super::calls::FILE_MODE;
-use super::conversation::Conversation;
+use super::conversation::{Conversation, NO_CALL};
 use super::names;
+use super::options::TransferSizes;
+use super::results::Answer;
 use super::running::{Opening, Running, Stage, Work};
 use crate::status::{Status, Status4};
-use crate::v4::{self, Access4, How4, Operation};
-use crate::wire::{create_verifier, SetAttributes, SetTime};
+use crate::v4::{self, Access4, Agreed4, How4, OpenState, Operation, State};
+use crate::wire::{create_verifier, FileHandle, SetAttributes, SetTime};
 use dyno_files::{Access, Disposition, Reply};
 use dyno_measure::{Failure, Fault};
+use std::collections::HashMap;
 
 impl Conversation {
+    /// The same with NFSv4.1, in a session that stands.
+    pub fn establish4(&mut self, root: FileHandle, agreed: TransferSizes, state: State) {
+        self.establish(root, agreed);
+        self.four = Some(state);
+    }
+
+    /// Whether the server does not know the session any more, so that nothing can be sent before another is made.
+    #[must_use]
+    pub fn needs_session(&self) -> bool {
+        self.four.as_ref().is_some_and(|state| state.is_gone)
+    }
+
+    /// Returns what was agreed on with the server besides sizes.
+    #[must_use]
+    pub fn agreed4(&self) -> Option<Agreed4> {
+        self.four.as_ref().map(|state| *state.agreed())
+    }
+
+    /// Returns what is open, and for how long the server remembers the client.
+    pub(super) fn opens_and_lease(&self) -> Option<(HashMap<FileHandle, OpenState>, u32)> {
+        let state = self.four.as_ref()?;
+        Some((state.opens().clone(), state.agreed().lease_s))
+    }
+
+    /// Returns when the server has to hear of the client, where it forgets who is silent.
+    #[must_use]
+    pub fn renewal_ns(&self) -> Option<u64> {
+        self.four.as_ref().map(State::renewal_ns)
+    }
+
+    /// Queues a request that has the server remember the client.
+    pub fn renew(&mut self) {
+        self.ask4(NO_CALL, &Operation::Renew);
+    }
+
     /// Whether the server is to know that a file is open.
     pub(super) fn opens_with_state(&self, opening: &Opening) -> bool {
         let only_looks = matches!(opening.access, Access::Attributes | Access::Delete);
@@ -41,7 +79,10 @@ impl Conversation {
         let how = match opening.disposition {
             Disposition::Open | Disposition::Overwrite => How4::Open,
             Disposition::OpenIf => How4::Unchecked(set),
-            Disposition::OverwriteIf => How4::Unchecked(SetAttributes { bytes: Some(0), ..set }),
+            Disposition::OverwriteIf => How4::Unchecked(SetAttributes {
+                bytes: Some(0),
+                ..set
+            }),
             Disposition::Create if self.no_exclusive => How4::Guarded(set),
             Disposition::Create => How4::Exclusive(create_verifier(self.client, call.id.0), set),
         };
@@ -136,6 +177,20 @@ impl Conversation {
             directory: false,
         };
         Ok(self.start(call, place, &[]).map_or(Step::Goes, Step::Ends))
+    }
+
+    /// Queues LOCK, or LOCKU where it is given back.
+    pub(super) fn lock4(&mut self, place: usize, file: FileHandle, offset: u64, bytes: u64, ends: bool) {
+        let lock = match ends {
+            true => Operation::Unlock { file, offset, bytes },
+            false => Operation::Lock {
+                file,
+                offset,
+                bytes,
+                owner: self.client,
+            },
+        };
+        self.ask4(place, &lock);
     }
 
     /// The answer to LOCK or LOCKU.

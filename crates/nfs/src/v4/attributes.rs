@@ -90,7 +90,18 @@ impl Bitmap {
 /// What is asked of a file that is looked up, opened, made, listed or asked for: as Linux's client does, without the
 /// device number.
 pub(crate) const ALL: Bitmap = Bitmap::of(&[
-    TYPE, CHANGE, SIZE, FILE_SYSTEM, FILE_ID, MODE, LINKS, OWNER, GROUP, SPACE_USED, TIME_ACCESS, TIME_METADATA,
+    TYPE,
+    CHANGE,
+    SIZE,
+    FILE_SYSTEM,
+    FILE_ID,
+    MODE,
+    LINKS,
+    OWNER,
+    GROUP,
+    SPACE_USED,
+    TIME_ACCESS,
+    TIME_METADATA,
     TIME_MODIFY,
 ]);
 /// What is asked behind a change: enough to know the file's state.

@@ -16,13 +16,13 @@ mod state;
 pub use state::{Agreed4, State};
 
 pub(crate) use attributes::Attributes4;
-pub(crate) use operation::{Access4, How4, Operation, Places, Procedure4, AFTER_DATA_BYTES, MOST_OPERATIONS};
+pub(crate) use operation::{How4, Operation, Places, Procedure4, AFTER_DATA_BYTES, MOST_OPERATIONS, NFS4};
 pub(crate) use results::{
-    parse_close, parse_commit, parse_get_attributes, parse_lock, parse_lookup, parse_made, parse_open, parse_read,
-    parse_set, parse_space, parse_write, Entries4,
+    parse_close, parse_commit, parse_get_attributes, parse_lock, parse_lookup, parse_made, parse_open,
+    parse_read, parse_set, parse_space, parse_write, Entries4,
 };
 pub(crate) use setup::{
     create_session, destroy_client, destroy_session, exchange_id, parse_create_session, parse_exchange_id,
     parse_root, parse_status, reclaim, reclaim_complete, root, Asked, Channel, Claim, Identity,
 };
-pub(crate) use state::{OpenState, Reply4, Stateid};
+pub(crate) use state::{Access4, OpenState, Reply4, Stateid};

@@ -14,7 +14,7 @@
 //! A compound is counted as one request, by the name of what it is for, as Linux's `/proc/self/mountstats` does.
 
 use super::attributes::{write_set, ALL, OF_ENTRIES, OF_NAMES, SOME, SPACE};
-use super::state::{State, Stateid, SEQUENCE};
+use super::state::{Access4, State, Stateid, SEQUENCE};
 use crate::wire::{Credential, FileHandle, Message, Program, Request, SetAttributes, Writer, DIRECTORY};
 use dyno_files::Stability;
 use dyno_measure::named_enum;
@@ -52,8 +52,6 @@ pub(super) const WRITE: u32 = 38;
 
 const WRITE_LOCK: u32 = 2;
 const READ_LOCK: u32 = 1;
-/// No delegation is wanted, which saves the server from asking for it back.
-const WANT_NO_DELEGATION: u32 = 0x0400;
 
 named_enum! {
     /// What compounds are counted as.
@@ -80,29 +78,6 @@ named_enum! {
         Create "CREATE"
         Lock "LOCK"
         Unlock "LOCKU"
-    }
-}
-
-/// For what a file is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Access4(pub(crate) u32);
-
-impl Access4 {
-    pub(crate) const READ: Self = Self(1);
-    pub(crate) const WRITE: Self = Self(2);
-    pub(crate) const BOTH: Self = Self(3);
-
-    pub(super) fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    fn writes(self) -> bool {
-        self.0 & Self::WRITE.0 != 0
-    }
-
-    /// Appends it, with nobody kept out.
-    pub(super) fn write(self, writer: &mut Writer<'_>) {
-        writer.u32(self.0 | WANT_NO_DELEGATION).u32(0);
     }
 }
 
@@ -226,7 +201,13 @@ impl Operation<'_> {
     }
 
     /// Writes it as a call with that number, yet without slot.
-    pub(crate) fn write(&self, message: &mut Message, xid: u32, credential: &Credential, state: &State) -> Places {
+    pub(crate) fn write(
+        &self,
+        message: &mut Message,
+        xid: u32,
+        credential: &Credential,
+        state: &State,
+    ) -> Places {
         let mut writer = begin_compound(message, xid, credential, self.operations());
         let sequence = writer.u32(SEQUENCE).0.len();
         writer.0.resize(sequence + SEQUENCE_BYTES, 0);
@@ -313,7 +294,7 @@ pub(super) fn begin_compound<'a>(
 }
 
 fn write_plain(request: &Request<'_>, writer: &mut Writer<'_>, state: &State, places: &mut Places) {
-    let file = request.file().expect("each has one");
+    let file = *request.file().expect("each has one");
     file.write(writer.u32(PUTFH));
     match *request {
         Request::Lookup { name, .. } => {
@@ -347,7 +328,12 @@ fn write_plain(request: &Request<'_>, writer: &mut Writer<'_>, state: &State, pl
             plus,
             ..
         } => {
-            writer.u32(READDIR).u64(cookie).u64(verifier).u32(bytes).u32(bytes);
+            writer
+                .u32(READDIR)
+                .u64(cookie)
+                .u64(verifier)
+                .u32(bytes)
+                .u32(bytes);
             if plus { OF_ENTRIES } else { OF_NAMES }.write(writer);
         }
         Request::Remove { name, .. } | Request::RemoveDirectory { name, .. } => {

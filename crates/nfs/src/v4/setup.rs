@@ -2,9 +2,9 @@
 //! was open before the server was started again (9.6).
 
 use super::attributes::{ALL, LIMITS};
-use super::operation::{begin_compound, write_owner, Access4, How4, GETATTR, LOOKUP, OPEN, PUTFH};
+use super::operation::{begin_compound, write_owner, How4, GETATTR, LOOKUP, OPEN, PUTFH};
 use super::results::{expect, parse_attributes, parse_file};
-use super::state::{Agreed4, State, MOST_SLOTS, SEQUENCE};
+use super::state::{Access4, Agreed4, State, MOST_SLOTS, SEQUENCE};
 use super::Attributes4;
 use crate::wire::{Credential, FileHandle, Malformed, Message, Reader, Writer};
 
@@ -101,7 +101,10 @@ fn alone(message: &mut Message, asked: Asked<'_>, write: impl FnOnce(&mut Writer
 
 pub(crate) fn exchange_id(message: &mut Message, asked: Asked<'_>, identity: &Identity) {
     alone(message, asked, |writer| {
-        writer.u32(EXCHANGE_ID).u64(identity.verifier).opaque(&identity.owner);
+        writer
+            .u32(EXCHANGE_ID)
+            .u64(identity.verifier)
+            .opaque(&identity.owner);
         // No flags, no protection of the state by keys, nothing said of the implementation.
         writer.u32(0).u32(0).u32(0);
     });

@@ -4,8 +4,7 @@
 //! All opens of a client have one owner, so that the server keeps one state for each file, whichever way it was opened;
 //! it is closed with the last of its handles, as Linux's client does it.
 
-use super::operation::Access4;
-use crate::wire::{FileHandle, Malformed, Reader};
+use crate::wire::{FileHandle, Malformed, Reader, Writer};
 use std::collections::HashMap;
 
 /// The most slots that are used: as many as NFSv3's requests under way at once.
@@ -64,6 +63,32 @@ impl Stateid {
         bytes[..4].copy_from_slice(&version.to_be_bytes());
         bytes[4..].copy_from_slice(&self.other);
         bytes
+    }
+}
+
+/// No delegation is wanted, which saves the server from asking for it back.
+const WANT_NO_DELEGATION: u32 = 0x0400;
+
+/// For what a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access4(pub(crate) u32);
+
+impl Access4 {
+    pub(crate) const READ: Self = Self(1);
+    pub(crate) const WRITE: Self = Self(2);
+    pub(crate) const BOTH: Self = Self(3);
+
+    fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) fn writes(self) -> bool {
+        self.0 & Self::WRITE.0 != 0
+    }
+
+    /// Appends it, with nobody kept out.
+    pub(super) fn write(self, writer: &mut Writer<'_>) {
+        writer.u32(self.0 | WANT_NO_DELEGATION).u32(0);
     }
 }
 

@@ -15,7 +15,8 @@ mod xdr;
 
 pub use arguments::{How, Node, SetAttributes, SetTime};
 pub use attributes::{
-    Attributes3, FileHandle, Time, Wcc, WccBefore, DIRECTORY, MAX_HANDLE4_BYTES, MAX_HANDLE_BYTES, REGULAR, SYMBOLIC_LINK,
+    Attributes3, FileHandle, Time, Wcc, WccBefore, DIRECTORY, MAX_HANDLE4_BYTES, MAX_HANDLE_BYTES, REGULAR,
+    SYMBOLIC_LINK,
 };
 pub use directory::{end_entries, Entries, Entry};
 pub use mount::{

@@ -33,6 +33,7 @@ class SessionKind:
     max_read_bytes: int
     max_write_bytes: int
     leases: bool
+    slots: int | None
 
     @property
     def protection(self) -> str:
@@ -59,7 +60,8 @@ class SessionKind:
             self.protection,
             sizes,
             "leases" if self.leases else "no leases",
-            *([protocol.session_note] if protocol.session_note else []),
+            *([f"{self.slots} slots"] if self.slots is not None else []),
+            *([note] if (note := protocol.session_note(self.dialect)) else []),
         ]
         return ", ".join(parts)
 
