@@ -1,5 +1,5 @@
-//! Files over NFSv3 and NFSv4.1 as a kind of work: its sections of the document, its target and its sessions. The work itself is in
-//! `files/`, which knows no protocol.
+//! Files over NFSv3 and NFSv4.1 as a kind of work: its sections of the document, its target and its sessions. The work
+//! itself is in `files/`, which knows no protocol.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{Kind, OpenError, Secrets, Target};
