@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 
 from benches.fleet_generator import NO_SECRETS
@@ -33,6 +34,7 @@ from serverdyno.servers.running import running
 
 NODES, NODES_UP_S, MIX_S = 64, 300.0, 2.0
 MERGED_NODES, MERGED_CLIENTS = 1_000, 10_000
+CLIENT_WORDS = 7
 END_S = 10.0
 
 
@@ -139,15 +141,22 @@ def many_nodes(count: int = NODES) -> Iterator[Waiting]:
 
 
 def merging(nodes: int = MERGED_NODES, clients: int = MERGED_CLIENTS) -> Waiting:
-    """Merge the tallies of so many nodes, each with so many clients. Raises BenchError where they don't add up."""
+    """Merge the tallies of so many nodes, each with so many clients, and read the figures of each, as after a mix.
+
+    Raises BenchError where they don't add up.
+    """
     tallies = simulated(nodes, clients)
     before = psutil.Process().memory_info().rss
     began_s = time.monotonic()
-    merged = _native.merge(tallies)
+    # No Python can hold a row for each of so many clients; an experiment has 100,000 at most.
+    merged = _native.merge(tallies, with_clients=False)
+    apart = sum(_native.merge([tally], with_clients=False)["operations_total"] for tally in tallies)
     took_s = time.monotonic() - began_s
     grown_mib = (psutil.Process().memory_info().rss - before) >> 20
     if merged["clients_planned"] != nodes * clients:
         raise BenchError(f"{merged['clients_planned']} clients of {nodes} x {clients} were merged")
+    if merged["operations_total"] != apart:
+        raise BenchError(f"{merged['operations_total']} operations together, {apart} node by node")
     sizes = f"{len(tallies[0]) >> 10:,} KiB each, {grown_mib:,} MiB more memory"
     return Waiting(
         "merging", f"merge {nodes} x {clients} clients, {sizes}", (took_s,), Bound(2, at_least=False)
@@ -155,17 +164,25 @@ def merging(nodes: int = MERGED_NODES, clients: int = MERGED_CLIENTS) -> Waiting
 
 
 def simulated(nodes: int, clients: int) -> list[bytes]:
-    """Return tallies as of so many nodes in one mix: one real node's, told again under other clients' numbers."""
+    """Return tallies as of so many nodes in one mix: one real node's, told again under other clients' numbers.
+
+    The rows of clients stand at the end, with the number of each first (`crates/engine/src/client_rows.rs`).
+    """
     server = _native.ReferenceServer.start()
     try:
         target = http_target(f"http://{LOOPBACK}:{server.port}/")
-        shape: dict[str, Any] = {"clients": nodes * clients, "length_s": 0.2, "think_time_s": 60.0}
-        part = {"client_offset": 0, "client_step": nodes * clients, "client_run": clients, "clients": clients}
-        told = document(target, {"name": "webbench-static"}, {}, **shape, part=part, delay_s=0.1)
+        shape: dict[str, Any] = {"clients": clients, "length_s": 0.2, "think_time_s": 60.0}
+        told = document(target, {"name": "webbench-static"}, {}, **shape, delay_s=0.1)
         load = _native.prepare(json.dumps(told), target).start()
         while not load.wait(1.0):
             pass
         tally = load.tally()
     finally:
         server.stop()
-    return [tally] * nodes
+    document_bytes = len(tally) - clients * CLIENT_WORDS * 8
+    rows = np.frombuffer(tally, dtype="<u8", offset=document_bytes).reshape(clients, CLIENT_WORDS).copy()
+    found = []
+    for node in range(nodes):
+        rows[:, 0] = node + nodes * np.arange(clients, dtype=np.uint64)  # dealt out in turn
+        found.append(tally[:document_bytes] + rows.tobytes())
+    return found

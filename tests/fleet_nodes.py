@@ -28,13 +28,15 @@ class RunningFleet:
     def path(self) -> Path:
         return self.folder.path
 
-    def start_node(self, name: str, before: Sequence[str] = ()) -> None:
-        """Start a node, and wait until it has joined. `before`: what its command is given to."""
-        command = [*before, *DYNO, "node", str(self.folder.node(name))]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        self.stack.callback(ended, process)
-        wait_for_line(process, f"{name} has joined")
-        self.nodes[name] = process
+    def start_nodes(self, names: Sequence[str], before: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Start nodes, and wait until all have joined. `before`: what the command of one is given to."""
+        for name in names:
+            command = [*(before or {}).get(name, ()), *DYNO, "node", str(self.folder.node(name))]
+            process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+            self.stack.callback(ended, process)
+            self.nodes[name] = process
+        for name in names:
+            wait_for_line(self.nodes[name], f"{name} has joined")
 
 
 def ended(process: subprocess.Popen[str]) -> None:
@@ -60,8 +62,7 @@ def running_fleet(
         stack.callback(end_scheduler, folder)
         start_scheduler(folder)
         fleet = RunningFleet(folder, {}, stack)
-        for name in names:
-            fleet.start_node(name, (before or {}).get(name, ()))
+        fleet.start_nodes(names, before)
         yield fleet
 
 

@@ -77,7 +77,7 @@ def stopped(fleet: RunningFleet) -> None:
 
 
 def back_after_kill(fleet: RunningFleet) -> None:
-    fleet.start_node("b")
+    fleet.start_nodes(["b"])
 
 
 def back_after_stop(fleet: RunningFleet) -> None:
@@ -187,6 +187,13 @@ def test_who_has_no_certificate_of_the_fleet_is_refused_counted_and_told(home: H
                 while plain.recv(4096):
                     pass
             except ConnectionError:
+                pass
+        with socket.create_connection((host, int(port)), PATIENCE_S) as hasty:
+            # The head of a handshake alone (RFC 8446, sections 4 and 5.1): who hangs up has not been refused.
+            hasty.sendall(bytes.fromhex("1603010200 010001fc"))
+            hasty.shutdown(socket.SHUT_WR)
+            hasty.settimeout(PATIENCE_S)
+            while hasty.recv(4096):
                 pass
         status = home.dyno("fleet", "status", fleet.path)
         assert "connections refused: 3" in status.stdout.replace("\n", " "), status.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from fleet_nodes import RunningFleet, running_fleet
 from serverdyno.errors import DynoError, PlanError
 from serverdyno.plan.load import parse_plan
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
+from serverdyno.report.build import source_of
+from serverdyno.report.sections import testbed as diagram
+from serverdyno.report.words.disclosure import disclosure
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.registry import settings_types
 from serverdyno.store.experiment import Experiment
@@ -24,6 +28,13 @@ SERVERS = [
     ServerPlan(server=name, node="s", settings={} if name == "reference" else {"access_log": True})
     for name in [*INSTALLED[:1], "reference"]
 ]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    """Every test leaves it as it was."""
+    with running_fleet(tmp_path_factory.mktemp("fleet") / "lab", NAMES) as running:
+        yield running
 
 
 def planned(folder: Path, fleet: Path, servers: list[ServerPlan], **shape: Any) -> Path:
@@ -58,12 +69,13 @@ class Witness(Listener):
         self.seen |= {name for name in NAMES if below(self.fleet, name)}
 
 
-def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_asked(tmp_path: Path) -> None:
-    with running_fleet(tmp_path / "lab", NAMES) as fleet:
-        folder, witness = planned(tmp_path / "e", fleet.path, SERVERS), Witness(fleet)
-        assert carried_out(folder, witness), witness.failures
-        assert witness.seen == {"s"}
-        assert below(fleet, "s") == []
+def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_asked(
+    fleet: RunningFleet, tmp_path: Path
+) -> None:
+    folder, witness = planned(tmp_path / "e", fleet.path, SERVERS), Witness(fleet)
+    assert carried_out(folder, witness), witness.failures
+    assert witness.seen == {"s"}
+    assert below(fleet, "s") == []
     experiment = Experiment.open(folder)
     for record in experiment.mixes():
         assert {row.node for row in record.nodes} == {"node a", "node b"}
@@ -76,44 +88,50 @@ def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_
     assert {each["server"] for each in described.values()} == {plan.server for plan in SERVERS}
     for each in described.values():
         assert each["notes"][0] == "Runs on node s of the fleet."
+    assert {each["address"] for each in experiment.disclosure()["fleet"]["serving"]} == {"127.0.0.1"}
+    [entry] = [each for each in disclosure(experiment.disclosure()) if each.title.startswith("Fleet")]
+    assert entry.title == "Fleet: nodes a, b and s (server)"
+    drawn = diagram.testbed(source_of(experiment))
+    assert {(link.network, link.outside) for link in drawn.links} == {("HTTP, 127.0.0.1", True)}
+    assert all("on node s" in link.server.lines for link in drawn.links)
+
+
+def test_what_keeps_a_server_from_starting_on_its_node_is_told_with_the_node(
+    fleet: RunningFleet, tmp_path: Path
+) -> None:
+    elsewhere = [ServerPlan(server="reference", node="s", address="192.0.2.1")]
+    listener = Listener()
+    assert not carried_out(planned(tmp_path / "e", fleet.path, elsewhere), listener)
+    assert "node s: reference can't listen on 192.0.2.1" in listener.failures[0]
+    stranger = [ServerPlan(server="reference", node="x")]
+    assert not carried_out(planned(tmp_path / "f", fleet.path, stranger), listener)
+    assert "has no node x" in listener.failures[1]
 
 
 def test_a_lost_server_node_fails_the_run_takes_the_server_with_it_and_is_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fleet: RunningFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", 1.0)
-    with running_fleet(tmp_path / "lab", NAMES) as fleet:
-        servers = [ServerPlan(server=SERVERS[0].server, node="s", name=name) for name in ("one", "two")]
-        folder = planned(tmp_path / "e", fleet.path, servers, length_s=2.0, clients=[2, 4])
-        left: list[psutil.Process] = []
+    servers = [ServerPlan(server=SERVERS[0].server, node="s", name=name) for name in ("one", "two")]
+    folder = planned(tmp_path / "e", fleet.path, servers, clients=[2, 4])
+    left: list[psutil.Process] = []
 
-        def kill() -> None:
-            left.extend(below(fleet, "s"))
-            fleet.nodes["s"].kill()
-            fleet.nodes["s"].wait(PATIENCE_S)
+    def kill() -> None:
+        left.extend(below(fleet, "s"))
+        fleet.nodes["s"].kill()
+        fleet.nodes["s"].wait(PATIENCE_S)
 
-        breaker = Breaker(kill)
-        with pytest.raises(DynoError, match="lacks s of its 3 nodes"):
-            carried_out(folder, breaker)
-        assert "node s is lost: it has ended" in breaker.failures[0]
-        assert left
-        assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
-        assert Experiment.open(folder).finished() == {(1, 1)}
-        monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", PATIENCE_S)
-        fleet.start_node("s")
-        last = Listener()
-        assert carried_out(folder, last), last.failures
-
-
-def test_what_keeps_a_server_from_starting_on_its_node_is_told_with_the_node(tmp_path: Path) -> None:
-    with running_fleet(tmp_path / "lab", ("a", "s")) as fleet:
-        elsewhere = [ServerPlan(server="reference", node="s", address="192.0.2.1")]
-        listener = Listener()
-        assert not carried_out(planned(tmp_path / "e", fleet.path, elsewhere), listener)
-        assert "node s: reference can't listen on 192.0.2.1" in listener.failures[0]
-        stranger = [ServerPlan(server="reference", node="x")]
-        assert not carried_out(planned(tmp_path / "f", fleet.path, stranger), listener)
-        assert "has no node x" in listener.failures[1]
+    breaker = Breaker(kill)
+    with pytest.raises(DynoError, match="lacks s of its 3 nodes"):
+        carried_out(folder, breaker)
+    assert "node s is lost: it has ended" in breaker.failures[0]
+    assert left
+    assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
+    assert Experiment.open(folder).finished() == {(1, 1)}
+    fleet.start_nodes(["s"])
+    monkeypatch.setattr("serverdyno.fleet.membership.PATIENCE_S", PATIENCE_S)
+    last = Listener()
+    assert carried_out(folder, last), last.failures
 
 
 def test_a_plan_says_everything_that_is_wrong_with_a_node_at_once() -> None:

@@ -24,6 +24,7 @@ from serverdyno.plan.load import load_plan, parse_plan
 from serverdyno.plan.model import Plan, RunKey, ServerPlan, Suite
 from serverdyno.plan.testbed import Subnet, Testbed, of_option
 from serverdyno.protocols.documents import DocumentsSettings
+from serverdyno.protocols.http import HTTP
 from serverdyno.runner.create import create_experiment
 from serverdyno.servers.registry import DRIVERS, settings_types
 from serverdyno.servers.running import running
@@ -46,7 +47,11 @@ TESTBED = Testbed(
     ]
 )
 WEB_SERVERS = [
-    name for name, driver in DRIVERS.items() if driver.settings_type.listens_elsewhere and driver.installed()
+    name
+    for name, driver in DRIVERS.items()
+    if driver.settings_type.listens_elsewhere
+    and driver.settings_type.protocol == HTTP.name
+    and driver.installed()
 ]
 
 
@@ -177,14 +182,15 @@ def test_a_cut_link_loses_the_mix_in_words_and_resume_does_it_on_a_new_testbed(
     words: str,
     record_property: Any,
 ) -> None:
-    folder = planned(tmp_path / "e", of_option("namespaces:2"), ServerPlan(server="reference"), length_s=3.0)
+    folder = planned(tmp_path / "e", of_option("namespaces:2"), ServerPlan(server="reference"))
     puller = Puller(made, interfaces)
     assert not carried_out(folder, puller)
     assert words in puller.failures[0]
     record_property("told_after_s", puller.told_after_s)
     assert Experiment.open(folder).finished() == set()
-    last = Listener()
-    assert carried_out(folder, last), last.failures
+    if "control" not in interfaces:  # once is enough
+        last = Listener()
+        assert carried_out(folder, last), last.failures
 
 
 def test_a_run_that_is_killed_leaves_nothing_of_its_testbed(home: Home, tmp_path: Path) -> None:

@@ -334,8 +334,11 @@ def prepare(
     Raises ValueError that lists every problem, one a line, with its key's path.
     """
 
-def merge(tallies: list[bytes]) -> MixResult:
-    """One mix from the tallies of its parts, in any order. Raises ValueError where they are not of one mix."""
+def merge(tallies: list[bytes], *, with_clients: bool = True) -> MixResult:
+    """One mix from the tallies of its parts, in any order. Raises ValueError where they are not of one mix.
+
+    `with_clients`: the rows of single clients, too; else `by_client` is empty.
+    """
 
 @final
 class Workspaces:

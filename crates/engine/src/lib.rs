@@ -9,6 +9,7 @@
 mod arrival;
 mod bonnie;
 mod client;
+mod client_rows;
 mod counting;
 mod digest;
 mod engine_thread;

@@ -3,6 +3,7 @@
 //! A figure is a field of one of these structures, and one line of `merge`. Counting is in `counting.rs`. Histograms are
 //! HDR V2; times are whole nanoseconds here and seconds in the document, so that a sum does not depend on its order.
 
+use crate::client_rows::{self, by_number};
 use crate::open_tally::OpenTally;
 use crate::problems::Problems;
 use crate::time_fields::{seconds, seconds_or_none};
@@ -12,7 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Of the document.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// One operation class in the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ pub struct OperationTally {
 }
 
 /// One client.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ClientTally {
     /// Its number in the mix.
     pub client: u64,
@@ -218,7 +219,8 @@ pub struct MixTally {
     pub open: Option<OpenTally>,
     /// In the order of the workload's classes.
     pub by_operation: Vec<OperationTally>,
-    /// By client number.
+    /// By client number. There may be very many, so they are packed behind the document (`client_rows.rs`).
+    #[serde(skip)]
     pub by_client: Vec<ClientTally>,
     /// By second.
     pub by_second: Vec<SecondTally>,
@@ -258,6 +260,7 @@ pub struct MixResult<'a> {
     bytes_read: u64,
     bytes_written: u64,
     response_time_hdr: Histogram,
+    by_client: &'a [ClientTally],
 }
 
 impl MixTally {
@@ -279,9 +282,9 @@ impl MixTally {
         all
     }
 
-    /// What a reader is told.
+    /// What a reader is told; `with_clients`: the rows of single clients, too.
     #[must_use]
-    pub fn result(&self) -> MixResult<'_> {
+    pub fn result(&self, with_clients: bool) -> MixResult<'_> {
         let sum = |figure: fn(&OperationTally) -> u64| self.by_operation.iter().map(figure).sum();
         let left = self
             .by_client
@@ -295,15 +298,17 @@ impl MixTally {
             bytes_read: sum(|class| class.bytes_read),
             bytes_written: sum(|class| class.bytes_written),
             response_time_hdr: self.response_time(),
+            by_client: if with_clients { &self.by_client } else { &[] },
         }
     }
 
-    /// The document, as CBOR.
+    /// The document, as CBOR, and the rows of the clients behind it.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let written = ciborium::into_writer(self, &mut bytes);
         debug_assert!(written.is_ok(), "a vector takes every byte");
+        client_rows::write(&self.by_client, &mut bytes);
         bytes
     }
 
@@ -311,16 +316,34 @@ impl MixTally {
     ///
     /// # Errors
     /// Says why `bytes` is no tally that can be read here.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let tally: Self =
-            ciborium::from_reader(bytes).map_err(|error| format!("not a mix tally: {error}"))?;
+    pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, String> {
+        let mut tally: Self =
+            ciborium::from_reader(&mut bytes).map_err(|error| format!("not a mix tally: {error}"))?;
         if tally.version != VERSION {
             return Err(format!(
                 "a mix tally of version {} is not known here, {VERSION} is",
                 tally.version
             ));
         }
+        tally.by_client =
+            client_rows::read(bytes).ok_or("not a mix tally: the rows of its clients are no whole rows")?;
         Ok(tally)
+    }
+
+    /// The parts of one mix, as `to_bytes` wrote them, in any order. The rows of clients are put in order once for all:
+    /// a thousand nodes have millions.
+    ///
+    /// # Errors
+    /// Says which is no tally that can be read here, or that they are not of one mix.
+    pub fn from_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, String> {
+        let (mut sum, mut clients) = (Self::new(), Vec::new());
+        for part in parts {
+            let mut part = Self::from_bytes(part)?;
+            clients.append(&mut part.by_client);
+            sum = sum.merge(&part).map_err(|problems| problems.to_string())?;
+        }
+        sum.by_client = by_number(clients);
+        Ok(sum)
     }
 
     /// The two parts of one mix together.
@@ -378,12 +401,10 @@ impl MixTally {
             let pairs = self.by_operation.iter_mut().zip(&other.by_operation);
             pairs.for_each(|(ours, theirs)| ours.add(theirs));
         }
-        union(
-            &mut self.by_client,
-            &other.by_client,
-            |row| row.client,
-            ClientTally::add,
-        );
+        if !other.by_client.is_empty() {
+            self.by_client.extend_from_slice(&other.by_client);
+            self.by_client = by_number(std::mem::take(&mut self.by_client));
+        }
         union(
             &mut self.by_second,
             &other.by_second,
@@ -449,7 +470,7 @@ impl OperationTally {
 }
 
 impl ClientTally {
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes_in += other.bytes_in;
         self.bytes_read += other.bytes_read;

@@ -230,6 +230,9 @@ proptest! {
     fn the_order_of_merging_does_not_matter(a in tally(), b in tally(), c in tally()) {
         prop_assert_eq!(merged(&a, &b), merged(&b, &a));
         prop_assert_eq!(merged(&merged(&a, &b), &c), merged(&a, &merged(&b, &c)));
+        let parts = [c.to_bytes(), a.to_bytes(), b.to_bytes()];
+        let together = MixTally::from_parts(parts.iter().map(Vec::as_slice));
+        prop_assert_eq!(together, Ok(merged(&merged(&a, &b), &c)));
         prop_assert_eq!(merged(&MixTally::new(), &a), a);
     }
 
@@ -290,10 +293,14 @@ fn tallies_of_different_workloads_and_of_other_versions_are_refused_in_words() {
         "by_operation: the tallies are of different workloads"
     );
     let newer = MixTally {
-        version: 2,
+        version: 3,
         ..MixTally::new()
     };
     let refused = MixTally::from_bytes(&newer.to_bytes()).expect_err("another version");
-    assert!(refused.contains("version 2"), "{refused}");
+    assert!(refused.contains("version 3"), "{refused}");
     assert!(MixTally::from_bytes(b"nonsense").is_err());
+    let mut cut = MixTally::new().to_bytes();
+    cut.push(0);
+    let refused = MixTally::from_bytes(&cut).expect_err("a part of a row");
+    assert!(refused.contains("no whole rows"), "{refused}");
 }

@@ -61,7 +61,7 @@ impl Load {
     fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let load = self.inner.lock().map_err(poisoned)?;
         let tally = load.result().map_err(|error| load_error(&error))?;
-        to_python(py, &tally.result())
+        to_python(py, &tally.result(true))
     }
 
     fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {

@@ -8,6 +8,7 @@ use dyno_engine::{Material, MixSpec, MixTally};
 use dyno_measure::NS_PER_S;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -67,17 +68,13 @@ impl PreparedMix {
     }
 }
 
-/// The result of a mix from the tallies of its parts, in any order.
+/// The result of a mix from the tallies of its parts, in any order. `with_clients`: the rows of single clients, too.
 #[pyfunction]
-pub fn merge(py: Python<'_>, tallies: Vec<Vec<u8>>) -> PyResult<Bound<'_, PyAny>> {
-    let merged = py.detach(|| {
-        tallies.iter().try_fold(MixTally::new(), |sum, part| {
-            let part = MixTally::from_bytes(part)?;
-            sum.merge(&part).map_err(|problems| problems.to_string())
-        })
-    });
+#[pyo3(signature = (tallies, *, with_clients=true))]
+pub fn merge(py: Python<'_>, tallies: Vec<PyBackedBytes>, with_clients: bool) -> PyResult<Bound<'_, PyAny>> {
+    let merged = py.detach(|| MixTally::from_parts(tallies.iter().map(|part| &**part)));
     let merged = merged.map_err(PyValueError::new_err)?;
-    to_python(py, &merged.result())
+    to_python(py, &merged.result(with_clients))
 }
 
 /// The removal of what the clients of mixes have left.

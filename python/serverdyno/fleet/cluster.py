@@ -32,6 +32,7 @@ PING_S = 0.5
 DOOR_S = 1.0
 SILENT_S = 3.0
 """A node that answers no ping for so long is lost."""
+FACTS_S = 9.0
 END_S = 5.0
 
 
@@ -209,13 +210,13 @@ class Cluster:
         self.run(ask_all())
         return list(members)
 
-    def facts(self, members: dict[str, str]) -> dict[str, dict[str, Any] | None]:
-        """What each says of itself; None of one that doesn't answer."""
+    def facts(self, members: dict[str, str], patience_s: float = FACTS_S) -> dict[str, dict[str, Any] | None]:
+        """What each says of itself; None of one that doesn't answer in time: it reads its files for that."""
 
         async def ask(address: str) -> dict[str, Any] | None:
             try:
                 return dict(
-                    json.loads(await asyncio.wait_for(self.client.rpc(address).dyno_facts(), SILENT_S * 3))
+                    json.loads(await asyncio.wait_for(self.client.rpc(address).dyno_facts(), patience_s))
                 )
             except (OSError, TimeoutError):
                 return None

@@ -61,7 +61,7 @@ class RefusedConnections(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Look at one line: listener, peer, error. Who only hangs up has not been refused."""
         error = record.args[-1] if isinstance(record.args, tuple) and record.args else None
-        if isinstance(error, ssl.SSLError):
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
             self.count += 1
 
 

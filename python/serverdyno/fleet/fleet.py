@@ -92,6 +92,11 @@ class Fleet:
         """The node on which the server runs: its loss ends a mix, too."""
         self._most_clients = 0
 
+    def serve_from(self, node: Node, disclosed: Mapping[str, Any]) -> None:
+        """Take note of the node on which the server runs, and of what a reader must know of it."""
+        self.serving = node
+        self.disclosed = {**(self.disclosed or {}), "serving": [disclosed]}
+
     @property
     def nodes(self) -> list[Node]:
         """All of them."""
@@ -184,7 +189,10 @@ class FleetLoad:
         self._fleet.figures = [
             # What others used of this machine is measured here, for all that run on it.
             NodeFigures(
-                node.name, _native.merge([tally]), offset, **(UNSEEN if node.on_this_machine else machine)
+                node.name,
+                _native.merge([tally], with_clients=False),
+                offset,
+                **(UNSEEN if node.on_this_machine else machine),
             )
             for node, tally, offset, machine in zip(self._nodes, tallies, self._offsets, seen, strict=True)
         ]

@@ -17,7 +17,7 @@ from serverdyno import _native
 from serverdyno.errors import ConsentError, DynoError, UserError
 from serverdyno.fleet import cluster as backend
 from serverdyno.fleet import facts
-from serverdyno.fleet.cluster import PING_S, Cluster, DaskNode
+from serverdyno.fleet.cluster import FACTS_S, PING_S, Cluster, DaskNode
 from serverdyno.fleet.contract import FleetError, ask_each
 from serverdyno.fleet.fleet import Fleet, placed
 from serverdyno.fleet.folder import FleetFolder
@@ -27,7 +27,7 @@ from serverdyno.plan.model import GeneratorPlan
 from serverdyno.probes.host import MOMENTARY
 
 PATIENCE_S = 20.0
-"""For nodes that are to be there: one that was started again joins within seconds."""
+"""For nodes that are to be there, and to say what they are: one that was started again joins within seconds."""
 SETTINGS = ("sysctls", "limits")
 """Of the machine: what shapes the load that a node makes."""
 
@@ -54,7 +54,7 @@ def free_again(cluster: Cluster, there: dict[str, str]) -> dict[str, dict[str, A
     """What the nodes say of themselves, once those are free whose last controller was killed, or in any case soon."""
     until = time.monotonic() + LEASE_S + PING_S
     while True:
-        told = cluster.facts(there)
+        told = cluster.facts(there, max(PATIENCE_S, FACTS_S))
         if time.monotonic() >= until or not any(one is not None and one["in_use"] for one in told.values()):
             return told
         time.sleep(PING_S)

@@ -62,9 +62,9 @@ class ServerPlace:
 class NodeServer:
     """A server on a node, as the controller has it; see `servers.base.RunningServer`."""
 
-    def __init__(self, node: Node, told: Mapping[str, Any]) -> None:
-        """`told`: what `ServerPlace.start` has returned."""
-        self.node = node
+    def __init__(self, node: Node, told: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
+        """`told`: what `ServerPlace.start` has returned; `machine`: what is disclosed of the node."""
+        self.node, self.machine = node, machine
         access = told["access"]
         self._access = Access(**{**access, "shares": tuple(access["shares"])})
         described = Description(**told["description"])
@@ -138,8 +138,13 @@ class NodeServer:
 
 
 @contextmanager
-def served_by(node: Node, configuration: Configuration, address: str) -> Iterator[NodeServer]:
-    """A server on a node, ready for load, until the block ends. Raises DynoError with the node's own words."""
+def served_by(
+    node: Node, configuration: Configuration, address: str, machine: Mapping[str, Any]
+) -> Iterator[NodeServer]:
+    """A server on a node, ready for load, until the block ends. Raises DynoError with the node's own words.
+
+    `machine`: what is disclosed of the node.
+    """
     wanted = {
         "server": configuration.server,
         "settings": configuration.settings,
@@ -151,7 +156,7 @@ def served_by(node: Node, configuration: Configuration, address: str) -> Iterato
     except ServerError as error:
         raise ServerError(f"{node.name}: {error}", hint=error.hint) from error
     try:
-        yield NodeServer(node, told)
+        yield NodeServer(node, told, {**machine, "address": address})
     finally:
         if not node.lost:
             ask_all([node], "end_server")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from serverdyno.errors import ServerError, UserError
@@ -45,14 +45,15 @@ def disclose_host(experiment: Disclosing) -> None:
 
 def disclose_fleet(experiment: Disclosing, facts: Mapping[str, Any], network: Mapping[str, Any]) -> None:
     """Keep what is known of the nodes, and of their network in a testbed. Raises UserError where an earlier part of the
-    experiment had others.
+    experiment had others. Each run adds the node that has its server.
     """
     facts = json.loads(json.dumps({**facts, "network": network} if network else facts))
     before = experiment.disclosure().get("fleet")
     if before is None:
         experiment.write_fleet(facts)
         return
-    was, now = ({node["node"]: node for node in each["nodes"]} for each in (before, facts))
+    was, now = (_by_name(each["nodes"]) for each in (before, facts))
+    served, serving = (_by_name(each.get("serving", [])) for each in (before, facts))
     changes = [
         *_changes(before.get("network", {}), facts.get("network", {}), "network: "),
         *(f"node {name} is gone" for name in sorted(was.keys() - now.keys())),
@@ -62,10 +63,21 @@ def disclose_fleet(experiment: Disclosing, facts: Mapping[str, Any], network: Ma
             for name in sorted(was.keys() & now.keys())
             for change in _changes(was[name], now[name], f"node {name}: ")
         ),
+        *(
+            change
+            for name in sorted(served.keys() & serving.keys())
+            for change in _changes(served[name], serving[name], f"node {name}: ")
+        ),
     ]
     if changes:
         told = "\n".join(f"  {change}" for change in changes)
         raise UserError(f"the fleet has changed since the experiment began:\n{told}", hint=HINT)
+    if serving.keys() - served.keys():
+        experiment.write_fleet({**before, "serving": [*{**served, **serving}.values()]})
+
+
+def _by_name(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {node["node"]: node for node in nodes}
 
 
 def disclose_server(experiment: Disclosing, configuration: str, server: RunningServer) -> None:

@@ -49,7 +49,7 @@ def under_test(
         apart = {each.node for each in head.configurations if each.node is not None}
         with carried(setup, access, apart) as setup:
             if setup.fleet is not None and isinstance(server, NodeServer):
-                setup.fleet.serving = server.node
+                setup.fleet.serve_from(server.node, server.machine)
             yield server, setup
 
 
@@ -66,13 +66,13 @@ def served(head: ExperimentHead, configuration: Configuration, site: Site) -> It
         ) as server:
             yield server
         return
-    from serverdyno.fleet.membership import server_node  # noqa: PLC0415 (of the extra)
+    from serverdyno.fleet.membership import disclosed_node, server_node  # noqa: PLC0415 (of the extra)
 
     fleet = head.plan.generator.fleet
     assert fleet is not None, "checked with the plan"
     with (
         server_node(Path(fleet), configuration.node) as node,
-        served_by(node, configuration, configuration.address or node.host) as server,
+        served_by(node, configuration, configuration.address or node.host, disclosed_node(node)) as server,
     ):
         yield server
 

@@ -130,8 +130,8 @@ def get(
     return _native.http_get(target, path, timeout_s=REQUEST_TIMEOUT_S, most_bytes=BODY_LIMIT_BYTES)
 
 
-def offer(port: int, network_namespace: str | None = None) -> _native.Offer:
-    """What the SMB server on 127.0.0.1 offers, in the network namespace of that file. Raises AnswerError."""
+def offer(port: int, network_namespace: str | None = None, host: str = LOOPBACK) -> _native.Offer:
+    """What the SMB server on an address offers, in the network namespace of that file. Raises AnswerError."""
     return _native.smb_probe(
-        f"{LOOPBACK}:{port}", timeout_s=REQUEST_TIMEOUT_S, network_namespace=network_namespace
+        f"{host}:{port}", timeout_s=REQUEST_TIMEOUT_S, network_namespace=network_namespace
     )

@@ -16,10 +16,11 @@ import time
 from pathlib import Path
 from typing import ClassVar
 
-from serverdyno.errors import ServerError
+from serverdyno import _native
+from serverdyno.errors import ServerError, UserError
 from serverdyno.servers.base import Access, Settings
 from serverdyno.servers.local import find_program
-from serverdyno.servers.proof import LOOPBACK, offer
+from serverdyno.servers.proof import offer
 from serverdyno.servers.samba_defaults import departures
 from serverdyno.servers.samba_settings import SambaSettings
 from serverdyno.servers.volume_server import VolumeServer
@@ -62,12 +63,26 @@ class Samba(VolumeServer[SambaSettings]):
     @property
     def url(self) -> str:
         """After `prepare`; it may change in `ready`. Each share is below it."""
-        return f"smb://{LOOPBACK}:{self.port}/"
+        return f"smb://{self.host}:{self.port}/"
 
     def access(self) -> Access:
         """The user, and how to get to it. After `start`."""
         namespace = self.process.network_namespace if self.process else None
-        return Access(self.url, self.user, self.secret, self.volumes.names, namespace)
+        token = self.consent_token if self.is_elsewhere else None
+        return Access(self.url, self.user, self.secret, self.volumes.names, namespace, consent_token=token)
+
+    def listen_on(self, address: str) -> None:
+        """See `base.ServerDriver`."""
+        super().listen_on(address)
+        if self.settings.network == "namespace" or ":" in address:
+            raise UserError(
+                f"samba can't listen on {address}: it takes an IPv4 address, and network must not be namespace"
+            )
+
+    @property
+    def consent_token(self) -> str:
+        """Of this start, for those who may load it outside loopback. It says nothing of the password."""
+        return hashlib.sha256(f"consent {self.secret}".encode()).hexdigest()[:32]
 
     def proof(self) -> tuple[str, str]:
         """Name and content of a file in the root of every share that no other server has."""
@@ -121,11 +136,15 @@ class Samba(VolumeServer[SambaSettings]):
             raise ServerError(f"pdbedit could not add the user {self.user}: {done.stderr.strip()}")
 
     def start(self) -> None:
-        """Starts it and makes the volumes, each with the proof in its root."""
+        """Starts it and makes the volumes, each with the proof in its root, and with consent outside loopback."""
         super().start()
+        host, token = f"{self.host}:{self.port}", self.consent_token
         try:
             for directory in self.data_directories():
                 (directory / PROOF_NAME).write_text(self.proof()[1])
+                if self.is_elsewhere:
+                    consent = directory / f"serverdyno-{token}.txt"
+                    consent.write_text(_native.consent_document(host, token))
         except OSError as error:
             raise ServerError(f"the volumes can't be made: {error}") from error
 
@@ -134,7 +153,7 @@ class Samba(VolumeServer[SambaSettings]):
         password, too.
         """
         assert self.process is not None
-        offer(self.port, self.process.network_namespace)
+        offer(self.port, self.process.network_namespace, self.host)
         return True
 
     def configuration(self) -> dict[str, str]:
@@ -153,7 +172,7 @@ class Samba(VolumeServer[SambaSettings]):
             ("netbios name", "SERVERDYNO"),
             ("disable netbios", "yes"),
             ("smb ports", self.port),
-            ("interfaces", f"{LOOPBACK}/8"),
+            ("interfaces", f"{self.host}/{32 if self.is_elsewhere else 8}"),
             ("bind interfaces only", "yes"),
             ("private dir", own / "private"),
             ("lock directory", own / "lock"),
@@ -231,7 +250,8 @@ class Samba(VolumeServer[SambaSettings]):
             f"Build (smbd -b): {built}.",
             "Network: a namespace of its own."
             if self.own_network
-            else "Network: the machine's loopback; only our processes listen on the port.",
+            else f"Network: {f'the address {self.host}' if self.is_elsewhere else 'loopback'} of the machine; only our "
+            "processes listen on the port.",
         ]
         if settings.fsync_delay_ms:
             notes.append(

@@ -18,6 +18,7 @@ class SambaSettings(DiskSettings):
     """What can be varied."""
 
     protocol: ClassVar[str | None] = SMB.name
+    listens_elsewhere: ClassVar[bool] = True
 
     min_dialect: Dialect = Field(
         default="2.0.2", description="server min protocol. SMB1 is not offered: today's servers refuse it."

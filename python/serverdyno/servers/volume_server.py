@@ -64,7 +64,9 @@ class VolumeServer(LocalServer[DiskSettingsT]):
 
     @property
     def own_network(self) -> bool:
-        """Whether it gets a network namespace."""
+        """Whether it gets a network namespace; what others shall reach has none of its own."""
+        if self.is_elsewhere:
+            return False
         return self.settings.network == "namespace" or (self.settings.network == "auto" and may_unshare())
 
     def data_directories(self) -> list[Path]:

@@ -126,6 +126,8 @@ def _software(configuration: Configuration, described: Mapping[str, Any]) -> str
 def _where(source: Source, configuration: Configuration) -> tuple[str, ...]:
     if configuration.url is not None:
         return ("CPUs: its user's choice",)
+    if configuration.node is not None:
+        return (f"on node {configuration.node}",)
     if not configuration.cpus:
         return ("CPUs not recorded",)
     lines = [f"on {wording.cpu_set(configuration.cpus)}"]
@@ -143,6 +145,8 @@ def _volumes(described: Mapping[str, Any]) -> tuple[str, ...]:
 def _network(source: Source, configuration: Configuration, described: Mapping[str, Any]) -> str:
     if configuration.url is not None:
         return urlsplit(configuration.url).netloc.rpartition("@")[2] or configuration.url
+    if configuration.node is not None:
+        return _address_of_node(source, configuration.node)
     server = _network_facts(source).get("server")
     if isinstance(server, Mapping) and server.get("address"):
         return f"{server['address']}"
@@ -153,8 +157,20 @@ def _network(source: Source, configuration: Configuration, described: Mapping[st
     return "loopback"
 
 
+def _address_of_node(source: Source, node: str) -> str:
+    """Where clients reach a server on a node, as it was disclosed."""
+    fleet = source.disclosure.get("fleet")
+    serving = fleet.get("serving") if isinstance(fleet, Mapping) else None
+    for each in serving if isinstance(serving, list) else ():
+        if isinstance(each, Mapping) and each.get("node") == node:
+            return f"{each.get('address')}"
+    return "network not recorded"
+
+
 def _outside(configuration: Configuration) -> bool:
-    """Whether it is on another machine, as far as its address says."""
+    """Whether it is on another machine, as far as its address says; a node of the fleet may be one."""
+    if configuration.node is not None:
+        return True
     if configuration.url is None:
         return False
     parts = urlsplit(configuration.url)

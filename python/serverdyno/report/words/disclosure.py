@@ -25,19 +25,20 @@ def disclosure(kept: Mapping[str, Any]) -> tuple[Disclosure, ...]:
 
 
 def folded(fleet: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the nodes of a fleet, those that are alike in one entry under all their names, and what is known of their
-    network.
+    """Return the nodes of a fleet, those with servers too, and what is known of their network. Nodes that are alike are
+    one entry under all their names.
     """
     network = fleet.get("network")
     shown = network.items() if isinstance(network, Mapping) else ()
     kinds: dict[str, tuple[list[str], dict[str, Any]]] = {}
-    nodes = fleet.get("nodes")
-    for node in nodes if isinstance(nodes, list) else ():
-        if not isinstance(node, Mapping):
-            continue
-        facts = {key: value for key, value in node.items() if key not in ("node", "host")}
-        names, _ = kinds.setdefault(json.dumps(facts, sort_keys=True, default=str), ([], facts))
-        names.append(f"{node.get('node')}")
+    for role, mark in (("nodes", ""), ("serving", " (server)")):
+        nodes = fleet.get(role)
+        for node in nodes if isinstance(nodes, list) else ():
+            if not isinstance(node, Mapping):
+                continue
+            facts = {key: value for key, value in node.items() if key not in ("node", "host", "address")}
+            names, _ = kinds.setdefault(json.dumps(facts, sort_keys=True, default=str), ([], facts))
+            names.append(f"{node.get('node')}{mark}")
     return {
         **{f"network, {name}": facts for name, facts in shown if isinstance(facts, Mapping)},
         **{
