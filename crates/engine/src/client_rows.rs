@@ -1,40 +1,57 @@
 //! The rows of clients, of which a mix from many nodes has millions: in order, and as bytes, seven words a row,
-//! little-endian. Not for: what a row means (`tally.rs`).
+//! little-endian.
 
-use crate::tally::ClientTally;
+use crate::time_fields::seconds_or_none;
+use serde::Serialize;
 
 const WORDS: usize = 7;
 const WORD_BYTES: usize = 8;
 /// In the place of a moment that never came.
 const NEVER: u64 = u64::MAX;
 
-/// The rows in the order of their clients, those of one client added up. Clients of a whole mix are numbered without gaps:
-/// each row has its place then, and nothing need be sorted.
+/// One client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ClientTally {
+    /// Its number in the mix.
+    pub client: u64,
+    /// Successes in the window.
+    pub operations: u64,
+    /// All bytes that came with them.
+    pub bytes_in: u64,
+    /// Application bytes that came with them.
+    pub bytes_read: u64,
+    /// Application bytes that they wrote.
+    pub bytes_written: u64,
+    /// Failures from start to end.
+    pub errors: u64,
+    /// When it left the mix, since its start.
+    #[serde(rename = "left_at_s", with = "seconds_or_none")]
+    pub left_at_ns: Option<u64>,
+}
+
+impl ClientTally {
+    fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes_in += other.bytes_in;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.errors += other.errors;
+        self.left_at_ns = self.left_at_ns.into_iter().chain(other.left_at_ns).min();
+    }
+}
+
+/// The rows in the order of their clients, those of one client added up. Each node's rows are in order, so that a stable
+/// sort merges runs.
 pub(crate) fn by_number(mut rows: Vec<ClientTally>) -> Vec<ClientTally> {
-    let places = rows
-        .iter()
-        .map(|row| row.client.saturating_add(1))
-        .max()
-        .unwrap_or(0);
-    if places > (2 * rows.len()) as u64 {
-        rows.sort_by_key(|row| row.client);
-        rows.dedup_by(|row, kept| {
-            let same = row.client == kept.client;
-            if same {
-                kept.add(row);
-            }
-            same
-        });
-        return rows;
-    }
-    let mut placed: Vec<Option<ClientTally>> = vec![None; places as usize];
-    for row in rows {
-        match &mut placed[row.client as usize] {
-            Some(known) => known.add(&row),
-            empty => *empty = Some(row),
+    rows.sort_by_key(|row| row.client);
+    rows.dedup_by(|row, kept| {
+        let same = row.client == kept.client;
+        if same {
+            kept.add(row);
         }
-    }
-    placed.into_iter().flatten().collect()
+        same
+    });
+    rows
 }
 
 pub(crate) fn write(rows: &[ClientTally], bytes: &mut Vec<u8>) {

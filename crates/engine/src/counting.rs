@@ -3,13 +3,13 @@
 //! The window counts successes that completed in it; totals count from start to end, so that they can be held against
 //! the server's own count.
 
+use crate::client_rows::ClientTally;
 use crate::open_tally::OpenTally;
 use crate::protocol::Performed;
 use crate::recent::ResponseTimes;
 use crate::schedule::ArrivalCounts;
 use crate::tally::{
-    CallTally, ClientTally, ErrorTally, HandshakeTally, MixTally, OperationTally, RequestTally, SecondTally,
-    SessionTally,
+    CallTally, ErrorTally, HandshakeTally, MixTally, OperationTally, RequestTally, SecondTally, SessionTally,
 };
 use dyno_files::{CallKind, Calls};
 use dyno_http::Handshake;

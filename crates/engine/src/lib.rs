@@ -38,6 +38,7 @@ mod workspaces;
 
 pub use arrival::{Arrival, Law};
 pub use bonnie::{BonniePhase, BonnieSpec};
+pub use client_rows::ClientTally;
 pub use job::{FileJob, FileJobOutcome};
 pub use journal::{Entry, Journal, JournalSpec, LeftOfFile};
 pub use kind::{Answer, Look, Material, OpenError, Secrets};
@@ -49,8 +50,8 @@ pub use removal::{LeftOver, Removal};
 pub use scenario::{FilesSpec, MetadataSpec, StepAction, StepPass, StepSpec, StreamsSpec, TreeSpec};
 pub use spec::{EngineSpec, MixSpec, PartSpec, StartRule, WindowSpec};
 pub use tally::{
-    CallTally, ClientTally, ErrorTally, GeneratorTally, HandshakeTally, MixResult, MixTally, OperationTally,
-    RequestTally, SecondTally, SessionTally,
+    CallTally, ErrorTally, GeneratorTally, HandshakeTally, MixResult, MixTally, OperationTally, RequestTally,
+    SecondTally, SessionTally,
 };
 pub use web::session_problems;
 pub use workspaces::Workspaces;

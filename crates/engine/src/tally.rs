@@ -3,7 +3,7 @@
 //! A figure is a field of one of these structures, and one line of `merge`. Counting is in `counting.rs`. Histograms are
 //! HDR V2; times are whole nanoseconds here and seconds in the document, so that a sum does not depend on its order.
 
-use crate::client_rows::{self, by_number};
+use crate::client_rows::{self, by_number, ClientTally};
 use crate::open_tally::OpenTally;
 use crate::problems::Problems;
 use crate::time_fields::{seconds, seconds_or_none};
@@ -31,26 +31,6 @@ pub struct OperationTally {
     /// Response times of the successes, ns.
     #[serde(rename = "response_time_hdr")]
     pub response_time: Histogram,
-}
-
-/// One client.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct ClientTally {
-    /// Its number in the mix.
-    pub client: u64,
-    /// Successes in the window.
-    pub operations: u64,
-    /// All bytes that came with them.
-    pub bytes_in: u64,
-    /// Application bytes that came with them.
-    pub bytes_read: u64,
-    /// Application bytes that they wrote.
-    pub bytes_written: u64,
-    /// Failures from start to end.
-    pub errors: u64,
-    /// When it left the mix, since its start.
-    #[serde(rename = "left_at_s", with = "seconds_or_none")]
-    pub left_at_ns: Option<u64>,
 }
 
 /// One second since the start of the mix.
@@ -466,17 +446,6 @@ impl OperationTally {
         self.bytes_written += other.bytes_written;
         self.errors += other.errors;
         self.response_time.add(&other.response_time);
-    }
-}
-
-impl ClientTally {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.operations += other.operations;
-        self.bytes_in += other.bytes_in;
-        self.bytes_read += other.bytes_read;
-        self.bytes_written += other.bytes_written;
-        self.errors += other.errors;
-        self.left_at_ns = least(self.left_at_ns, other.left_at_ns);
     }
 }
 
