@@ -70,7 +70,7 @@ test-rust: setup
 
 test-python: setup
 	@tools/install-servers.sh tests
-	$(BIN)/pytest --numprocesses 2  # tests/conftest.py says which tests may run side by side
+	$(BIN)/pytest --numprocesses 3  # most of a test is waiting; tests/conftest.py says which tests may run side by side
 
 lint: setup ## Check format, lints and types; a warning is an error.
 	cargo fmt --all --check

@@ -15,7 +15,8 @@ from xdist.scheduler import LoadScopeScheduling
 from dyno_process import Home, new_home
 
 # Test modules, by the beginning of their names. Those of file servers share the machine's mounts, limits and counters
-# of system calls; those without a server share nothing; all others share what web servers need.
+# of system calls; those without a server share nothing. Those of web servers share the machine's time: long experiments
+# make a second group of them, of about the same length.
 OF_FILE_SERVERS = (
     "test_abandoned",
     "test_ask",
@@ -38,6 +39,19 @@ OF_FILE_SERVERS = (
     "test_testbed",
     "test_users_workspaces",
 )
+LONG_EXPERIMENTS = (
+    "test_capacity",
+    "test_fleet",
+    "test_http2",
+    "test_live",
+    "test_load_places",
+    "test_open_load",
+    "test_runner",
+    "test_sessions",
+    "test_store",
+    "test_suite",
+    "test_until",
+)
 WITHOUT_SERVER = ("test_analysis_", "test_audit", "test_published", "test_report_")
 
 
@@ -48,6 +62,8 @@ class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist 
         module = nodeid.partition("::")[0].rpartition("/")[2]
         if module.startswith(OF_FILE_SERVERS):
             return "file servers"
+        if module.startswith(LONG_EXPERIMENTS):
+            return "long experiments"
         return nodeid if module.startswith(WITHOUT_SERVER) else "web servers"
 
 
@@ -80,7 +96,7 @@ def _hear_signals() -> None:
 
 @pytest.hookimpl(optionalhook=True)  # absent under `-p no:xdist`
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharersInTurn:
-    """For `make test-python`, which has two workers."""
+    """For `make test-python`, which has three workers."""
     return SharersInTurn(config, log)
 
 

@@ -19,6 +19,7 @@ from serverdyno.fleet.clock import ClockOffset
 from serverdyno.fleet.contract import Node, ask_all
 
 READY_LOOK_S = 0.01  # between two looks whether every client is ready
+LOOK_S = 1.0  # the longest look at a mix under way: who is lost in the meantime is noticed at its end
 NOTICE_NS = 50_000_000  # from "every client is ready" to the start, for the word to reach every process
 FAR_NOTICE_NS = 250_000_000  # the same over a network
 UNSEEN: dict[str, Any] = {"others_cpu_s": None, "steal_cpu_s": None, "cpus": None}
@@ -173,7 +174,7 @@ class FleetLoad:
         until = time.monotonic() + timeout_s
         while True:
             left_s = max(0.0, until - time.monotonic())
-            if self._look(left_s if self._going else min(left_s, READY_LOOK_S)):
+            if self._look(min(left_s, LOOK_S if self._going else READY_LOOK_S)):
                 return True
             if time.monotonic() >= until:
                 return False
