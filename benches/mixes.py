@@ -22,6 +22,7 @@ OF_WEB_CLIENT = {
     "request": "request",
 }
 OF_DISK_MIX = ("workspace_bytes", "legacy_seed_reads", "true_offsets")
+OF_STREAMS = ("file_bytes", "block_bytes", "random", "writers_percent")
 
 
 def http_target(url: str, consent_token: str | None = None, trust: Any = None) -> _native.Target:
@@ -47,13 +48,13 @@ def document(
     target: _native.Target, workload: dict[str, Any], client: dict[str, Any], **shape: Any
 ) -> dict[str, Any]:
     """Return the document of a mix. `shape`: its other keys, those of `window` and `engine` among them, and
-    `think_time_s`, or `rate_per_s` of open load.
+    `think_time_s`, or `rate_per_s` and `law` of open load.
     """
     window = {key: shape.pop(key) for key in WINDOW if key in shape}
     engine = {name: shape.pop(key) for key, name in ENGINE.items() if key in shape}
     arrival: dict[str, Any] = {"kind": "closed", "think_time_s": shape.pop("think_time_s", 0.0)}
     if (rate_per_s := shape.pop("rate_per_s", None)) is not None:
-        arrival = {"kind": "open", "rate_per_s": rate_per_s}
+        arrival = {"kind": "open", "rate_per_s": rate_per_s, "law": shape.pop("law", "poisson")}
     return {
         "version": VERSION,
         "protocol": target.protocol,
@@ -85,6 +86,6 @@ def files_mix(
     client = dict(files)
     load_file = client.pop("load_file", None)
     workload = {"name": client.pop("workload")}
-    workload |= {key: client.pop(key) for key in OF_DISK_MIX if key in client}
+    workload |= {key: client.pop(key) for key in (*OF_DISK_MIX, *OF_STREAMS) if key in client}
     text = json.dumps(document(target, workload, client, **shape))
     return _native.prepare(text, target, workspaces, load_file)

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from dyno_process import Home
+from searches import WITHIN, Server, disturbed, power, queue, searched, searches
 from serverdyno import _native
 from serverdyno.analysis import capacity as rules
-from serverdyno.analysis.capacity import End, Estimate, Range, Trial
+from serverdyno.analysis.capacity import End, Estimate
 from serverdyno.errors import PlanError
 from serverdyno.plan import expand
 from serverdyno.plan.check_suite import suite_problems
@@ -29,54 +30,19 @@ from serverdyno.store.experiment import Experiment
 from serverdyno.store.records import ErrorRow, MixRecord
 from synthetic_experiment import Shape, experiment, histogram, record
 
-WITHIN = Range(lowest_per_s=100, highest_per_s=200_000, precision_percent=10.0, most_trials=30)
-Server = Callable[[float, np.random.Generator], Callable[[int], bool]]
 
-
-def searched(within: Range, held: Callable[[int], bool]) -> tuple[Estimate, list[Trial]]:
-    trials: list[Trial] = []
-    while (rate := rules.next_rate(within, trials)) is not None:
-        trials.append(Trial(rate, held(rate)))
-    return rules.estimate(within, trials), trials
-
-
-def queue(capacity_s: float, random: np.random.Generator) -> Callable[[int], bool]:
-    """M/M/1 with p99 <= 50 ms at `capacity_s`; the p99 of a trial scatters by a fifth."""
-    most_s = capacity_s + math.log(100) / 0.05
-
-    def held(rate: int) -> bool:
-        p99_s = math.log(100) / (most_s - rate) if rate < most_s else math.inf
-        return bool(p99_s * math.exp(random.normal(0, 0.2)) <= 0.05)
-
-    return held
-
-
-def gradual(capacity_s: float, random: np.random.Generator) -> Callable[[int], bool]:
-    """p99 grows with the third power of the rate, and scatters by two fifths: nothing near the limit is certain."""
-    return lambda rate: bool((rate / capacity_s) ** 3 * math.exp(random.normal(0, 0.4)) <= 1)
-
-
-def disturbed(capacity_s: float, random: np.random.Generator) -> Callable[[int], bool]:
-    """Exact, but one trial in twenty fails whatever its rate."""
-    return lambda rate: rate <= capacity_s and bool(random.random() > 0.05)
-
-
-@pytest.mark.parametrize(("server", "within_share"), [(queue, 0.03), (gradual, 0.12), (disturbed, 0.05)])
+@pytest.mark.parametrize(
+    ("server", "within_share"), [(queue, 0.03), (power(3, 0.4), 0.12), (disturbed, 0.05)]
+)
 def test_the_capacity_that_is_found_is_the_true_one_and_its_interval_covers_it(
     server: Server, within_share: float
 ) -> None:
-    random = np.random.default_rng(1)
-    off, covered, counts = [], 0, []
-    for capacity_s in np.exp(random.uniform(math.log(500), math.log(50_000), 60)):
-        found, trials = searched(WITHIN, server(float(capacity_s), random))
-        off.append(abs(math.log(found.rate_per_s / capacity_s)))
-        covered += (found.low_per_s or 0) <= capacity_s <= (found.high_per_s or math.inf)
-        counts.append(len(trials))
-        assert max(trial.rate_per_s for trial in trials) <= 2.6 * capacity_s
+    found = searches(server, 60)
     # All but three of sixty; the interval promises 57.
-    assert sorted(off)[-4] <= math.log1p(within_share)
-    assert covered >= 54
-    assert max(counts) <= WITHIN.most_trials
+    assert found.off[-4] <= within_share
+    assert found.covered >= 54
+    assert max(found.trials) <= WITHIN.most_trials
+    assert found.highest <= 2.6
 
 
 def test_a_search_without_noise_ends_by_itself_with_the_precision_that_was_asked_for() -> None:
@@ -108,7 +74,7 @@ def test_one_failure_by_chance_at_the_lowest_rate_ends_nothing() -> None:
 
 def test_the_budget_bounds_every_search() -> None:
     random = np.random.default_rng(2)
-    found, trials = searched(replace(WITHIN, most_trials=12), gradual(3_000, random))
+    found, trials = searched(replace(WITHIN, most_trials=12), power(3, 0.4)(3_000, random))
     assert found.end is End.BUDGET and len(trials) == 12
 
 

@@ -17,6 +17,7 @@ from serverdyno import protocols
 from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, ServerPlan, Suite, ThreadStep
 from serverdyno.plan.testbed import Subnet
 from serverdyno.protocols.steps import Step, Take
+from serverdyno.protocols.streams import StreamsSettings
 from serverdyno.tasks.bonnie import Bonnie
 from serverdyno.tasks.model import TaskPlan
 
@@ -105,6 +106,7 @@ def _lines() -> Iterator[str]:
     yield from _titled("### `threads_from`: more threads from a number of clients on", ThreadStep)
     for name, having in sorted(protocols.sections().items()):
         yield from _titled(f"### `[{name}]`", having.settings_type)
+    yield from _titled("### `[files.streams]`: what the workload streams does", StreamsSettings)
     yield from _titled("### `[[documents.steps]]`: a request of a session", Step)
     yield from _titled("### `take` of a step: where a value stands, one of these", Take)
 

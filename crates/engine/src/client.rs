@@ -12,6 +12,8 @@ use dyno_workload::{Outcome, Workload};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+mod overlapped;
+
 /// After a failure that costs no time, so that a server that is gone is not asked a million times a second.
 const PAUSE_NS: u64 = 10_000_000;
 const MAX_PAUSES: u64 = 100;
@@ -179,24 +181,28 @@ impl ClientThread {
                 bytes_read: performed.bytes_read,
                 session_lost: performed.session_lost,
             });
-            let mut pause_ns = 0;
-            if let Err(failure) = performed.result {
-                self.consider_leaving(elapsed_ns);
-                instant_failures = if costs_no_time(failure.fault) {
-                    instant_failures + 1
-                } else {
-                    0
-                };
-                pause_ns = PAUSE_NS * instant_failures.min(MAX_PAUSES);
-            } else {
-                instant_failures = 0;
-            }
+            let pause_ns = self.pause_after(&performed.result, elapsed_ns, &mut instant_failures);
             // What comes at a rate of its own needs no pause to ask a server that is gone no more often than that.
             let pause_ns = if self.open.is_some() { 0 } else { pause_ns };
             self.due
                 .ended(done_ns, workload.begins_piece(), pause_ns + workload.pause_ns());
         }
         self.close(&digest, end_ns);
+    }
+
+    /// How long the client waits because of how an operation ended. It may leave instead.
+    fn pause_after(&self, result: &Result<(), Failure>, elapsed_ns: u64, instant_failures: &mut u64) -> u64 {
+        let Err(failure) = result else {
+            *instant_failures = 0;
+            return 0;
+        };
+        self.consider_leaving(elapsed_ns);
+        *instant_failures = if costs_no_time(failure.fault) {
+            *instant_failures + 1
+        } else {
+            0
+        };
+        PAUSE_NS * (*instant_failures).min(MAX_PAUSES)
     }
 
     fn close(&self, digest: &OperationsDigest, end_ns: u64) {

@@ -137,6 +137,11 @@ impl Mix {
         self.clients * self.threads
     }
 
+    /// Whether a client thread that is answered may ask again at once.
+    pub(crate) fn never_waits(&self) -> bool {
+        self.pace == (Pace::Closed { think_ns: 0 }) && self.max_rate_per_s.is_none()
+    }
+
     /// Request streams of this process.
     pub(crate) fn streams_here(&self) -> usize {
         self.part.clients * self.threads

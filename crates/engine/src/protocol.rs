@@ -48,3 +48,16 @@ pub trait Protocol {
         executor.sleep_until(due_ns)
     }
 }
+
+/// A protocol in which one client may have several operations under way at once.
+pub trait Overlapping: Protocol {
+    /// Whether `op` may be under way together with others. Else it is performed alone.
+    fn overlaps(op: &Self::Op) -> bool;
+
+    /// Begins `op` and gives the number that its end is told by. `due_ns`: as of `perform`. In the error, `op` has ended
+    /// already.
+    fn begin(&mut self, op: &Self::Op, due_ns: u64) -> impl Future<Output = Result<u64, Performed>>;
+
+    /// Waits until one of the operations under way ends. Each ends once, those of a session that is lost too.
+    fn ended(&mut self) -> impl Future<Output = (u64, Performed)>;
+}

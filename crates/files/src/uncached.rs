@@ -2,14 +2,16 @@
 //! oplocks off do it.
 
 use crate::call::{Caching, Call, Handle, Reply, Stability};
-use crate::client::{read_in_pieces, Event, FileClient, Files};
-use dyno_measure::Failure;
+use crate::client::{read_in_pieces, CallId, Event, FileClient, Files, Verifier};
+use dyno_measure::{Failure, Fault};
 
-/// A client used call by call.
+/// A client used call by call, or for several calls at once.
 #[derive(Debug)]
 pub struct Uncached<C> {
     client: C,
     as_sent: bool,
+    /// The run of the server that answered the writes of this session.
+    verifier: Option<Verifier>,
 }
 
 impl<C> Uncached<C> {
@@ -18,14 +20,16 @@ impl<C> Uncached<C> {
         Self {
             client,
             as_sent: false,
+            verifier: None,
         }
     }
 
-    /// The same, whose writes stay as unstable as they are asked for: the caller flushes, and tells who loses them.
+    /// The same, whose writes stay as unstable as they are asked for, until the caller flushes. A server that was started
+    /// anew in between may have lost them: the call that shows it fails with [`Fault::SessionLost`].
     pub fn as_sent(client: C) -> Self {
         Self {
-            client,
             as_sent: true,
+            ..Self::new(client)
         }
     }
 
@@ -33,19 +37,14 @@ impl<C> Uncached<C> {
     pub fn client(&self) -> &C {
         &self.client
     }
-
-    /// The client itself, for several calls at once; none may be under way when `Files` is used again.
-    pub fn client_mut(&mut self) -> &mut C {
-        &mut self.client
-    }
 }
 
-impl<C: FileClient> Files for Uncached<C> {
-    async fn connect(&mut self) -> Result<(), Failure> {
-        self.client.connect().await
-    }
-
-    async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
+impl<C: FileClient> Uncached<C> {
+    /// Begins one of several calls that are under way at once.
+    ///
+    /// # Errors
+    /// As [`FileClient::begin`].
+    pub async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
         let mut call = *call;
         if let Call::Write { stability, .. } = &mut call {
             // Nothing is kept here that could be sent again.
@@ -53,26 +52,69 @@ impl<C: FileClient> Files for Uncached<C> {
                 *stability = Stability::File;
             }
         }
-        let id = self.client.begin(&call).await?;
+        self.client.begin(&call).await
+    }
+
+    /// Waits until the next of them ends: which, and what it came to. What was read is handed to `data`.
+    ///
+    /// # Errors
+    /// As [`FileClient::next`].
+    pub async fn ended(
+        &mut self,
+        data: &mut impl FnMut(CallId, &[u8]),
+    ) -> Result<(CallId, Result<Reply, Failure>), Failure> {
         loop {
             let broken = match self.client.next().await? {
                 Event::Ended {
-                    id: ended,
+                    id,
                     result,
                     data: read,
-                    ..
-                } if ended == id => {
+                    piggyback,
+                } => {
                     if !read.is_empty() {
-                        data(read);
+                        data(id, read);
                     }
-                    return result;
+                    let stored = piggyback.stored.map(|stored| stored.verifier);
+                    return Ok((id, result.and_then(|reply| self.same_server(stored, reply))));
                 }
-                Event::Ended { .. } => continue,
                 Event::Break(broken) => broken,
             };
             // Nothing is kept, so there is nothing to do before the server is answered.
             if broken.acknowledge {
                 self.client.acknowledge(broken.grant, Caching::NONE).await?;
+            }
+        }
+    }
+
+    /// A server that was started anew may have lost what it had not flushed (RFC 1813, 3.3.7).
+    fn same_server(&mut self, now: Option<Verifier>, reply: Reply) -> Result<Reply, Failure> {
+        match (self.verifier, now) {
+            (Some(first), Some(now)) if self.as_sent && first != now => Err(Fault::SessionLost.into()),
+            _ => {
+                self.verifier = self.verifier.or(now);
+                Ok(reply)
+            }
+        }
+    }
+}
+
+impl<C: FileClient> Files for Uncached<C> {
+    async fn connect(&mut self) -> Result<(), Failure> {
+        self.verifier = None;
+        self.client.connect().await
+    }
+
+    async fn call(&mut self, call: &Call<'_>, data: &mut impl FnMut(&[u8])) -> Result<Reply, Failure> {
+        let begun = self.begin(call).await?;
+        loop {
+            let mut of_this = |id, read: &[u8]| {
+                if id == begun {
+                    data(read);
+                }
+            };
+            let (id, result) = self.ended(&mut of_this).await?;
+            if id == begun {
+                return result;
             }
         }
     }

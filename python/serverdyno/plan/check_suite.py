@@ -73,7 +73,10 @@ def _time_problems(suite: Suite) -> list[Problem]:
 def _work_problems(suite: Suite) -> list[Problem]:
     """What the kind of work says of its own settings."""
     one_thread = suite.threads == 1 and not suite.threads_from
-    found = suite.work.problems(suite.settings(suite.work), suite.workload, one_thread=one_thread)
+    settings = suite.settings(suite.work)
+    paced = suite.work.operations_per_client_s(settings) is not None
+    at_once = suite.think_time_s == 0 and suite.open is None and not paced
+    found = suite.work.problems(settings, suite.workload, one_thread=one_thread, at_once=at_once)
     return [Problem(path, message) for path, message in found]
 
 

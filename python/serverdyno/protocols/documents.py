@@ -146,10 +146,10 @@ class Documents(Work[DocumentsSettings]):
     )
 
     def problems(
-        self, settings: DocumentsSettings, workload: str, *, one_thread: bool
+        self, settings: DocumentsSettings, workload: str, *, one_thread: bool, at_once: bool
     ) -> Iterator[tuple[tuple[str, ...], str]]:
         """Paths are what the workload `url` asks for."""
-        del one_thread
+        del one_thread, at_once
         if settings.paths and workload != "url":
             yield ("documents", "paths"), "is what the workload url asks for, and no other"
         if settings.steps and workload != SESSION:

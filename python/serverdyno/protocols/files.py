@@ -10,6 +10,7 @@ from pydantic import Field
 from serverdyno import _native, units, wording
 from serverdyno.protocols import load_file
 from serverdyno.protocols.model import SectionModel, Spelled
+from serverdyno.protocols.streams import STREAMS, StreamsSettings
 from serverdyno.protocols.work import Fact, MixCounts, Terms, Work, stayed
 
 CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY
@@ -27,7 +28,8 @@ class FilesSettings(SectionModel):
     closed files are kept open, and for how long (Windows' DormantFileLimit and ScavengerTimeLimit).
     `operations_per_client_s` bounds the pace of each client. `load_file` is replayed by the workload "loadfile";
     `load_file_sha256` is noted when an experiment begins, so that no other file is replayed, or compared, in its place.
-    `save_workspace`: the files stay from mix to mix; after the last they are removed in any case.
+    `save_workspace`: the files stay from mix to mix; after the last they are removed in any case. `streams`: what the
+    workload "streams" does, which has none of the disk mix's settings.
     """
 
     cache: Literal["none", "oplocks", "leases"] = Field(
@@ -60,10 +62,16 @@ class FilesSettings(SectionModel):
     load_file_sha256: Annotated[str, Spelled("[0-9a-f]{64}", "64 hexadecimal digits")] | None = Field(
         default=None, description="Its digest, noted when an experiment begins."
     )
+    streams: StreamsSettings | None = Field(
+        default=None, description="What clients of the workload streams read and write."
+    )
 
     def parameters(self) -> dict[str, Any]:
-        """Return all of them; the digest once an experiment has begun, which notes it."""
-        found = self.model_dump()
+        """Return those of the workload; the digest once an experiment has begun, which notes it."""
+        if self.streams is not None:
+            own = self.model_dump(include={"cache", "save_workspace", "operations_per_client_s"})
+            return own | self.streams.parameters()
+        found = self.model_dump(exclude={"streams"})
         if self.load_file_sha256 is None:
             del found["load_file_sha256"]
         return found
@@ -89,10 +97,10 @@ def operations_per_s(record: MixCounts) -> float:
 
 
 class Files(Work[FilesSettings]):
-    """The disk mix, or a replayed load file."""
+    """The disk mix, a replayed load file, or streams."""
 
     name = "files"
-    workloads: ClassVar[Mapping[str, str]] = {"diskmix": IN_ROOT, "loadfile": IN_ROOT}
+    workloads: ClassVar[Mapping[str, str]] = {"diskmix": IN_ROOT, "loadfile": IN_ROOT, STREAMS: IN_ROOT}
     section = "files"
     settings_type = FilesSettings
     drawn_anew = False
@@ -125,16 +133,44 @@ class Files(Work[FilesSettings]):
     )
 
     def problems(
-        self, settings: FilesSettings, workload: str, *, one_thread: bool
+        self, settings: FilesSettings, workload: str, *, one_thread: bool, at_once: bool
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """A client has one thread; a load file stands where it is replayed, and nowhere else."""
-        if not one_thread:
-            yield ("threads",), "a client that uses files has one thread"
+        """What a workload needs stands there, and nowhere else. Only of streams may several operations be under way."""
         if (workload == "loadfile") != (settings.load_file is not None):
             yield ("files", "load_file"), "is what the workload loadfile replays, and for no other"
+        if workload != STREAMS:
+            if not one_thread:
+                yield (
+                    ("threads",),
+                    "a client that uses files has one thread; several blocks of streams may be under way",
+                )
+            if settings.streams is not None:
+                yield ("files", STREAMS), f"is for the workload {STREAMS}, and for no other"
+            return
+        streams = settings.streams or StreamsSettings()
+        for key, why in streams.problems():
+            yield ("files", STREAMS, key), why
+        if settings.streams is None:
+            yield ("files", STREAMS), f"is what clients of the workload {STREAMS} read and write"
+        if settings.cache != "none":
+            yield ("files", "cache"), f'must be "none": {STREAMS} show the server, not what clients keep'
+        if settings.redirector != "plain":
+            yield ("files", "redirector"), f'must be "plain" for {STREAMS}'
+        if not (one_thread or at_once):
+            yield (
+                ("threads",),
+                "must be 1 where operations are due at moments of their own: with think_time_s, "
+                "operations_per_client_s or open",
+            )
+
+    def takes_open_load(self, workload: str) -> bool:
+        """Blocks of streams do not depend on each other."""
+        return workload == STREAMS
 
     def workload_section(self, workload: str, settings: FilesSettings) -> dict[str, Any]:
-        """Return the workload; the disk mix with its parameters. A load file travels next to the document."""
+        """Return the workload with its parameters. A load file travels next to the document."""
+        if settings.streams is not None:
+            return {"name": workload, **settings.streams.model_dump()}
         if workload != "diskmix":
             return {"name": workload}
         parameters = {"workspace_bytes", "legacy_seed_reads", "true_offsets"}
@@ -155,14 +191,14 @@ class Files(Work[FilesSettings]):
 
     def workspace_bytes(self, settings: FilesSettings) -> int:
         """Return the size of a client's workspace."""
-        return settings.workspace_bytes
+        return settings.workspace_bytes if settings.streams is None else settings.streams.file_bytes
 
     def with_noted_inputs(self, settings: FilesSettings) -> FilesSettings:
         """Return the settings with the absolute path of the load file and its SHA-256."""
         return load_file.noted(settings)
 
     def facts(self, settings: FilesSettings, client_cache: str | None) -> tuple[Fact, ...]:
-        """The client's cache, its pace and its workspace."""
+        """What streams do; the client's cache, its pace and its workspace."""
         kept = f"{settings.dormant_files} closed files are kept open for {wording.seconds(settings.dormant_s)} at most"
         cache = (
             "None: every operation goes through to the server."
@@ -176,13 +212,15 @@ class Files(Work[FilesSettings]):
             else f"At most {wording.rate(settings.operations_per_client_s)} operations/s a client."
         )
         stays = "stays from mix to mix" if settings.save_workspace else "is removed after each mix"
+        streams = () if settings.streams is None else (("Streams", settings.streams.described()),)
         return (
+            *streams,
             ("Client cache", cache),
             ("Pace", pace),
             (
                 "Workspace",
-                f"{settings.workspace_bytes:,} bytes a client, in a directory of its own, made before the mix and not "
-                f"measured; it {stays}.",
+                f"{self.workspace_bytes(settings):,} bytes a client, in a directory of its own, made before the mix "
+                f"and not measured; it {stays}.",
             ),
         )
 

@@ -130,13 +130,14 @@ class Work(HasSettings[SettingsT]):
     """Whether a report shows how each client fared, and what it asked for below its cache."""
 
     def problems(
-        self, settings: SettingsT, workload: str, *, one_thread: bool
+        self, settings: SettingsT, workload: str, *, one_thread: bool, at_once: bool
     ) -> Iterator[tuple[tuple[str, ...], str]]:
         """What does not fit together: the key's path in the suite, and why.
 
-        `one_thread`: whether every client of the suite has one thread.
+        `one_thread`: whether every client of the suite has one thread. `at_once`: whether a client that is answered
+        asks again at once.
         """
-        del settings, workload, one_thread
+        del settings, workload, one_thread, at_once
         return iter(())
 
     def takes_open_load(self, workload: str) -> bool:

@@ -56,6 +56,8 @@ impl Default for ClientSection {
 pub(crate) struct FilesOptions {
     /// The client cache; None: every operation goes through to the server.
     cache: Option<CacheOptions>,
+    /// Without a cache: writes are as unstable as the workload asks for, and it flushes them.
+    as_sent: bool,
     /// Leave the workspaces for the next mix.
     pub keep_workspace: bool,
 }
@@ -76,6 +78,7 @@ impl FilesOptions {
         );
         Some(Self {
             cache: section.cache_options(),
+            as_sent: false,
             keep_workspace: section.keep_workspace,
         })
     }
@@ -84,6 +87,7 @@ impl FilesOptions {
     pub(crate) fn usual() -> Self {
         Self {
             cache: ClientSection::default().cache_options(),
+            as_sent: false,
             keep_workspace: false,
         }
     }
@@ -101,9 +105,18 @@ impl FilesOptions {
         Self { cache, ..self }
     }
 
+    /// The same for a workload that flushes what it writes; None: it has a cache, which would do so too.
+    pub(super) fn as_sent(self) -> Option<Self> {
+        self.cache.is_none().then_some(Self {
+            as_sent: true,
+            ..self
+        })
+    }
+
     pub(crate) fn client<C: FileClient>(&self, session: C) -> CachedClient<C> {
         let counted = Counted::new(session);
         match self.cache {
+            None if self.as_sent => CachedClient::Uncached(Box::new(Uncached::as_sent(counted))),
             None => CachedClient::Uncached(Box::new(Uncached::new(counted))),
             Some(options) => CachedClient::Cached(Box::new(Cache::new(counted, options))),
         }

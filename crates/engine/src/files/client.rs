@@ -12,8 +12,10 @@ use dyno_files::{
 };
 use dyno_measure::{monotonic_ns, Detail, Failure, Fault};
 use dyno_reactor::Executor;
-use dyno_workload::{content_of, FileAction, FileOp, Intent, Ledger, PathId, Presence, Slot};
+use dyno_workload::{content_of, FileAction, FileOp, Intent, Ledger, PathId, Presence, Slot, Writing};
 use std::collections::BTreeMap;
+
+mod overlapped;
 
 /// Kinds of session that are told of one client: a server that agrees to something else each time has no end of them.
 const MOST_KINDS: usize = 8;
@@ -97,6 +99,7 @@ pub(crate) struct FilesClient<S: Sessions> {
     sessions: Vec<SessionFacts>,
     /// The session is gone: the next operation makes another.
     lost: bool,
+    under_way: overlapped::AllUnderWay,
 }
 
 impl<S: Sessions> FilesClient<S> {
@@ -120,6 +123,7 @@ impl<S: Sessions> FilesClient<S> {
             reconnects: 0,
             sessions: Vec::new(),
             lost: false,
+            under_way: overlapped::AllUnderWay::default(),
         }
     }
 
@@ -148,6 +152,22 @@ impl<S: Sessions> FilesClient<S> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the server takes so many bytes at once, both ways.
+    pub(crate) fn takes_at_once(&self, bytes: u32) -> Result<(), Failure> {
+        let client = self.client.counted();
+        let most = client.max_read_bytes().min(client.max_write_bytes());
+        match bytes <= most {
+            true => Ok(()),
+            false => Err(Failure {
+                fault: Fault::WrongLength,
+                detail: Detail::Length {
+                    expected: bytes.into(),
+                    got: most.into(),
+                },
+            }),
+        }
     }
 
     /// Whether the last operation cost the session.
@@ -358,6 +378,16 @@ impl<S: Sessions> FilesClient<S> {
         };
         self.client.call(&call, &mut check).await?;
         moved.read = came;
+        self.expect_read((slot, offset, bytes), came, wrong)
+    }
+
+    /// Judges how much a read brought, and whether it was wrong.
+    fn expect_read(
+        &self,
+        (slot, offset, bytes): (Slot, u64, u32),
+        came: u64,
+        wrong: bool,
+    ) -> Result<(), Failure> {
         if wrong {
             return Err(Fault::WrongContent.into());
         }
@@ -384,31 +414,42 @@ impl<S: Sessions> FilesClient<S> {
             unreachable!("called with a write");
         };
         let handle = self.handle(slot)?;
-        let Some(writing) = self.ledger.writing(slot, generation) else {
-            return Err(Fault::SessionLost.into());
-        };
-        let data = content_of(writing, offset, bytes as usize);
+        let data = content_of(self.writing(slot, generation)?, offset, bytes as usize);
         let call = Call::Write {
             handle,
             offset,
             data,
             stability: Stability::Unstable,
         };
-        let reply = match self.client.call(&call, &mut |_: &[u8]| {}).await {
-            Ok(reply) => reply,
-            Err(failure) => {
-                // Nobody knows what of it was written.
-                self.ledger.forget(slot, offset, bytes);
-                return Err(failure);
-            }
-        };
-        if reply != (Reply::Written { bytes }) {
-            self.ledger.forget(slot, offset, bytes);
-            return Err(Fault::WrongLength.into());
-        }
-        moved.written = u64::from(bytes);
-        self.ledger.apply(action);
+        let result = self.client.call(&call, &mut |_: &[u8]| {}).await;
+        moved.written = self.judge_write(action, result)?;
         Ok(())
+    }
+
+    fn writing(&self, slot: Slot, generation: u32) -> Result<Writing, Failure> {
+        let writing = self.ledger.writing(slot, generation);
+        writing.ok_or(Fault::SessionLost.into())
+    }
+
+    /// Notes how a write ended, and gives the bytes that were written.
+    fn judge_write(&mut self, action: &FileAction, result: Result<Reply, Failure>) -> Result<u64, Failure> {
+        let FileAction::Write {
+            slot, offset, bytes, ..
+        } = *action
+        else {
+            unreachable!("called with a write");
+        };
+        let failure = match result {
+            Ok(reply) if reply == (Reply::Written { bytes }) => {
+                self.ledger.apply(action);
+                return Ok(u64::from(bytes));
+            }
+            Ok(_) => Fault::WrongLength.into(),
+            Err(failure) => failure,
+        };
+        // Nobody knows what of it was written.
+        self.ledger.forget(slot, offset, bytes);
+        Err(failure)
     }
 
     /// All that moves no data.

@@ -131,7 +131,11 @@ impl<S: Sessions> ClientTask<S> {
             thread.absent(failure);
         } else {
             self.at_start = Some(self.figures());
-            thread.run(&mut self.workload, &mut self.client).await;
+            let (workload, client) = (&mut self.workload, &mut self.client);
+            match engine.mix.threads {
+                1 => thread.run(workload, client).await,
+                depth => thread.run_overlapped(depth, workload, client).await,
+            }
             self.at_end = Some(self.figures());
         }
         // Who is out of the mix early puts nothing in order while the others are measured.
@@ -153,6 +157,9 @@ impl<S: Sessions> ClientTask<S> {
         }
         self.allow_for_step(until_ns);
         self.client.connect().await?;
+        if let Some(bytes) = self.work.workload.block_bytes() {
+            self.client.takes_at_once(bytes)?;
+        }
         queue.note_step();
         Ok(())
     }

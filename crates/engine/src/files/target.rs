@@ -75,25 +75,52 @@ impl<S: Sessions + Clone> Target for S {
         problems: &mut Problems,
     ) -> Option<Arc<dyn Work>> {
         problems.unless(
-            mix.threads == 1,
-            "threads",
-            "a client that uses files has one thread",
-        );
-        problems.unless(
             !S::CLIENTS_BLOCK || mix.part.clients <= MOST_CLIENTS_THAT_BLOCK,
             "clients",
             "must lie between 1 and 1,000 where each client is a thread",
         );
-        problems.unless(
-            mix.open.is_none(),
-            "arrival",
-            "operations on files come from clients that wait for their answers, not at a rate of their own",
-        );
         let workload = FilesWorkload::read(sections.workload, material.load_file.as_ref(), problems);
         let options =
             FilesOptions::read(sections.client, problems).map(|options| options.kept_by(self.kept_by()));
+        let (workload, mut options) = (workload?, options?);
+        check_arrivals::<S>(mix, &workload, problems);
+        if workload.is_independent() {
+            problems.unless(
+                options.as_sent().is_some(),
+                "client.cache",
+                "must be none, and client.redirector plain: streams go to the server",
+            );
+            options = options.as_sent()?;
+        }
         let workspaces = material.workspaces.clone();
-        let work = FilesWork::new(mix, self.clone(), workload?, options?, workspaces);
+        let work = FilesWork::new(mix, self.clone(), workload, options, workspaces);
         Some(Arc::new(SharedFilesWork(Arc::new(work))))
     }
+}
+
+/// How many operations of a client are under way at once, and when they are due.
+fn check_arrivals<S: Sessions>(mix: &Mix, workload: &FilesWorkload, problems: &mut Problems) {
+    problems.unless(
+        mix.open.is_none() || workload.is_independent(),
+        "arrival",
+        "these operations on files come from clients that wait for their answers, not at a rate of their own",
+    );
+    if mix.threads == 1 {
+        return;
+    }
+    problems.unless(
+        mix.threads as u64 <= workload.most_depth(),
+        "threads",
+        "a client of this workload has one thread; streams at most as many as its file has blocks, less one",
+    );
+    problems.unless(
+        !S::CLIENTS_BLOCK,
+        "threads",
+        "must be 1 below a directory: a system call ends as it begins",
+    );
+    problems.unless(
+        mix.open.is_none() && mix.never_waits(),
+        "threads",
+        "must be 1 for files where operations are due at moments of their own: think time, a pace, a rate, a bound",
+    );
 }

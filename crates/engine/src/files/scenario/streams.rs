@@ -8,13 +8,10 @@ use crate::files::measured::Measured;
 use crate::files::sessions::Sessions;
 use crate::scenario::{StepPass, StepSpec, StreamsSpec};
 use dyno_files::{
-    Access, Ask, Call, CallId, Disposition, Event, FileClient, Files, Handle, Open, Reply, Stability,
-    Uncached, Verifier,
+    Access, Ask, Call, CallId, Disposition, FileClient, Files, Handle, Open, Reply, Stability, Uncached,
 };
 use dyno_measure::{monotonic_ns, Failure, Fault};
-use dyno_workload::{content_of, Writing};
-use rand_xoshiro::rand_core::{RngCore, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use dyno_workload::{block_offsets, content_of, Writing};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -35,7 +32,11 @@ pub(super) fn carry_out<S: Sessions>(
             let stream = Stream {
                 files: Uncached::as_sent(session),
                 path: format!("{}/{}.{number}", spec.base, shape.name),
-                order: order(shape, u64::from(spec.seed) << 32 | u64::from(number)),
+                order: block_offsets(
+                    shape.bytes,
+                    shape.block_bytes,
+                    shape.random.then_some((spec.seed.into(), number)),
+                ),
                 writing: Writing {
                     client: number,
                     mix: spec.seed,
@@ -58,20 +59,6 @@ pub(super) fn carry_out<S: Sessions>(
     Ok(told.collect())
 }
 
-/// Where the blocks begin, in the order in which they are asked for.
-fn order(shape: &StreamsSpec, seed: u64) -> Vec<u64> {
-    let block = u64::from(shape.block_bytes);
-    let mut order: Vec<u64> = (0..shape.bytes / block).map(|number| number * block).collect();
-    if shape.random {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        for last in (1..order.len()).rev() {
-            // The bias of the remainder is below 2^-30 for any file.
-            order.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
-        }
-    }
-    order
-}
-
 /// One client and its file.
 struct Stream<C: FileClient> {
     files: Uncached<C>,
@@ -91,13 +78,7 @@ impl<C: FileClient> Stream<C> {
         }
         let mut handle = self.open(Disposition::Create).await?;
         if !writes {
-            let blocks: Vec<u64> = order(
-                &StreamsSpec {
-                    random: false,
-                    ..self.shape.clone()
-                },
-                0,
-            );
+            let blocks = block_offsets(self.shape.bytes, self.shape.block_bytes, None);
             let mut untimed = self.begin();
             self.pump(handle, &blocks, true, MAKING_DEPTH, &mut untimed)
                 .await?;
@@ -124,13 +105,7 @@ impl<C: FileClient> Stream<C> {
     /// Whether a file that was written is there as it should be; not in its time.
     async fn compare_all(&mut self) -> Result<(), Failure> {
         let handle = self.open(Disposition::Open).await?;
-        let blocks = order(
-            &StreamsSpec {
-                random: false,
-                ..self.shape.clone()
-            },
-            0,
-        );
+        let blocks = block_offsets(self.shape.bytes, self.shape.block_bytes, None);
         let mut untimed = self.begin();
         self.pump(handle, &blocks, false, MAKING_DEPTH, &mut untimed)
             .await?;
@@ -175,8 +150,8 @@ impl<C: FileClient> Stream<C> {
         measured: &mut Measured,
     ) -> Result<(), Failure> {
         let block_bytes = self.shape.block_bytes;
+        let writing = self.writing;
         let mut under_way: HashMap<CallId, (u64, u64)> = HashMap::new();
-        let mut verifier = None;
         let mut blocks = order.iter();
         loop {
             while under_way.len() < depth as usize {
@@ -191,37 +166,29 @@ impl<C: FileClient> Stream<C> {
             if under_way.is_empty() {
                 break;
             }
-            // No caching is asked for, so that no break comes.
-            let Event::Ended {
-                id,
-                result,
-                data,
-                piggyback,
-            } = self.files.client_mut().next().await?
-            else {
-                continue;
+            let mut wrong = false;
+            let mut compare = |id, data: &[u8]| {
+                let begins_at = under_way.get(&id).map(|(offset, _)| *offset);
+                wrong |= begins_at.is_some_and(|offset| content_of(writing, offset, data.len()) != data);
             };
-            let Some((offset, begun_ns)) = under_way.remove(&id) else {
+            let (id, result) = self.files.ended(&mut compare).await?;
+            let Some((_, begun_ns)) = under_way.remove(&id) else {
                 continue;
             };
             measured.times.record(monotonic_ns() - begun_ns);
             measured.bytes += u64::from(block_bytes);
             match result? {
-                Reply::Written { bytes } => {
+                Reply::Written { bytes } | Reply::Read { bytes } => {
                     same_length(block_bytes.into(), bytes.into())?;
-                    same_server(&mut verifier, piggyback.stored.map(|stored| stored.verifier))?;
-                }
-                Reply::Read { bytes } => {
-                    same_length(block_bytes.into(), bytes.into())?;
-                    if content_of(self.writing, offset, data.len()) != data {
-                        return Err(Fault::WrongContent.into());
-                    }
                 }
                 _ => return Err(Fault::MalformedMessage.into()),
             }
+            if wrong {
+                return Err(Fault::WrongContent.into());
+            }
         }
         if writes {
-            self.flush(handle, verifier).await?;
+            self.call(&Call::Flush { handle }).await?;
         }
         Ok(())
     }
@@ -241,82 +208,6 @@ impl<C: FileClient> Stream<C> {
                 bytes,
             },
         };
-        self.files.client_mut().begin(&call).await
-    }
-
-    async fn flush(&mut self, handle: Handle, verifier: Option<Verifier>) -> Result<(), Failure> {
-        let flushed = self.files.client_mut().begin(&Call::Flush { handle }).await?;
-        loop {
-            if let Event::Ended {
-                id,
-                result,
-                piggyback,
-                ..
-            } = self.files.client_mut().next().await?
-            {
-                if id == flushed {
-                    result?;
-                    let mut verifier = verifier;
-                    return same_server(&mut verifier, piggyback.stored.map(|stored| stored.verifier));
-                }
-            }
-        }
-    }
-}
-
-/// A server that was started anew may have lost what it had not flushed (RFC 1813, 3.3.7).
-fn same_server(first: &mut Option<Verifier>, now: Option<Verifier>) -> Result<(), Failure> {
-    match (*first, now) {
-        (Some(first), Some(now)) if first != now => Err(Fault::SessionLost.into()),
-        _ => {
-            *first = first.or(now);
-            Ok(())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_block_is_asked_for_once_and_in_an_order_of_the_seed() {
-        let shape = StreamsSpec {
-            name: "s".into(),
-            writers: 1,
-            readers: 1,
-            bytes: 1 << 20,
-            block_bytes: 4096,
-            depth: 1,
-            random: true,
-        };
-        let in_order = order(
-            &StreamsSpec {
-                random: false,
-                ..shape.clone()
-            },
-            1,
-        );
-        assert_eq!(in_order[..3], [0, 4096, 8192]);
-        let mut one = order(&shape, 1);
-        assert_ne!(one, in_order);
-        assert_eq!(one, order(&shape, 1));
-        assert_ne!(one, order(&shape, 2));
-        one.sort_unstable();
-        assert_eq!(one, in_order);
-    }
-
-    #[test]
-    fn another_verifier_is_another_run_of_the_server() {
-        let mut first = None;
-        for (now, is_same) in [
-            (None, true),
-            (Some(1), true),
-            (None, true),
-            (Some(1), true),
-            (Some(2), false),
-        ] {
-            assert_eq!(same_server(&mut first, now.map(Verifier)).is_ok(), is_same);
-        }
+        self.files.begin(&call).await
     }
 }

@@ -1,0 +1,377 @@
+//! Streams: each client reads or writes one large file of its own, block by block, in order or at random, again and
+//! again. Blocks do not depend on each other, so that several may be under way at once, or come at a rate of their own.
+//!
+//! A client that writes asks for a flush after each pass through its file, among its other blocks. Not for: how many
+//! blocks are under way, nor when they are due.
+
+use crate::random::RandomStream;
+use crate::{
+    ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Intent, Outcome, PathId, Presence, Slot,
+    Workload,
+};
+use std::sync::{Arc, OnceLock};
+
+const OPEN: ClassId = ClassId(0);
+const READ: ClassId = ClassId(1);
+const WRITE: ClassId = ClassId(2);
+const FLUSH: ClassId = ClassId(3);
+
+const DIRECTORY: PathId = PathId(0);
+const FILE: PathId = PathId(1);
+const MARKER: PathId = PathId(2);
+const SLOT: Slot = Slot(0);
+
+/// What is written at once while the workspace is made, at least: what every server takes.
+const MAKING_BYTES: u32 = 1 << 16;
+/// Keeps the order of blocks apart from other random numbers of a client.
+const ORDER_STREAM: u32 = u32::MAX;
+
+/// What every client does. All clients share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamsOptions {
+    /// Of the file of each client: whole blocks.
+    pub file_bytes: u64,
+    /// Of one operation.
+    pub block_bytes: u32,
+    /// Each pass asks for the blocks in a random order, the same each time; else from the beginning to the end.
+    pub random: bool,
+    /// Of a hundred clients, so many write; the others read.
+    pub writers_percent: u32,
+}
+
+impl StreamsOptions {
+    /// Whether a client writes. Writers are spread evenly among the clients.
+    #[must_use]
+    pub fn writes(&self, client: u32) -> bool {
+        let writers = |clients: u64| clients * u64::from(self.writers_percent) / 100;
+        writers(u64::from(client) + 1) > writers(u64::from(client))
+    }
+
+    fn blocks(&self) -> u64 {
+        self.file_bytes / u64::from(self.block_bytes)
+    }
+}
+
+/// Where the blocks of a file of so many bytes begin, in the order in which they are asked for. `random`: the seed and
+/// the client of a random order; None: from the beginning to the end.
+#[must_use]
+pub fn block_offsets(bytes: u64, block_bytes: u32, random: Option<(u64, u32)>) -> Vec<u64> {
+    let block = u64::from(block_bytes);
+    let mut offsets: Vec<u64> = (0..bytes / block).map(|number| number * block).collect();
+    if let Some((seed, client)) = random {
+        let mut stream = RandomStream::of_thread(seed, client, ORDER_STREAM);
+        for last in (1..offsets.len()).rev() {
+            let bound = u32::try_from(last + 1).unwrap_or(u32::MAX);
+            offsets.swap(last, stream.below(bound) as usize);
+        }
+    }
+    offsets
+}
+
+fn catalogue() -> &'static Arc<FileCatalogue> {
+    static CATALOGUE: OnceLock<Arc<FileCatalogue>> = OnceLock::new();
+    let all = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+    CATALOGUE.get_or_init(|| {
+        Arc::new(FileCatalogue {
+            classes: all(&["open", "read", "write", "flush"]),
+            paths: all(&["", "stream", "made"]),
+            patterns: Vec::new(),
+        })
+    })
+}
+
+/// Whether the stream's file is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Opening,
+    Closed,
+}
+
+/// The operations of one client.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    options: StreamsOptions,
+    writes: bool,
+    offsets: Vec<u64>,
+    state: State,
+    /// Among the offsets of this pass; as many as there are: a flush comes next.
+    place: usize,
+    passes: u64,
+}
+
+impl Streams {
+    /// Of a client in a mix of that seed.
+    #[must_use]
+    pub fn new(options: StreamsOptions, seed: u64, client: u32) -> Self {
+        let random = options.random.then_some((seed, client));
+        Self {
+            options,
+            writes: options.writes(client),
+            offsets: block_offsets(options.file_bytes, options.block_bytes, random),
+            state: State::Open, // by `preparation`
+            place: 0,
+            passes: 0,
+        }
+    }
+
+    fn open(&self) -> FileAction {
+        FileAction::Open {
+            slot: SLOT,
+            path: FILE,
+            intent: if self.writes { Intent::Edit } else { Intent::Read },
+            directory: false,
+            presence: Presence::There,
+        }
+    }
+
+    fn block(&mut self) -> FileOp {
+        let (slot, offset, bytes) = (SLOT, self.offsets[self.place], self.options.block_bytes);
+        self.place += 1;
+        if !self.writes {
+            let action = FileAction::Read { slot, offset, bytes };
+            if self.place == self.offsets.len() {
+                self.end_pass();
+            }
+            return FileOp { class: READ, action };
+        }
+        // What a pass writes differs from what the one before it wrote; 0 is what the workspace was made with.
+        let generation = u32::try_from(self.passes + 1).unwrap_or(u32::MAX);
+        let action = FileAction::Write {
+            slot,
+            offset,
+            bytes,
+            generation,
+        };
+        FileOp { class: WRITE, action }
+    }
+
+    fn end_pass(&mut self) {
+        self.place = 0;
+        self.passes += 1;
+    }
+
+    fn made(&self) -> Vec<FileAction> {
+        let make = |path| FileAction::Open {
+            slot: SLOT,
+            path,
+            intent: Intent::Replace,
+            directory: false,
+            presence: Presence::There,
+        };
+        let directory = FileAction::MakeDirectory {
+            path: DIRECTORY,
+            presence: Presence::Either,
+        };
+        let piece = u64::from(self.options.block_bytes.max(MAKING_BYTES));
+        let end = self.options.blocks() * u64::from(self.options.block_bytes);
+        let pieces = (0..end.div_ceil(piece)).map(|number| FileAction::Write {
+            slot: SLOT,
+            offset: number * piece,
+            bytes: (end - number * piece).min(piece) as u32, // as `piece`, which is one
+            generation: 0,
+        });
+        let close = FileAction::Close { slot: SLOT };
+        let mut made = vec![directory, make(FILE)];
+        made.extend(pieces);
+        made.extend([FileAction::Flush { slot: SLOT }, close, make(MARKER), close]);
+        made
+    }
+}
+
+impl Workload for Streams {
+    type Op = FileOp;
+
+    fn next(&mut self, last: &Outcome) -> FileOp {
+        if self.state == State::Opening {
+            self.state = if last.ok { State::Open } else { State::Closed };
+        }
+        if last.session_lost {
+            self.state = State::Closed;
+        }
+        if self.state == State::Closed {
+            self.state = State::Opening;
+            return FileOp {
+                class: OPEN,
+                action: self.open(),
+            };
+        }
+        if self.place == self.offsets.len() {
+            self.end_pass();
+            return FileOp {
+                class: FLUSH,
+                action: FileAction::Flush { slot: SLOT },
+            };
+        }
+        self.block()
+    }
+}
+
+impl FileWorkload for Streams {
+    fn catalogue(&self) -> &FileCatalogue {
+        catalogue()
+    }
+
+    fn preparation(&self, found: bool) -> Vec<FileAction> {
+        let mut actions = if found { Vec::new() } else { self.made() };
+        actions.push(self.open());
+        actions
+    }
+
+    fn marker(&self) -> PathId {
+        MARKER
+    }
+
+    fn leaving(&self) -> Vec<FileAction> {
+        match self.state {
+            State::Open => vec![FileAction::Close { slot: SLOT }],
+            State::Opening | State::Closed => Vec::new(),
+        }
+    }
+
+    fn removal(&self) -> Vec<FileAction> {
+        let delete = |path| FileAction::Delete {
+            path,
+            presence: Presence::Either,
+        };
+        let directory = FileAction::RemoveDirectory {
+            path: DIRECTORY,
+            presence: Presence::Either,
+        };
+        vec![delete(FILE), delete(MARKER), directory]
+    }
+
+    fn passes(&self) -> u64 {
+        self.passes
+    }
+
+    fn pass_operations(&self) -> u64 {
+        self.options.blocks() + u64::from(self.writes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{content_of, footprint_bytes, played, Writing};
+
+    const OPTIONS: StreamsOptions = StreamsOptions {
+        file_bytes: 1 << 20,
+        block_bytes: 4096,
+        random: false,
+        writers_percent: 50,
+    };
+
+    fn offsets(ops: &[FileOp]) -> Vec<u64> {
+        let offset = |op: &FileOp| match op.action {
+            FileAction::Read { offset, .. } | FileAction::Write { offset, .. } => Some(offset),
+            _ => None,
+        };
+        ops.iter().filter_map(offset).collect()
+    }
+
+    fn first(workload: &mut Streams, count: usize) -> Vec<FileOp> {
+        (0..count).map(|_| workload.next(&Outcome::START)).collect()
+    }
+
+    #[test]
+    fn each_block_is_asked_for_once_a_pass_and_in_an_order_of_the_seed() {
+        let in_order = block_offsets(1 << 20, 4096, None);
+        assert_eq!((in_order.len(), &in_order[..3]), (256, &[0, 4096, 8192][..]));
+        let one = block_offsets(1 << 20, 4096, Some((7, 1)));
+        assert_ne!(one, in_order);
+        assert_eq!(one, block_offsets(1 << 20, 4096, Some((7, 1))));
+        assert_ne!(one, block_offsets(1 << 20, 4096, Some((8, 1))));
+        assert_ne!(one, block_offsets(1 << 20, 4096, Some((7, 2))));
+        let mut sorted = one.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, in_order);
+        let options = StreamsOptions {
+            random: true,
+            ..OPTIONS
+        };
+        let ops = first(&mut Streams::new(options, 7, 0), 512);
+        assert_eq!(
+            offsets(&ops),
+            block_offsets(1 << 20, 4096, Some((7, 0))).repeat(2)
+        );
+    }
+
+    #[test]
+    fn writers_are_as_many_as_the_share_says_and_spread_evenly() {
+        let writers = |percent: u32, clients: u32| -> Vec<bool> {
+            let options = StreamsOptions {
+                writers_percent: percent,
+                ..OPTIONS
+            };
+            (0..clients).map(|client| options.writes(client)).collect()
+        };
+        assert_eq!(writers(50, 4), [false, true, false, true]);
+        assert_eq!((writers(0, 9), writers(100, 9)), (vec![false; 9], vec![true; 9]));
+        for percent in 0..=100 {
+            let all = writers(percent, 100);
+            assert_eq!(all.iter().filter(|writes| **writes).count(), percent as usize);
+        }
+    }
+
+    #[test]
+    fn a_writer_flushes_after_each_pass_and_writes_something_else_in_the_next() {
+        let mut writer = Streams::new(OPTIONS, 1, 1);
+        let ops = first(&mut writer, 258);
+        assert_eq!((writer.pass_operations(), writer.passes()), (257, 1));
+        assert!(ops[..256].iter().all(|op| op.class == WRITE));
+        assert_eq!(ops[256].action, FileAction::Flush { slot: SLOT });
+        let generation = |op: &FileOp| match op.action {
+            FileAction::Write { generation, .. } => generation,
+            _ => panic!("a write"),
+        };
+        assert_eq!((generation(&ops[0]), generation(&ops[257])), (1, 2));
+        assert_eq!(footprint_bytes(&mut Streams::new(OPTIONS, 1, 1)), 1 << 20);
+    }
+
+    #[test]
+    fn a_file_whose_session_is_lost_is_opened_again_where_the_stream_was() {
+        let mut reader = Streams::new(OPTIONS, 1, 0);
+        let (lost, failed) = (
+            Outcome {
+                ok: false,
+                bytes_read: 0,
+                session_lost: true,
+            },
+            Outcome {
+                ok: false,
+                ..Outcome::START
+            },
+        );
+        assert_eq!(offsets(&first(&mut reader, 3)), [0, 4096, 8192]);
+        for outcome in [lost, failed, lost] {
+            let op = reader.next(&outcome);
+            assert_eq!((op.class, op.action), (OPEN, reader.open()));
+            assert_eq!(reader.leaving(), []);
+        }
+        assert_eq!(offsets(&[reader.next(&Outcome::START)]), [3 * 4096]);
+        assert_eq!(reader.leaving(), [FileAction::Close { slot: SLOT }]);
+        // A block that failed alone is no reason to open the file again.
+        assert_eq!(offsets(&[reader.next(&failed)]), [4 * 4096]);
+    }
+
+    #[test]
+    fn the_file_has_what_was_written_last() {
+        let made = played(&mut Streams::new(OPTIONS, 1, 0), 0, 5, 1);
+        let left = played(&mut Streams::new(OPTIONS, 1, 1), 1, 5, 300);
+        assert_eq!(left.keys().collect::<Vec<_>>(), ["made", "stream"]);
+        let content = |client, generation, from: usize, to: usize| {
+            let writing = Writing {
+                client,
+                mix: 5,
+                file: 1,
+                generation,
+            };
+            content_of(writing, from as u64, to - from)
+        };
+        let (border, end) = (43 * 4096, 1 << 20);
+        assert_eq!(made["stream"], content(0, 0, 0, end));
+        assert_eq!(left["stream"][..border], *content(1, 2, 0, border));
+        assert_eq!(left["stream"][border..], *content(1, 1, border, end));
+    }
+}

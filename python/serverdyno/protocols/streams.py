@@ -1,0 +1,56 @@
+"""Streams: clients that read and write large files of their own, block by block. A workload of `files.py`.
+
+Not for: the steps `streams` of a scenario, which go once through their files (`scenarios/model.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic import Field
+
+from serverdyno import wording
+from serverdyno.protocols.model import Model
+
+STREAMS: Final = "streams"
+"""The workload's name."""
+MOST_BLOCKS = 2**24
+"""The order of a file's blocks is in memory."""
+
+
+class StreamsSettings(Model):
+    """What each client reads or writes. The suite's `threads` are the blocks that a client has under way at once."""
+
+    file_bytes: int = Field(
+        default=16 * 2**20, ge=2, le=2**40, description="Size of the file of each client: whole blocks."
+    )
+    block_bytes: int = Field(
+        default=64 * 2**10, ge=1, le=2**20, description="Bytes that one operation reads or writes."
+    )
+    random: bool = Field(
+        default=False, description="Whether the blocks come in a random order, and not one after another."
+    )
+    writers_percent: int = Field(
+        default=50, ge=0, le=100, description="Of a hundred clients, so many write; the others read."
+    )
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """What does not fit together: the key, and why."""
+        blocks, rest = divmod(self.file_bytes, self.block_bytes)
+        if rest or not 2 <= blocks <= MOST_BLOCKS:
+            yield "file_bytes", f"must be 2 to {MOST_BLOCKS:,} whole blocks of {self.block_bytes:,} bytes"
+
+    def described(self) -> str:
+        """Say what clients do, for the methodology."""
+        order = "in a random order, the same in each pass" if self.random else "from its beginning to its end"
+        return (
+            f"Each client has a file of {self.file_bytes:,} bytes and goes through it again and again, {order}, in "
+            f"blocks of {self.block_bytes:,} bytes. {wording.share(self.writers_percent / 100)} of the clients write "
+            "and flush after each pass, the others read. What is written may stay in the server's memory until the "
+            "flush."
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what shapes the load, by key path below `files`."""
+        return {f"{STREAMS}.{key}": value for key, value in self.model_dump().items()}

@@ -1,0 +1,262 @@
+"""Streams as a workload: over a directory, NFS and SMB, with several blocks under way, and at a rate of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benches.mixes import files_mix
+
+from dyno_process import Home
+from file_server import PATIENCE_S
+from serverdyno import _native, suites
+from serverdyno.plan.check_suite import suite_problems
+from serverdyno.plan.model import Suite
+from serverdyno.report.figures import histograms
+from serverdyno.report.figures.invariants import contradictions
+from serverdyno.report.figures.open_load import unaccounted
+from serverdyno.store.experiment import Experiment
+
+BLOCK_BYTES = 16 * 2**10
+FILE_BYTES = 32 * BLOCK_BYTES
+STREAMS = {"workload": "streams", "cache": "none", "file_bytes": FILE_BYTES, "block_bytes": BLOCK_BYTES}
+
+
+@contextmanager
+def nfs(**options: Any) -> Iterator[tuple[_native.Target, Any]]:
+    server = _native.ReferenceNfsServer.start(**options)
+    try:
+        section = {"url": f"nfs://127.0.0.1:{server.port}/volume1?mountport={server.port}"}
+        yield _native.Target.open("nfs", json.dumps(section)), server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def smb(**options: Any) -> Iterator[tuple[_native.Target, Any]]:
+    server = _native.ReferenceSmbServer.start(**options)
+    try:
+        section = {"url": f"smb://127.0.0.1:{server.port}/", "shares": ["volume1"]}
+        yield _native.Target.open("smb", json.dumps(section)), server
+    finally:
+        server.stop()
+
+
+def mixed(
+    to: _native.Target,
+    *,
+    files: dict[str, Any] | None = None,
+    meanwhile: Callable[[], object] | None = None,
+    **shape: Any,
+) -> _native.MixResult:
+    """One mix from its start to its end: two clients for a second, unless `shape` says otherwise.
+
+    `meanwhile` is done once it has gone on for half a second.
+    """
+    wanted = {"clients": 2, "threads": 1, "length_s": 1.0, "timeout_s": 20.0} | shape
+    load = files_mix(to, STREAMS | {"writers_percent": 50} | (files or {}), None, **wanted).start()
+    if meanwhile is not None:
+        while load.snapshot()["elapsed_s"] < 0.5:
+            assert not load.wait(0.02), "the mix ends before it has begun"
+        meanwhile()
+    assert load.wait(PATIENCE_S), "the mix does not end"
+    return load.result()
+
+
+def counts(result: _native.MixResult) -> dict[str, int]:
+    """Successes in the window by class."""
+    return {row["operation"]: row["count"] for row in result["by_operation"]}
+
+
+def check_whole(result: _native.MixResult) -> None:
+    """Nobody failed, both sides worked, and every block that was read was compared."""
+    assert result["errors"] == []
+    assert result["clients_participating"] == result["clients_planned"]
+    found = counts(result)
+    assert found["read"] > 0 and found["write"] > FILE_BYTES // BLOCK_BYTES and found["flush"] > 0
+    assert result["bytes_read"] == found["read"] * BLOCK_BYTES
+    assert result["bytes_checked"] is not None and result["bytes_checked"] >= result["bytes_read"]
+
+
+def test_a_directory_is_read_and_written_and_left_as_it_was(tmp_path: Path) -> None:
+    to = _native.Target.open("posix", json.dumps({"url": f"file://{tmp_path}"}))
+    result = mixed(to, files={"random": True, "keep_workspace": False})
+    check_whole(result)
+    requests = {row["request"]: row["count"] for row in result["requests"]}
+    assert requests["fsync"] >= counts(result)["flush"]
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("server", [nfs, smb])
+def test_several_blocks_may_be_under_way_and_each_is_a_request(server: Any, threads: int) -> None:
+    with server() as (to, _):
+        result = mixed(to, threads=threads, files={"random": threads > 1}, ramp_up_s=0.2)
+    check_whole(result)
+    # Little's law: between the first block and the last, each place is always taken.
+    places = result["clients_planned"] * threads * result["window_s"]
+    assert result["outstanding_s"] == pytest.approx(places, rel=0.05)
+    requests = {row["request"]: row["count"] for row in result["requests"]}
+    assert sum(requests.get(name, 0) for name in ("READ", "WRITE")) >= counts(result)["read"]
+    if server is nfs:
+        assert requests["COMMIT"] >= counts(result)["flush"] > 0
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_blocks_of_wrong_content_are_errors(threads: int) -> None:
+    with nfs(fault="wrong-content") as (to, _):
+        result = mixed(to, threads=threads, files={"writers_percent": 0}, length_s=0.5)
+    assert {error["fault"] for error in result["errors"]} == {"wrong_content"}
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_server_that_is_started_anew_may_have_lost_what_was_not_flushed(threads: int) -> None:
+    """The verifier of NFS tells so. Writers notice, open their files again and go on; readers lose nothing."""
+    with nfs() as (to, server):
+        result = mixed(
+            to, threads=threads, length_s=3.0, leave_after_errors=100, clients=4, meanwhile=server.restart
+        )
+    assert {error["fault"] for error in result["errors"]} == {"session_lost"}
+    failed = sum(error["count"] for error in result["errors"])
+    assert 2 <= failed <= 2 * threads + 2
+    assert counts(result)["open"] == 2
+    assert result["clients_participating"] == 4
+
+
+@pytest.mark.parametrize(
+    ("files", "shape", "said"),
+    [
+        ({"cache": "leases"}, {}, "client.cache: must be none"),
+        ({"block_bytes": 3000}, {}, "workload.file_bytes: must be 2 to"),
+        ({"writers_percent": 101}, {}, "workload.writers_percent: must lie"),
+        ({}, {"threads": 32}, "threads: "),
+        ({}, {"threads": 2, "think_time_s": 0.1}, "threads: must be 1 for files where"),
+        ({}, {"threads": 2, "rate_per_s": 100.0}, "threads: must be 1 for files where"),
+        ({}, {"threads": 2, "max_rate_per_s": 100.0}, "threads: must be 1 for files where"),
+    ],
+)
+def test_what_streams_can_not_do_is_refused(files: dict[str, Any], shape: dict[str, Any], said: str) -> None:
+    with nfs() as (to, _), pytest.raises(ValueError, match=said):
+        mixed(to, files=files, **shape)
+
+
+def test_a_directory_has_one_block_under_way_a_client(tmp_path: Path) -> None:
+    to = _native.Target.open("posix", json.dumps({"url": f"file://{tmp_path}"}))
+    with pytest.raises(ValueError, match="threads: must be 1 below a directory"):
+        mixed(to, threads=2)
+
+
+@pytest.mark.parametrize("law", ["poisson", "uniform"])
+def test_blocks_that_come_at_a_rate_of_their_own_are_counted_to_the_operation(law: str) -> None:
+    with nfs() as (to, _):
+        result = mixed(to, rate_per_s=200.0, law=law, clients=4)
+    opened = result["open"]
+    assert opened is not None
+    if law == "uniform":
+        assert opened["arrivals"] == 200
+    failed = sum(error["count"] for error in result["errors"])
+    assert opened["arrivals"] == result["operations_total"] + failed + result["overdue_at_end"]
+    assert failed == 0 and opened["dropped"] == 0
+
+
+def test_a_server_that_is_away_for_a_second_reads_as_a_second() -> None:
+    """A fifth of what comes waits for it, the one that comes first the longest."""
+    with nfs() as (to, server):
+        result = mixed(
+            to,
+            files={"writers_percent": 0},
+            rate_per_s=200.0,
+            clients=4,
+            length_s=5.0,
+            leave_after_errors=1000,
+            meanwhile=lambda: server.restart(outage_s=1.0),
+        )
+    times = histograms.times([result["response_time_hdr"]])
+    assert times is not None
+    assert (times.percentiles_ms[histograms.QUANTILES.index(0.99)] or 0) >= 800
+
+
+SUITE = """
+name = "short"
+title = "Short"
+source = "a test"
+workload = "streams"
+clients = {clients}
+threads = {threads}
+length_s = 1.5
+{rest}
+[files]
+cache = "none"
+[files.streams]
+file_bytes = 1048576
+block_bytes = 16384
+"""
+PLAN = """
+name = "streams"
+title = "Streams"
+suite = "./short.toml"
+repetitions = 1
+
+[[servers]]
+server = "reference-nfs"
+"""
+
+
+@pytest.mark.parametrize(
+    ("clients", "threads", "rest"),
+    [
+        ([1, 2], 4, ""),
+        ([4], 1, "[open]\nrate_per_s = [100, 200]\n"),
+        ([4], 1, "[open]\npercent_of_peak = [1, 2]\n"),
+    ],
+)
+def test_an_experiment_runs_from_plan_to_report(
+    home: Home, tmp_path: Path, clients: list[int], threads: int, rest: str
+) -> None:
+    (tmp_path / "short.toml").write_text(SUITE.format(clients=clients, threads=threads, rest=rest))
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PLAN)
+    done = home.dyno("run", plan, "--into", tmp_path / "e")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with Experiment.open(tmp_path / "e") as kept:
+        records = kept.mixes()
+    assert len(records) == 2
+    for record in records:
+        assert record.errors == [] and record.operations > 0
+        assert contradictions(record, None, closed=not rest) == []
+        assert unaccounted(record) == 0
+    if rest:
+        assert "Response time by offered rate" in done.stdout
+
+
+def problems(**changes: Any) -> str:
+    """What is wrong with the shipped suite where it is changed."""
+    document = suites.load("quick-streams").model_dump()
+    files = document["files"] | changes.pop("files", {})
+    suite = Suite.model_validate(document | changes | {"files": files})
+    return "\n".join(f"{'.'.join(map(str, found.path))}: {found.message}" for found in suite_problems(suite))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ""),
+        ({"threads": 4}, ""),
+        ({"threads": 4, "think_time_s": 0.1}, "threads: must be 1 where operations are due"),
+        (
+            {"threads": 4, "files": {"operations_per_client_s": 5.0}},
+            "threads: must be 1 where operations are due",
+        ),
+        ({"files": {"cache": "leases"}}, 'files.cache: must be "none"'),
+        ({"files": {"streams": None}}, "files.streams: is what clients of the workload streams"),
+        ({"workload": "diskmix"}, "files.streams: is for the workload streams"),
+        ({"files": {"streams": {"file_bytes": 100_000}}}, "files.streams.file_bytes: must be 2 to"),
+    ],
+)
+def test_a_suite_says_what_streams_need(changes: dict[str, Any], said: str) -> None:
+    found = problems(**changes)
+    assert said in found if said else found == ""
