@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from serverdyno.protocols.http import HTTP, HttpSettings
 from serverdyno.servers import dynamic
 from serverdyno.servers.apache import Apache
 from serverdyno.servers.documents import document_root
+from serverdyno.servers.dynamic import apache_module
 from serverdyno.servers.registry import DRIVERS, create, settings_types
 from serverdyno.servers.running import running
 from serverdyno.servers.web import WebServer
@@ -36,6 +38,7 @@ CARRIERS: list[tuple[str, dict[str, Any]]] = [
     ("apache", {"dynamic": "cgi", "mpm": "prefork", "workers": 8}),
     ("apache", {"dynamic": "fastcgi", "workers": 64}),
     ("apache", {"dynamic": "in-process", "workers": 64}),
+    ("apache", {"dynamic": "native", "workers": 64}),
     ("nginx", {"dynamic": "fastcgi"}),
     ("nginx", {"dynamic": "in-process"}),
     ("lighttpd", {"dynamic": "cgi"}),
@@ -102,6 +105,8 @@ def test_each_carrier_gives_the_page_in_the_clear_and_over_tls_under_load(
 ) -> None:
     name, settings = case
     needs(name)
+    if settings.get("dynamic") == "native" and shutil.which("apxs") is None:
+        pytest.skip("apxs is not installed here: run tools/install-servers.sh tests")
     with running(name, {**settings, **BOTH}) as server:
         carrier = settings.get("dynamic", "native")
         said = [note for note in server.describe().notes if "dynamic page" in note]
@@ -263,6 +268,34 @@ def test_a_program_that_goes_wrong_under_load_is_counted_by_its_kind(
     assert (error["fault"], error["side"]) == (fault, side)
     assert error["advice"] or fault == "wrong_length"
     assert sum(row["errors"] for row in result["by_operation"] if row["operation"] != "GET dynamic") == 0
+
+
+class ApacheWithoutApxs(Apache):
+    """Apache on a machine without its tool for modules."""
+
+    apxs = "apxs-that-is-not-installed"
+
+
+def test_without_apxs_the_native_module_is_refused_in_words() -> None:
+    needs("apache")
+    server = create("apache", {"dynamic": "native", "workers": 64}, documents=document_root())
+    assert isinstance(server, Apache)
+    without = ApacheWithoutApxs(server.settings, server.directory, server.documents)
+    try:
+        with pytest.raises(ServerError, match="apxs-that-is-not-installed is missing") as caught:
+            without.prepare()
+    finally:
+        without.stop()
+    assert "apache2-dev" in (caught.value.hint or "")
+
+
+def test_a_native_module_that_does_not_compile_is_told_in_the_tools_words(tmp_path: Path) -> None:
+    needs("apache")
+    tool = tmp_path / "apxs"
+    tool.write_text("#!/bin/sh\necho mod_dyno_page.c:1: error: no such header\nexit 1\n")
+    tool.chmod(0o755)
+    with pytest.raises(ServerError, match="error: no such header"):
+        apache_module.build(tmp_path, str(tool))
 
 
 def test_a_program_that_is_not_built_is_named() -> None:

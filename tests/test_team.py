@@ -26,6 +26,8 @@ TEAMS: list[dict[str, Any]] = [
     {"front": "haproxy", "back": "nginx", "backs": 2, "dynamic": "fastcgi", **BOTH},
     {"front": "varnish", "back": "apache", "dynamic": "fastcgi", "tls_by": "back", **BOTH},
     {"front": "varnish", "back": "lighttpd", "dynamic": "in-process"},
+    {"front": "reference", "back": "apache", "dynamic": "cgi", **BOTH},
+    {"front": "reference", "back": "apache", "backs": 2, "dynamic": "fastcgi", "tls_by": "back", **BOTH},
 ]
 
 
@@ -71,15 +73,17 @@ def test_who_answers_behind_the_front_is_proven_and_the_load_is_answered_rightly
 
 
 def test_documents_come_from_the_front_where_it_has_them_and_from_behind_where_it_has_none() -> None:
-    for front, served_by in (("nginx", "nginx"), ("haproxy", "Apache")):
+    documents = (("nginx", "nginx"), ("haproxy", "Apache"), ("reference", "serverdyno-reference"))
+    for front, served_by in documents:
         settings = team_of({"front": front, "back": "apache", "dynamic": "off"})
         with running("team", settings) as server:
             [note] = [note for note in server.describe().notes if note.startswith("Before load, a document")]
             assert f"came from {served_by}" in note, note
 
 
-def test_a_front_that_does_not_hand_on_is_told_with_its_own_words() -> None:
-    settings = team_of({"front": "nginx", "back": "apache", "dynamic": "cgi"})
+@pytest.mark.parametrize(("front", "words"), [("nginx", "Connection refused"), ("reference", "")])
+def test_a_front_that_does_not_hand_on_is_told_with_its_own_words(front: str, words: str) -> None:
+    settings = team_of({"front": front, "back": "apache", "dynamic": "cgi"})
     server = create("team", settings, documents=document_root())
     assert isinstance(server, Team)
     try:
@@ -95,7 +99,7 @@ def test_a_front_that_does_not_hand_on_is_told_with_its_own_words() -> None:
     finally:
         server.stop()
     assert "status 502" in str(caught.value)
-    assert "Connection refused" in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_a_member_that_ends_is_named() -> None:
@@ -120,6 +124,7 @@ def test_a_member_that_ends_is_named() -> None:
         ({"back_settings": {"mpm": "none"}}, "back_settings: mpm"),
         ({"back": "nginx", "dynamic": "cgi"}, "back_settings: dynamic"),
         ({"program": "/bin/true"}, "program: a team has several"),
+        ({"front": "reference", "front_settings": {"http2": True}}, "front_settings: http2"),
     ],
 )
 def test_settings_that_make_no_team_are_refused(settings: dict[str, Any], words: str) -> None:

@@ -511,6 +511,7 @@ class ReferenceServer:
         tls: TlsOfReference | None = None,  # None: in the clear
         secure_port: int | None = None,  # speak in the clear on `port` and TLS on this one; None: TLS alone
         http2: bool = False,  # besides HTTP/1; a server with a fault speaks none
+        behind: list[int] | None = None,  # ports of loopback: servers that are asked in turn for /cgi-bin/
     ) -> ReferenceServer: ...
     def stop(self) -> None: ...
     port: int

@@ -6,7 +6,7 @@ use dyno_workload::Tree;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard};
 
 /// The largest document that one path may have.
@@ -69,7 +69,7 @@ fn version(name: &str) -> PyResult<Version> {
 #[pymethods]
 impl ReferenceServer {
     #[staticmethod]
-    #[pyo3(signature = (*, port=0, bind="127.0.0.1", threads=1, cpus=None, body_bytes=None, fault=None, documents=None, tls=None, secure_port=None, http2=false))]
+    #[pyo3(signature = (*, port=0, bind="127.0.0.1", threads=1, cpus=None, body_bytes=None, fault=None, documents=None, tls=None, secure_port=None, http2=false, behind=None))]
     #[allow(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn start(
         port: u16,
@@ -82,6 +82,7 @@ impl ReferenceServer {
         tls: Option<TlsArguments>,
         secure_port: Option<u16>,
         http2: bool,
+        behind: Option<Vec<u16>>,
     ) -> PyResult<Self> {
         let bind: IpAddr = bind
             .parse()
@@ -103,6 +104,11 @@ impl ReferenceServer {
             secure_bind: secure_port.map(|port| SocketAddr::new(bind, port)),
             tls: tls.map(|tls| tls.server(http2)).transpose()?,
             http2,
+            behind: behind
+                .unwrap_or_default()
+                .into_iter()
+                .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+                .collect(),
         };
         Ok(Self {
             inner: Mutex::new(Server::start(&options)?),

@@ -4,8 +4,8 @@
 //! places their values into an HTML response string of 1024 bytes". Which variables was not published; `VARIABLES` is
 //! our choice. None of them is a secret, and nothing else of the environment is read.
 //!
-//! One meaning, several carriers: the program in `main.rs` (CGI, FastCGI), the reference server, and `page.lua` inside
-//! Apache, nginx and lighttpd. `check` holds an answer against the meaning, byte for byte. Not for: HTTP, nor sockets.
+//! One meaning, several carriers: the program in `main.rs` (CGI, FastCGI), the reference server, `page.lua` inside
+//! Apache, nginx and lighttpd, and `mod_dyno_page.c` inside Apache. `check` holds an answer against the meaning, byte for byte. Not for: HTTP, nor sockets.
 
 /// The size of every page.
 pub const BYTES: usize = 1024;

@@ -71,6 +71,14 @@ def http(
     http2: Annotated[
         bool, typer.Option("--http2", help="Also speak HTTP/2: by ALPN over TLS, else with prior knowledge.")
     ] = False,
+    behind: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            help="Port of a server on this machine that is asked for what is below /cgi-bin/; repeatable.",
+        ),
+    ] = None,
     fault: Annotated[
         str | None, typer.Option(help="Make this fault in every answer; see --list-faults.")
     ] = None,
@@ -100,6 +108,7 @@ def http(
             tls=tls,
             secure_port=tls_port,
             http2=http2,
+            behind=behind,
         )
     except (ValueError, OSError) as error:
         raise UserError(f"the reference server can't be started: {error}") from error

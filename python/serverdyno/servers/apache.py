@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from serverdyno.servers import dynamic
 from serverdyno.servers.base import Settings
+from serverdyno.servers.dynamic import apache_module
 from serverdyno.servers.local import ERROR_LOG, version_line, worker_user
 from serverdyno.servers.tls import CERTIFICATE, KEY, SESSION_CACHE_BYTES, SESSION_LIFETIME_S
 from serverdyno.servers.web import (
@@ -69,7 +70,10 @@ class ApacheSettings(Http2Settings):
         description="mod_file_cache: MMapFile for every document, at start (VeriTest 2003, appendix C).",
     )
     sendfile: bool = Field(default=False, description="EnableSendfile. Apache's default is off.")
-    dynamic: Dynamic = Field(default="off", description=DYNAMIC_MEANING)
+    dynamic: Dynamic | Literal["native"] = Field(
+        default="off",
+        description=f"{DYNAMIC_MEANING} `native` builds a module in C with apxs (Debian's apache2-dev).",
+    )
     enable_mmap: bool = Field(default=True, description="EnableMMAP: map documents into memory to send them.")
 
     @property
@@ -108,6 +112,7 @@ class Apache(WebServer[ApacheSettings]):
     debian_package: ClassVar[str | None] = "apache2"
     settings_type: ClassVar[type[Settings]] = ApacheSettings
     crash_words: ClassVar[re.Pattern[str] | None] = re.compile("exit signal")
+    apxs: ClassVar[str] = "apxs"
 
     @staticmethod
     def version_of(program: Path) -> str:
@@ -148,7 +153,15 @@ class Apache(WebServer[ApacheSettings]):
             files[MMAP_LIST] = "".join(f'MMapFile "{path}"\n' for path in documents)
         if self.dynamic == "in-process":
             files |= dynamic.scripts("apache", self.directory, {})
+        if self.dynamic == "native":
+            files[apache_module.SOURCE.name] = apache_module.SOURCE.read_text(encoding="utf-8")
         return files
+
+    def furnish(self) -> None:
+        """Also the native module, where the page is made by it. Raises ServerError."""
+        if self.dynamic == "native":
+            apache_module.build(self.directory, self.apxs)
+        super().furnish()
 
     def _server(self) -> list[str]:
         user = worker_user()
@@ -165,6 +178,10 @@ class Apache(WebServer[ApacheSettings]):
             f'DefaultRuntimeDir "{self.directory}"',
             f'PidFile "{self.directory}/httpd.pid"',
             *(f'LoadModule {module}_module "{MODULES}/mod_{module}.so"' for module in modules),
+            *(
+                [f'LoadModule dyno_page_module "{self.directory}/{apache_module.BUILT}"']
+                * (self.dynamic == "native")
+            ),
             *([f"User {user}", f"Group {user}"] if user else []),
             f"ServerName {self.host}",
             # A page's SERVER_PORT is the port that was asked, whatever a client or a front says in Host.
@@ -232,6 +249,13 @@ class Apache(WebServer[ApacheSettings]):
                 "LuaScope thread",
                 "LuaCodeCache forever",
                 f'LuaMapHandler "^{dynamic.PATH}$" "{self.directory}/apache.lua" handle',
+            ]
+        if self.dynamic == "native":
+            return [
+                f'<LocationMatch "^{dynamic.PATH}$">',
+                "    SetHandler dyno-page",
+                "    Require all granted",
+                "</LocationMatch>",
             ]
         return []
 

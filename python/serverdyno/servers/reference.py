@@ -17,6 +17,7 @@ from pydantic import Field
 import serverdyno
 from serverdyno import _native
 from serverdyno.servers.base import Installed, Settings
+from serverdyno.servers.dynamic import BEHIND
 from serverdyno.servers.tls import CERTIFICATE, KEY
 from serverdyno.servers.web import CONSENT_PATH, Http2Settings, WebServer
 
@@ -92,8 +93,8 @@ class Reference(WebServer[ReferenceSettings]):
 
     @property
     def dynamic(self) -> str:
-        """By itself, unless every path has the same bytes."""
-        return "native" if self.settings.body_bytes is None else "off"
+        """By itself, unless every path has the same bytes or servers behind it make the page."""
+        return "native" if self.settings.body_bytes is None and not self.backs else "off"
 
     def command(self) -> list[str]:
         """The same command that a user may run."""
@@ -108,6 +109,8 @@ class Reference(WebServer[ReferenceSettings]):
             arguments += ["--tls-min-version", self.settings.tls_min_version]
             arguments += ["--tls-max-version", self.settings.tls_max_version]
             arguments += [] if self.settings.tls_resumption else ["--no-tls-resumption"]
+        for port in self.backs:
+            arguments += ["--behind", str(port)]
         if self.secure_port:
             arguments += ["--tls-port", str(self.secure_port)]
         return [str(self.program), "-m", "serverdyno", "reference", "http", *arguments]
@@ -126,8 +129,14 @@ class Reference(WebServer[ReferenceSettings]):
         return {}
 
     def notes(self) -> list[str]:
-        """Where its documents come from."""
-        return ["Serves the workload's own documents from memory; no file is read while it serves."]
+        """Where its documents come from, and what it hands on."""
+        handed_on = [f"Hands on whatever begins with {BEHIND}, by HTTP/1.0 on kept connections."] * bool(
+            self.backs
+        )
+        return [
+            "Serves the workload's own documents from memory; no file is read while it serves.",
+            *handed_on,
+        ]
 
     def answers_as_ours(self) -> bool:
         """It has no private file to show: the proof is that only our process listens, and that it counts

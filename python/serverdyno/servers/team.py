@@ -23,10 +23,13 @@ from serverdyno.servers.base import Access, Description, Installed, Settings
 from serverdyno.servers.haproxy import Haproxy
 from serverdyno.servers.lighttpd import Lighttpd
 from serverdyno.servers.nginx import Nginx
+from serverdyno.servers.reference import Reference
 from serverdyno.servers.varnish import Varnish
 from serverdyno.servers.web import Dynamic, WebServer, WebSettings
 
-FRONTS: dict[str, type[WebServer[Any]]] = {driver.name: driver for driver in (Nginx, Haproxy, Varnish)}
+FRONTS: dict[str, type[WebServer[Any]]] = {
+    driver.name: driver for driver in (Nginx, Haproxy, Varnish, Reference)
+}
 BACKS: dict[str, type[WebServer[Any]]] = {driver.name: driver for driver in (Apache, Nginx, Lighttpd)}
 OF_THE_TEAM = ("tls", "also_clear", "tls_min_version", "tls_max_version", "tls_resumption", "processors")
 
@@ -36,16 +39,19 @@ class TeamSettings(WebSettings):
 
     listens_elsewhere: ClassVar[bool] = False
 
-    front: Literal["nginx", "haproxy", "varnish"] = Field(
+    front: Literal["nginx", "haproxy", "varnish", "reference"] = Field(
         default="nginx",
-        description="The server that clients ask. nginx serves documents, varnish caches them, haproxy forwards all.",
+        description="The server that clients ask. nginx and reference serve documents, varnish caches them, haproxy "
+        "forwards all.",
     )
     back: Literal["apache", "nginx", "lighttpd"] = Field(
         default="apache",
         description="The server that makes the dynamic page and serves what the front does not.",
     )
     backs: int = Field(default=1, ge=1, le=16, description="Number of servers behind the front.")
-    dynamic: Dynamic = Field(default="off", description="How the servers behind the front make the page.")
+    dynamic: Dynamic | Literal["native"] = Field(
+        default="off", description="How the servers behind the front make the page."
+    )
     tls_by: Literal["front", "back"] = Field(
         default="front",
         description="The server that speaks TLS on the second port of `also_clear`. back: clients ask the first server "
@@ -68,6 +74,8 @@ class TeamSettings(WebSettings):
             ("front_settings", FRONTS[self.front].settings_type, self.of_front),
             ("back_settings", BACKS[self.back].settings_type, self.of_back),
         ):
+            if key == "front_settings" and self.front == "reference" and self.front_settings.get("http2"):
+                problems.append("front_settings: http2: the reference server hands no requests of HTTP/2 on")
             if wrong := sorted(set(getattr(self, key)) & {*OF_THE_TEAM, "dynamic"}):
                 problems.append(f"{key}: {', '.join(wrong)} belong to the team")
                 continue
@@ -100,7 +108,7 @@ class Team:
     """Front and back. See `base.ServerDriver` for the contract."""
 
     name: ClassVar[str] = "team"
-    summary: ClassVar[str] = "a front (nginx, HAProxy, Varnish) before Apache, nginx or lighttpd"
+    summary: ClassVar[str] = "a front (nginx, HAProxy, Varnish, reference) before Apache, nginx or lighttpd"
     debian_package: ClassVar[str | None] = "nginx-light haproxy varnish apache2"
     settings_type: ClassVar[type[Settings]] = TeamSettings
 

@@ -88,6 +88,8 @@ enum Step<'a> {
     Refuse(Status),
     Answer(&'a Resource, Ask),
     Page(Document, Ask),
+    /// A server behind this one makes what is at the target.
+    HandOn(Vec<u8>, Ask),
 }
 
 /// How a connection ended.
@@ -108,6 +110,12 @@ impl<'a> Connection<'a> {
                 Step::Page(page, ask) => {
                     self.worker.renew_patience();
                     if self.answer_load(&page, ask).await? == Persistence::Close {
+                        return Ok(End::Closed);
+                    }
+                }
+                Step::HandOn(target, ask) => {
+                    self.worker.renew_patience();
+                    if self.hand_on(&target, ask).await? == Persistence::Close {
                         return Ok(End::Closed);
                     }
                 }
@@ -164,6 +172,14 @@ impl<'a> Connection<'a> {
             Parsed::Preface if self.worker.shared.http2 => Some((Step::Http2, 0)),
             Parsed::Preface => Some((Step::Refuse(Status::VersionNotSupported), bytes.len())),
             Parsed::Refused(status) => Some((Step::Refuse(status), bytes.len())),
+            Parsed::Whole { request, length } if self.worker.behind.takes(request.path) => {
+                let target = if request.query.is_empty() {
+                    request.path.to_vec()
+                } else {
+                    [request.path, b"?", request.query].concat()
+                };
+                Some((Step::HandOn(target, request.ask), length))
+            }
             Parsed::Whole { request, length } => {
                 let step = match site.at(request.path) {
                     Resource::Page => {
@@ -206,6 +222,20 @@ impl<'a> Connection<'a> {
             Some(fault) if !ask.head_only => Box::pin(misbehave(&self.responder, fault, document, ask)).await,
             _ => self.responder.counted(self.responder.send(document, ask)).await,
         }
+    }
+
+    /// Answers with what a server behind this one makes; with 502 where it makes nothing.
+    async fn hand_on(&self, target: &[u8], ask: Ask) -> Result<Persistence, Failure> {
+        let relayed = self.worker.behind.ask(target, &self.worker.buffer).await;
+        self.worker.renew_patience();
+        let Ok(relayed) = relayed else {
+            let refusal = self.worker.shared.site.refusal(Status::BadGateway);
+            return self.responder.counted(self.responder.send(refusal, ask)).await;
+        };
+        let (head, body) = relayed.parts(ask.after, ask.head_only);
+        let sending = self.responder.wire.send_pair(&head, body);
+        self.responder.counted(sending).await?;
+        Ok(ask.after)
     }
 
     /// Answers with `status`, then takes for a while what the client may still be sending: a close over unread bytes

@@ -21,6 +21,7 @@ named_enum! {
         ContentTooLarge "413 Content Too Large"
         HeadTooLarge "431 Request Header Fields Too Large"
         InternalServerError "500 Internal Server Error"
+        BadGateway "502 Bad Gateway"
         VersionNotSupported "505 HTTP Version Not Supported"
     }
 }
@@ -42,7 +43,7 @@ pub(crate) enum Persistence {
 }
 
 impl Persistence {
-    fn option(self) -> &'static str {
+    pub(crate) fn option(self) -> &'static str {
         match self {
             Self::KeepAlive => "keep-alive",
             Self::Close => "close",

@@ -39,6 +39,9 @@ pub struct Options {
     pub tls: Option<TlsServer>,
     /// Speak in the clear on the first address and TLS on this one; None: TLS alone, where there is `tls`.
     pub secure_bind: Option<SocketAddr>,
+    /// Servers on loopback, which are asked in turn for what is below `/cgi-bin/`; none: this one makes its own page.
+    /// One that has any speaks no HTTP/2.
+    pub behind: Vec<SocketAddr>,
 }
 
 impl Options {
@@ -55,6 +58,7 @@ impl Options {
             http2: false,
             tls: None,
             secure_bind: None,
+            behind: Vec::new(),
         }
     }
 }
@@ -72,13 +76,18 @@ impl Server {
     /// Starts the threads. Once this returns, connections are accepted.
     ///
     /// # Errors
-    /// Where there is no thread, the address can't be had, or a CPU does not exist or is not ours.
+    /// Where there is no thread, the address can't be had, a CPU does not exist or is not ours, or a server behind this
+    /// one is elsewhere or to be asked by HTTP/2.
     pub fn start(options: &Options) -> io::Result<Self> {
+        let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         if options.threads == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a server needs at least one thread",
-            ));
+            return refused("a server needs at least one thread");
+        }
+        if options.behind.iter().any(|address| !address.ip().is_loopback()) {
+            return refused("requests are handed on to servers on loopback alone");
+        }
+        if options.http2 && !options.behind.is_empty() {
+            return refused("requests of HTTP/2 are not handed on: leave out one of the two");
         }
         let mut server = Self {
             address: options.bind,
@@ -90,6 +99,7 @@ impl Server {
                 http2: options.http2 && options.fault.is_none(),
                 tls: options.tls.clone(),
                 counters: (0..options.threads).map(|_| Default::default()).collect(),
+                behind: options.behind.clone(),
                 stopping: AtomicBool::new(false),
             }),
             threads: Threads::default(),

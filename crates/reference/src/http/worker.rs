@@ -1,6 +1,7 @@
 //! What one thread of the server keeps for all its connections, and the task that keeps time.
 
 use super::application::Application;
+use super::behind::Behind;
 use super::documents::Site;
 use super::fault::Fault;
 use super::opening::{Openings, Persistence, Status};
@@ -10,6 +11,7 @@ use dyno_reactor::Executor;
 use dyno_tls::TlsServer;
 use http::HeaderValue;
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -43,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) http2: bool,
     pub(crate) tls: Option<TlsServer>,
     pub(crate) counters: Box<[Counter]>,
+    /// Servers behind this one.
+    pub(crate) behind: Vec<SocketAddr>,
     pub(crate) stopping: AtomicBool,
 }
 
@@ -58,6 +62,7 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     /// Filled and emptied without waiting in between, so one does for all connections.
     pub(crate) buffer: RefCell<[u8; MAX_HEAD_BYTES]>,
+    pub(crate) behind: Behind,
     number: usize,
     openings: RefCell<Openings>,
     /// At most a second old; exact enough for `PATIENCE_NS`.
@@ -67,6 +72,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(executor: Executor, shared: Arc<Shared>, number: usize) -> Self {
         Self {
+            behind: Behind::new(&executor, &shared.behind, number),
             executor,
             shared,
             buffer: RefCell::new([0; MAX_HEAD_BYTES]),

@@ -1,5 +1,6 @@
 //! The reference server over real sockets.
 
+mod behind;
 mod client;
 mod faults;
 mod lifetime;

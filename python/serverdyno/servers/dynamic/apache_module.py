@@ -1,0 +1,46 @@
+"""The page as a native module of Apache, built by Apache's own tool, apxs, at each start of the server.
+
+What the module says is `mod_dyno_page.c`. Not for: how Apache is told to use it (`apache.py`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from serverdyno.errors import ServerError
+
+SOURCE = Path(__file__).parent / "mod_dyno_page.c"
+BUILT = ".libs/mod_dyno_page.so"
+"""Where apxs leaves it, below the directory of its source."""
+PATIENCE_S = 120.0
+LAST_WORDS = 20
+
+
+def build(directory: Path, apxs: str = "apxs") -> None:
+    """Build the module in a server's directory, which has its source. Raises ServerError in the tool's words."""
+    tool = shutil.which(apxs)
+    if tool is None:
+        raise ServerError(
+            f"apache's native module can't be built: {apxs} is missing",
+            hint='Install it (Debian: apache2-dev), or use dynamic = "in-process", which needs no compiler.',
+        )
+    try:
+        done = subprocess.run(
+            [tool, "-c", SOURCE.name],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServerError(f"apache's native module can't be built: {error}") from error
+    if done.returncode != 0 or not (directory / BUILT).is_file():
+        words = (done.stdout + done.stderr).strip().splitlines()[-LAST_WORDS:]
+        raise ServerError(
+            "\n".join(["apache's native module can't be built:", *words]),
+            hint="apxs and a C compiler must be those of the Apache that is started.",
+        )
