@@ -112,6 +112,11 @@ def http(
         )
     except (ValueError, OSError) as error:
         raise UserError(f"the reference server can't be started: {error}") from error
+    _serve(server)
+
+
+def _serve(server: _native.ReferenceServer) -> None:
+    """Serve until the user ends it."""
     with contextlib.suppress(KeyboardInterrupt):
         # For programs that start it: where it listens, on one line, as soon as it does.
         secure = {} if server.secure_port is None else {"tls_port": server.secure_port}
