@@ -93,11 +93,9 @@ def http(
             typer.echo(f"{name:<16} {meaning}")
         return
     try:
-        tls = tls_of(tls_certificate, tls_key, tls_min_version, tls_max_version, resumption=tls_resumption)
-        if tls_port is not None and tls is None:
-            raise UserError(
-                "--tls-port needs --tls-certificate and --tls-key", hint="Give all three, or none."
-            )
+        tls = tls_of(
+            tls_certificate, tls_key, tls_port, (tls_min_version, tls_max_version), resumption=tls_resumption
+        )
         server = _native.ReferenceServer.start(
             port=port,
             bind=bind,
@@ -138,20 +136,30 @@ def consents_of(bind: str, port: int) -> dict[str, bytes]:
 
 
 def tls_of(
-    certificate: Path | None, key: Path | None, least: str, most: str, *, resumption: bool
+    certificate: Path | None,
+    key: Path | None,
+    port: int | None,
+    versions: tuple[str, str],
+    *,
+    resumption: bool,
 ) -> _native.TlsOfReference | None:
-    """How the server speaks TLS; None: not at all. Raises UserError, and OSError for a file that can't be read."""
+    """How the server speaks TLS; None: not at all. Raises UserError, and OSError for a file that can't be read.
+
+    `port`: of its own; None: there is none. `versions`: the oldest and the newest.
+    """
     from serverdyno.errors import UserError  # noqa: PLC0415
 
-    if certificate is None and key is None:
+    if certificate is None and key is None and port is None:
         return None
+    if certificate is None and key is None:
+        raise UserError("--tls-port needs --tls-certificate and --tls-key", hint="Give all three, or none.")
     if certificate is None or key is None:
         raise UserError("--tls-certificate and --tls-key go together", hint="Give both, or none.")
     return {
         "certificate": certificate.read_text(encoding="utf-8"),
         "key": key.read_text(encoding="utf-8"),
-        "min_version": least,
-        "max_version": most,
+        "min_version": versions[0],
+        "max_version": versions[1],
         "resumption": resumption,
     }
 
