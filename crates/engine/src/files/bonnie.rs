@@ -14,6 +14,7 @@ use dyno_files::{Access, Ask, Call, Disposition, FileClient, Files, Handle, Open
 use dyno_measure::{monotonic_ns, Failure, Fault};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 
@@ -79,6 +80,43 @@ fn phase(measured: &Measured, name: &'static str) -> BonniePhase {
         p99_us: us(measured.times.value_at(0.99)),
         max_us: us(measured.times.max()),
         requests: measured.requests.clone(),
+    }
+}
+
+/// A program's buffer of whole pages, as Bonnie has it: the kernel copies to one that begins elsewhere at more cost.
+#[derive(Debug)]
+struct Pages {
+    room: Vec<u8>,
+    begin: usize,
+    end: usize,
+}
+
+impl Pages {
+    const ALIGNMENT: usize = 4096;
+
+    fn new(bytes: u32) -> Self {
+        let bytes = bytes as usize;
+        let room = vec![0; bytes + Self::ALIGNMENT];
+        let begin = room.as_ptr().align_offset(Self::ALIGNMENT).min(Self::ALIGNMENT);
+        Self {
+            room,
+            begin,
+            end: begin + bytes,
+        }
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.room[self.begin..self.end]
+    }
+}
+
+impl DerefMut for Pages {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.room[self.begin..self.end]
     }
 }
 
@@ -182,13 +220,14 @@ impl<C: FileClient> Worker<C> {
     async fn put_characters(&mut self) -> Result<BonniePhase, Failure> {
         let handle = self.open(Disposition::Create).await?;
         let mut measured = self.begin();
-        let mut buffer = vec![0; self.spec.stdio_bytes as usize];
+        let mut pages = Pages::new(self.spec.stdio_bytes);
+        let buffer: &mut [u8] = &mut pages;
         let (mut offset, mut filled) = (0, 0);
         for character in 0..self.spec.bytes {
             buffer[filled] = std::hint::black_box((character & 0x7f) as u8);
             filled += 1;
             if filled == buffer.len() {
-                self.write(&mut measured, handle, offset, &buffer).await?;
+                self.write(&mut measured, handle, offset, buffer).await?;
                 (offset, filled) = (offset + filled as u64, 0);
             }
         }
@@ -205,7 +244,7 @@ impl<C: FileClient> Worker<C> {
     async fn rewrite(&mut self) -> Result<BonniePhase, Failure> {
         let handle = self.open(Disposition::Open).await?;
         let mut measured = self.begin();
-        let mut chunk = vec![0; self.spec.chunk_bytes as usize];
+        let mut chunk = Pages::new(self.spec.chunk_bytes);
         let words = chunk.len() / WORD_BYTES;
         let (mut offset, mut word) = (0, 0);
         while self.read(&mut measured, handle, offset, &mut chunk).await? == chunk.len() {
@@ -223,7 +262,7 @@ impl<C: FileClient> Worker<C> {
         self.delete().await?;
         let handle = self.open(Disposition::Create).await?;
         let mut measured = self.begin();
-        let mut chunk = vec![0; self.spec.chunk_bytes as usize];
+        let mut chunk = Pages::new(self.spec.chunk_bytes);
         let words = chunk.len() / WORD_BYTES;
         for number in 0..self.spec.bytes / u64::from(self.spec.chunk_bytes) {
             change(&mut chunk, number as usize % words, 1);
@@ -239,7 +278,7 @@ impl<C: FileClient> Worker<C> {
     async fn get_characters(&mut self) -> Result<BonniePhase, Failure> {
         let handle = self.open(Disposition::Open).await?;
         let mut measured = self.begin();
-        let mut buffer = vec![0; self.spec.stdio_bytes as usize];
+        let mut buffer = Pages::new(self.spec.stdio_bytes);
         let mut seen = [0u64; 256];
         let mut offset = 0;
         loop {
@@ -261,7 +300,7 @@ impl<C: FileClient> Worker<C> {
     async fn read_chunks(&mut self) -> Result<BonniePhase, Failure> {
         let handle = self.open(Disposition::Open).await?;
         let mut measured = self.begin();
-        let mut chunk = vec![0; self.spec.chunk_bytes as usize];
+        let mut chunk = Pages::new(self.spec.chunk_bytes);
         let mut offset = 0;
         loop {
             let bytes = self.read(&mut measured, handle, offset, &mut chunk).await?;
@@ -337,7 +376,7 @@ async fn seek<C: FileClient>(
     let mut random = Xoshiro256PlusPlus::seed_from_u64(worker.spec.seed ^ u64::from(number) << 32);
     seeks.gate.pass(&mut worker.client).await?;
     let mut measured = worker.begin();
-    let mut chunk = vec![0; chunk_bytes as usize];
+    let mut chunk = Pages::new(chunk_bytes);
     let mut done = 0;
     while seeks.taken.fetch_add(1, Ordering::Relaxed) < worker.spec.seeks {
         let offset = random.next_u64() % chunks * u64::from(chunk_bytes);

@@ -59,9 +59,15 @@ impl<C: FileClient> Cache<C> {
         Ok(written)
     }
 
+    /// By close-to-open rules a handle that may only write is kept, too, as Linux's NFS client keeps one: nothing that the
+    /// server grants depends on it. `keep` reads nothing through it.
     fn keeps_writes_of(&self, open: &OpenHandle) -> bool {
-        // A page that is written in part is read first, which a handle to write alone doesn't allow.
-        open.access == Access::ReadWrite && self.tables.file(open.file).keeps_writes()
+        let may = match open.access {
+            Access::ReadWrite => true,
+            Access::Write => self.options.policy.rules().is_some(),
+            _ => false,
+        };
+        may && self.tables.file(open.file).keeps_writes()
     }
 
     /// XP's way of getting room for a file that grows past what the server keeps for it: one byte at the new end, then
@@ -121,6 +127,10 @@ impl<C: FileClient> Cache<C> {
                 self.put(open.file, offset, data);
                 self.write_behind(open.file, page_of(end)).await?;
                 return Ok(true);
+            }
+            if open.access == Access::Write {
+                // A page that is written in part is read first, which this handle doesn't allow.
+                return Ok(false);
             }
             self.fetch(open.wire, open.file, &edges).await?;
             self.settle().await?;

@@ -317,3 +317,47 @@ fn a_file_that_was_deleted_and_made_anew_is_another() {
         other.finish().await;
     });
 }
+
+#[test]
+fn a_handle_that_may_only_write_keeps_its_writes_and_the_close_makes_them_durable() {
+    with_two(|server, mut one, mut other| async move {
+        let made = one.try_open("g", Access::Write, Disposition::Create).await;
+        let handle = made.unwrap().unwrap();
+        let data: Vec<u8> = (0..9000).map(|place: u32| (place % 251) as u8).collect();
+        for (part, piece) in data.chunks(1000).enumerate() {
+            one.write(handle, part as u64 * 1000, piece).await;
+        }
+        assert_eq!(passed(&server), ["create"]);
+        one.close(handle).await;
+        assert_eq!(passed(&server), ["write 0+9000", "flush", "close"]);
+        server.borrow_mut().start_anew();
+        assert_eq!(server.borrow().content("g"), Some(&data[..]));
+        let handle = other.open("g").await;
+        assert_eq!(other.read(handle, 0, 9000).await, data);
+        one.finish().await;
+        other.finish().await;
+    });
+}
+
+#[test]
+fn a_handle_that_may_only_write_reads_nothing_to_write_a_part_of_a_page() {
+    with_two(|server, mut one, _| async move {
+        let opened = one.try_open("f", Access::Write, Disposition::Open).await;
+        let handle = opened.unwrap().unwrap();
+        one.write(handle, 4, b"news").await;
+        assert_eq!(passed(&server), ["open", "write 4+4"]);
+        // Nothing is kept of it that could be sent again, so the server may not lose it.
+        server.borrow_mut().start_anew();
+        assert_eq!(server.borrow().content("f"), Some(&b"old news.."[..]));
+        // What covers all that the server has is kept, before and after a part.
+        one.write(handle, 0, &[1; 5000]).await;
+        assert_eq!(passed(&server), [""; 0]);
+        one.write(handle, 4990, b"more of it").await;
+        assert_eq!(passed(&server), [""; 0]);
+        one.close(handle).await;
+        assert_eq!(passed(&server), ["write 0+5000", "flush", "close"]);
+        let content = server.borrow().content("f").map(<[u8]>::to_vec);
+        assert_eq!(content, Some([&[1; 4990][..], b"more of it"].concat()));
+        one.finish().await;
+    });
+}
