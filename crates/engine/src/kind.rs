@@ -174,6 +174,11 @@ pub(crate) trait Work: Send + Sync + Debug {
         Ok(())
     }
 
+    /// The connections that so many clients with so many threads each have at once, at most.
+    fn connections(&self, clients: usize, threads: usize) -> usize {
+        clients * threads
+    }
+
     /// Puts the clients of one engine thread on its loop. Each of them arrives at the thread's start.
     fn seat_clients(&self, thread: &Rc<EngineThread>);
 

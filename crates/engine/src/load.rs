@@ -94,7 +94,8 @@ impl Load {
     /// Where this process may not have enough file descriptors.
     pub fn start(prepared: &PreparedMix) -> Result<Self, LoadError> {
         let mix = prepared.mix();
-        raise_file_limit(mix.streams_here() as u64)?;
+        let connections = prepared.work().connections(mix.part.clients, mix.threads);
+        raise_file_limit(connections as u64)?;
         let threads = mix.threads_here();
         let (sender, parts) = channel();
         let shared = Arc::new(Shared {

@@ -142,11 +142,6 @@ impl Mix {
         self.pace == (Pace::Closed { think_ns: 0 }) && self.max_rate_per_s.is_none()
     }
 
-    /// Request streams of this process.
-    pub(crate) fn streams_here(&self) -> usize {
-        self.part.clients * self.threads
-    }
-
     /// Engine threads of this process: never one without a client.
     pub(crate) fn threads_here(&self) -> usize {
         self.engine_threads.clamp(1, self.part.clients)

@@ -135,6 +135,13 @@ pub(crate) struct WebClientOptions {
     pub receive_buffer_bytes: usize,
 }
 
+impl WebClientOptions {
+    /// The connections of a client with so many threads: several may share one.
+    fn connections_of_client(&self, threads: usize) -> usize {
+        threads.div_ceil(self.streams.or(self.pipeline).unwrap_or(1).max(1))
+    }
+}
+
 /// How clients use TLS.
 #[derive(Debug, Clone)]
 pub(crate) struct Tls {
@@ -439,6 +446,11 @@ impl Work for WebWork {
         &self.classes
     }
 
+    fn connections(&self, clients: usize, threads: usize) -> usize {
+        let targets = 1 + usize::from(self.secure.is_some());
+        clients * self.options.connections_of_client(threads) * targets
+    }
+
     fn advice(&self, failure: &Failure) -> Option<&'static str> {
         dyno_http::advice(failure)
     }
@@ -478,5 +490,32 @@ impl Work for WebWork {
             (Some(tls), ..) => self.seat_over(thread, move |seat| seat.secure(&dialer, &tls)),
         }
         thread.start.arrive(thread.clients().len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_share_a_connection_need_one_together() {
+        let options = WebClientOptions {
+            version: Version::Http11,
+            streams: None,
+            pipeline: None,
+            keep_alive: true,
+            reset: false,
+            fresh_sockets: false,
+            receive_buffer_bytes: 1,
+        };
+        assert_eq!(options.connections_of_client(100), 100);
+        let shared = |streams, pipeline| WebClientOptions {
+            streams,
+            pipeline,
+            ..options
+        };
+        assert_eq!(shared(Some(100), None).connections_of_client(100), 1);
+        assert_eq!(shared(Some(100), None).connections_of_client(101), 2);
+        assert_eq!(shared(None, Some(8)).connections_of_client(20), 3);
     }
 }
