@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ from serverdyno.fleet.folder import CONTROLLER
 from serverdyno.fleet.up import scheduler_process
 from serverdyno.plan.model import GeneratorPlan, Mix, Plan, RunKey, ServerPlan, Suite
 from serverdyno.runner.create import create_experiment
+from serverdyno.servers.abandoned import AGE_S
 from serverdyno.store.experiment import Experiment
 from test_runner import Listener, carried_out
 
@@ -223,11 +225,22 @@ def test_down_ends_nodes_and_scheduler(home: Home, tmp_path: Path) -> None:
         assert scheduler_process(fleet.folder) is None
 
 
-def test_a_node_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+def test_a_node_that_is_interrupted_leaves_nothing_and_the_next_takes_away_what_a_killed_one_left(
+    own_tmpdir: Path, tmp_path: Path
+) -> None:
     with running_fleet(tmp_path / "lab", ("a",)) as fleet:
+        fleet.nodes["a"].kill()
+        fleet.nodes["a"].wait(PATIENCE_S)
+        [left] = own_tmpdir.glob("serverdyno-node-*")
+        long_ago_s = time.time() - 2 * AGE_S
+        for path in (left, *left.iterdir()):
+            os.utime(path, (long_ago_s, long_ago_s))
+        fleet.start_nodes(["a"])
+        assert not left.exists()
         node = fleet.nodes["a"]
         os.kill(node.pid, signal.SIGINT)
         assert node.wait(PATIENCE_S) == 0
         command = [*DYNO, "fleet", "status", str(fleet.path)]
         status = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
         assert status.returncode == 1
+        assert list(own_tmpdir.glob("serverdyno-node-*")) == []

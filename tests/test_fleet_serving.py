@@ -28,6 +28,11 @@ SERVERS = [
     ServerPlan(server=name, node="s", settings={} if name == "reference" else {"access_log": True})
     for name in [*INSTALLED[:1], "reference"]
 ]
+TEAM = ServerPlan(
+    server="team",
+    node="s",
+    settings={"back": "lighttpd", "dynamic": "in-process", "front_settings": {"access_log": True}},
+)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +77,8 @@ class Witness(Listener):
 def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_asked(
     fleet: RunningFleet, tmp_path: Path
 ) -> None:
-    folder, witness = planned(tmp_path / "e", fleet.path, SERVERS), Witness(fleet)
+    servers = [*SERVERS, *([TEAM] if {"nginx", "lighttpd"} <= set(INSTALLED) else [])]
+    folder, witness = planned(tmp_path / "e", fleet.path, servers), Witness(fleet)
     assert carried_out(folder, witness), witness.failures
     assert witness.seen == {"s"}
     assert below(fleet, "s") == []
@@ -84,8 +90,11 @@ def test_servers_run_on_their_node_are_measured_there_and_count_what_the_others_
         assert record.server_rss_bytes is not None and record.server_rss_bytes > 2**20
     for note in experiment.run_notes().values():
         assert note.requests_by_server_count == note.requests_answered
+        if note.cpu_by_member_s:  # of the team, the one with several members
+            assert note.cpu_by_member_s.keys() == {"front nginx", "back lighttpd"}
+            assert note.cpu_by_member_s["front nginx"]
     described = experiment.disclosure()["servers"]
-    assert {each["server"] for each in described.values()} == {plan.server for plan in SERVERS}
+    assert {each["server"] for each in described.values()} == {plan.server for plan in servers}
     for each in described.values():
         assert each["notes"][0] == "Runs on node s of the fleet."
     assert {each["address"] for each in experiment.disclosure()["fleet"]["serving"]} == {"127.0.0.1"}
@@ -135,9 +144,11 @@ def test_a_lost_server_node_fails_the_run_takes_the_server_with_it_and_is_resume
 
 
 def test_a_plan_says_everything_that_is_wrong_with_a_node_at_once() -> None:
-    text = 'name = "p"\nsuite = "quick-static"\n[[servers]]\nserver = "team"\nnode = "s"\naddress = "here"\n'
+    text = (
+        'name = "p"\nsuite = "quick-static"\n[[servers]]\nserver = "varnish"\nnode = "s"\naddress = "here"\n'
+    )
     with pytest.raises(PlanError) as found:
         parse_plan(text, "plan", settings_types())
     told = "\n".join(found.value.problems)
-    for words in ("the plan names none", "team can't run there", '"here" is no address'):
+    for words in ("the plan names none", "varnish can't run there", '"here" is no address'):
         assert words in told, words

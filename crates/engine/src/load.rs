@@ -20,8 +20,6 @@ use std::time::{Duration, Instant};
 
 /// File descriptors that the process needs beside its connections.
 const SPARE_FILES: u64 = 64;
-/// Before the start an engine thread stays on its CPU for so long: to be woken takes milliseconds where others want it.
-const AWAKE_BEFORE_START_NS: u64 = 2_000_000;
 
 /// Why a mix could not be run.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -243,7 +241,7 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
     let live = shared.lives[number].clone();
     let thread = EngineThread::new(&shared.mix, number, start, shared.work.classes(), live)?;
     shared.work.seat_clients(&thread);
-    thread.executor.spawn(meter(thread.clone(), shared.clone()));
+    thread.executor.spawn(meter(thread.clone()));
     thread.executor.run(|| shared.stop.load(Ordering::Relaxed))?;
     let source_addresses = thread.dialer.get().map_or(0, |dialer| dialer.source_addresses());
     let mut tally = thread.tally.borrow_mut();
@@ -253,16 +251,10 @@ fn run_engine_thread(shared: &Arc<Shared>, number: usize, start: Arc<Start>) -> 
     Ok(tally.finish(source_addresses, |failure| shared.work.advice(failure)))
 }
 
-/// Starts the engine thread on time, and takes its own figures at the borders of the window.
-async fn meter(thread: Rc<EngineThread>, shared: Arc<Shared>) {
+/// Takes the engine thread's own figures at the borders of the window.
+async fn meter(thread: Rc<EngineThread>) {
     let executor = &thread.executor;
     let start_ns = thread.start.wait(executor).await;
-    executor
-        .sleep_until(start_ns.saturating_sub(AWAKE_BEFORE_START_NS))
-        .await;
-    while monotonic_ns() < start_ns && !shared.stop.load(Ordering::Relaxed) {
-        std::hint::spin_loop();
-    }
     let window = thread.mix.window;
     executor.sleep_until(start_ns + window.opens_ns()).await;
     let (before, delayed_ns) = (thread_cpu(), run_delay_ns());

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
+import shutil
 import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from distributed import Worker as DaskWorker
@@ -26,6 +30,7 @@ from serverdyno.fleet.folder import NodeFolder, host_and_port
 from serverdyno.fleet.lease import LEASE_S
 from serverdyno.fleet.pipe import refusal
 from serverdyno.fleet.worker import Worker
+from serverdyno.servers import abandoned
 
 LEASE_LOOK_S = 0.5
 JOIN_S = 20.0
@@ -126,6 +131,7 @@ async def _stay(
         loop.add_signal_handler(number, end.set)
     while not end.is_set():
         try:
+            abandoned.sweep_once()
             await asyncio.to_thread(link.check, folder.at, folder.path)
             await _join(folder, refused, end, say)
         except link.NobodyThere:
@@ -136,6 +142,18 @@ async def _stay(
             await asyncio.wait([asyncio.ensure_future(end.wait())], timeout=AGAIN_S)
 
 
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """A directory for Dask, marked, so that it is swept where this node is killed."""
+    directory = Path(tempfile.gettempdir()) / f"serverdyno-node-{secrets.token_hex(8)}"
+    directory.mkdir(mode=0o700)
+    try:
+        abandoned.mark(directory)
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 async def _join(
     folder: NodeFolder,
     refused: dask_settings.RefusedConnections,
@@ -143,7 +161,7 @@ async def _join(
     say: Callable[[str], None],
 ) -> None:
     """Be a member until the scheduler goes or `end` is set."""
-    with tempfile.TemporaryDirectory(prefix="serverdyno-node-") as scratch:
+    with _scratch() as scratch:
         node = FleetNode(
             folder.address,
             refused=refused,
@@ -154,7 +172,7 @@ async def _join(
             memory_limit=0,
             dashboard=False,
             security=dask_settings.security(folder.path),
-            local_directory=scratch,
+            local_directory=str(scratch),
             death_timeout=JOIN_S,
         )
         async with node:

@@ -1,4 +1,4 @@
-"""A team: a front that clients speak to, and one or more servers behind it, all on this machine.
+"""A team: a front that clients speak to, and one or more servers behind it, all on one machine.
 
 As TUX before Apache in VeriTest 2003, appendix C: the front serves what it can (its documents, its cache) and hands the
 rest on. Before load it is proven which server and port makes the dynamic page behind the front, in the clear and over
@@ -36,8 +36,6 @@ OF_THE_TEAM = ("tls", "also_clear", "tls_min_version", "tls_max_version", "tls_r
 
 class TeamSettings(WebSettings):
     """What can be varied. Settings of TLS are those of the member that speaks it."""
-
-    listens_elsewhere: ClassVar[bool] = False
 
     front: Literal["nginx", "haproxy", "varnish", "reference"] = Field(
         default="nginx",
@@ -159,8 +157,10 @@ class Team:
         }
 
     def listen_on(self, address: str) -> None:
-        """Raises UserError."""
-        raise UserError(f"the server {self.name} can't be given the address {address}")
+        """The front does, if it is nginx: a proxy has no document that gives consent. Raises UserError."""
+        if self.settings.tls_by == "back":
+            raise UserError("a team that others reach speaks TLS at its front: leave tls_by out")
+        self.front.listen_on(address)
 
     def prepare(self) -> None:
         """Those behind first: the front's configuration has their ports, so it is written in `ready`."""
