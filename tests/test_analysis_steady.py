@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import steadiness
 from serverdyno.analysis.steady import drifts
 
 Window = list[int]
@@ -56,3 +57,13 @@ def test_what_has_no_two_halves_with_noise_is_not_judged(window: Window) -> None
 
 def test_a_second_in_the_middle_is_in_neither_half() -> None:
     assert drifts([[100, 101, 9_000, 100, 101]]) == [None]
+
+
+@pytest.mark.parametrize("seconds", [4, 10])
+def test_noise_that_resembles_itself_is_told_by_tenths_of_a_second_and_not_by_seconds(seconds: int) -> None:
+    """Why bins are of a second."""
+    steady = steadiness.Windows(seconds, noise=0.06, memory_s=0.3)
+    assert steadiness.told(steady, 1, 100) > 0.15
+    assert steadiness.told(steady, 10, 100) < 0.04
+    falling = steadiness.Windows(seconds, noise=0.03, memory_s=0.3, drop=0.15)
+    assert steadiness.told(falling, 10, 100) > 0.9

@@ -16,6 +16,7 @@ from file_server import PATIENCE_S
 from serverdyno import _native, suites
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.model import Suite
+from serverdyno.report.build import build_from, source_of
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.invariants import contradictions
 from serverdyno.report.figures.open_load import unaccounted
@@ -224,13 +225,25 @@ def test_an_experiment_runs_from_plan_to_report(
     assert done.returncode == 0, done.stdout + done.stderr
     with Experiment.open(tmp_path / "e") as kept:
         records = kept.mixes()
+        made = build_from(source_of(kept))
     assert len(records) == 2
     for record in records:
         assert record.errors == [] and record.operations > 0
         assert contradictions(record, None, closed=not rest) == []
         assert unaccounted(record) == 0
-    if rest:
-        assert "Response time by offered rate" in done.stdout
+    if not rest:
+        return
+    assert "Response time by offered rate" in done.stdout
+    # What was answered is in operations, as what came, and not in Mbit/s as throughput of files.
+    [table] = [each for each in made.tables if each.key == "open"]
+    came, answered = (
+        next(place for place, column in enumerate(table.columns) if column.label == name)
+        for name in ("Came", "Answered")
+    )
+    assert table.columns[came].unit == table.columns[answered].unit == "operations/s"
+    for row in table.rows:
+        rates = [float(row[place].text.split()[0].replace(",", "")) for place in (came, answered)]
+        assert rates[1] == pytest.approx(rates[0], rel=0.1)
 
 
 def problems(**changes: Any) -> str:

@@ -29,7 +29,8 @@ class Feed:
     def __init__(self, inner: Progress, head: ExperimentHead, folder: str, done: list[MixRecord]) -> None:
         self._inner = inner
         self._lock = threading.Lock()
-        self._terms, self._axis = head.suite.work.terms, axis_of(head.suite.axis)
+        self._terms = head.suite.work.terms
+        self._axis = axis_of(head.suite.axis, self._terms.operation)
         self._events: list[Event] = []
         self._now: Event = {}
         self._rate = PresentRate()

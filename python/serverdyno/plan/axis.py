@@ -6,7 +6,7 @@ Clients of a closed load, the offered rate of an open one. Not for: how a suite'
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, get_args
 
 from serverdyno import wording
@@ -67,6 +67,16 @@ _AXES: dict[AxisName, Axis] = {axis.name: axis for axis in (CLIENTS, RATE)}
 assert set(_AXES) == set(get_args(AxisName))
 
 
-def axis_of(name: AxisName) -> Axis:
-    """Return the axis called `name`."""
-    return _AXES[name]
+def axis_of(name: AxisName, operation: str = "request") -> Axis:
+    """Return the axis called `name`. `operation`: what comes at a rate."""
+    axis = _AXES[name]
+    if axis is not RATE or operation == "request":
+        return axis
+    unit = f"{operation}s/s"
+    return replace(
+        axis,
+        noun=f"{operation}/s offered",
+        nouns=f"{unit} offered",
+        title=f"Offered rate, {unit}",
+        heading=("Offered rate", unit),
+    )

@@ -130,6 +130,7 @@ class Files(Work[FilesSettings]):
         "operation, not a request, and stands under errors. The server's count: from its own counters; "
         f"{wording.NOTHING} where it keeps none.",
         clients_left_note="Throughput counts nothing of who left, whatever it had done before.",
+        server_of_arrivals="client",
     )
 
     def problems(

@@ -96,6 +96,8 @@ class Terms:
     """What the columns "Answered", "Failed" and "The server's count" of the table of runs are."""
     clients_left_note: str
     """What throughput does with a client that left; may be empty."""
+    server_of_arrivals: str = "connection"
+    """What carries out operations that come at a rate of their own."""
 
     def span(self, low: float, high: float) -> str:
         """`8,100 to 8,146`; one figure where both are written the same."""
@@ -108,9 +110,14 @@ class Terms:
         return f"{self.operation}s"
 
     @property
+    def rate_unit(self) -> str:
+        """Of rates of operations: `requests/s`."""
+        return f"{self.operations}/s"
+
+    @property
     def throughput_counts_operations(self) -> bool:
         """Whether throughput is in operations, so that a ceiling or a bound of operations is a level of it."""
-        return self.unit == f"{self.operations}/s"
+        return self.unit == self.rate_unit
 
 
 class Work(HasSettings[SettingsT]):

@@ -250,7 +250,7 @@ def compute(source: Source) -> Results:
     cpus = {found.name: len(found.cpus) or None for found in source.head.configurations}
     return Results(
         work=source.head.suite.work,
-        axis=axis_of(source.head.suite.axis),
+        axis=axis_of(source.head.suite.axis, source.head.suite.work.terms.operation),
         configurations=tuple(_configuration(source, name, used) for name in source.configuration_names),
         used=tuple(used),
         left_out=tuple(left_out),
@@ -299,7 +299,7 @@ def _configuration(source: Source, name: str, used: Sequence[MixRecord]) -> Conf
         len(cpus) or None,
         len(source.head.plan.generator.cpus) or None,
         suite.work.terms,
-        axis_of(suite.axis),
+        axis_of(suite.axis, suite.work.terms.operation),
         suite.timeout_s * 1000,
     )
     mixes = tuple(_mix(by_mix[index], given) if by_mix[index] else None for index in indices)

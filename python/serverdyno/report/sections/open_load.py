@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from serverdyno import wording
+from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.equal_rate import QUANTILE, AtEqualRate, change_percent
 from serverdyno.report.figures.histograms import QUANTILE_NAMES
 from serverdyno.report.figures.results import MixFigures, Results
@@ -38,28 +39,37 @@ def table(results: Results, basis: str) -> Table:
         for mix in result.finished
         if mix.open is not None
     )
+    terms = results.terms
+    one = f"{'an' if terms.operation[0] in 'aeiou' else 'a'} {terms.operation}"
     columns = (
         NAME,
         level_column(results.axis),
-        Column("Came", "requests/s"),
-        Column("Answered", "requests/s"),
+        Column("Came", terms.rate_unit),
+        Column("Answered", terms.rate_unit),
         *(Column(name, "ms") for name in QUANTILE_NAMES),
-        Column("Waited", "for a connection"),
-        Column("Dropped", "requests"),
-        Column("Overdue", "requests"),
+        Column("Waited", f"for a {terms.server_of_arrivals}"),
+        Column("Dropped", terms.operations),
+        Column("Overdue", terms.operations),
         Column("Errors"),
         Column("Sent late", "p99, ms"),
         Column("n", "runs"),
     )
     notes = (
-        "Response times count from when a request came, whether a connection was free or not. Dropped requests count "
-        "as slower than every answer in percentiles.",
-        "Overdue: came before the end of the mix, and no connection came to them. Sent late: how much later than it "
-        "could the generator sent a request.",
+        f"Response times count from when {one} came, whether a {terms.server_of_arrivals} was free or not. Dropped "
+        f"{terms.operations} count as slower than every answer in percentiles.",
+        f"Overdue: came before the end of the mix, and no {terms.server_of_arrivals} came to them. Sent late: how much "
+        f"later than it could the generator sent {one}.",
         *mark_notes(frozenset().union(*(result.marks for result in results.configurations))),
     )
     title = "Response time by offered rate"
     return Table("open", 0, title, basis, columns, rows, notes, key_columns=2)
+
+
+def _answered_cell(mix: MixFigures, terms: Terms) -> Cell:
+    """Operations a second, in whatever throughput is counted."""
+    if terms.throughput_counts_operations:
+        return spread_cell(mix.throughput, terms.written)
+    return spread_cell(mix.second, terms.second_written)
 
 
 def _row(name: str, mix: MixFigures, results: Results) -> tuple[Cell, ...]:
@@ -71,7 +81,7 @@ def _row(name: str, mix: MixFigures, results: Results) -> tuple[Cell, ...]:
         Cell(name),
         Cell(f"{mix.level:,}", marks=letters(mix.marks)),
         Cell(wording.rate(found.arrived_s)),
-        spread_cell(mix.throughput, results.terms.written),
+        _answered_cell(mix, results.terms),
         *(Cell(wording.significant(value)) for value in percentiles),
         Cell(wording.share(found.waited_share)),
         Cell(f"{found.dropped:,}"),

@@ -141,7 +141,9 @@ def _mix(source: Source) -> str:
     mixes = source.head.mixes
     clients = wording.listing(list(dict.fromkeys(f"{mix.clients:,}" for mix in mixes)))
     rates = [f"{mix.rate_per_s:,}" for mix in mixes if mix.rate_per_s is not None]
-    offered = [f"Offered: {wording.listing(rates)} requests/s."] if rates else []
+    offered = (
+        [f"Offered: {wording.listing(rates)} {source.head.suite.work.terms.rate_unit}."] if rates else []
+    )
     threads = sorted({mix.threads for mix in mixes})
     parts = [
         *offered,

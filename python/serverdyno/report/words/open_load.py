@@ -8,6 +8,7 @@ from serverdyno import wording
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
 from serverdyno.analysis.trust import HIDDEN_SPEED, Mark, hidden_speed, waiting_share
+from serverdyno.protocols.work import Terms
 from serverdyno.report.figures.equal_rate import QUANTILE, AtEqualRate, change_percent, undecided
 from serverdyno.report.figures.histograms import MEDIAN, QUANTILES
 from serverdyno.report.figures.results import ConfigurationResult, MixFigures, Results
@@ -16,14 +17,14 @@ from serverdyno.report.source import Source
 from serverdyno.store.head import PeakNote
 
 LOAD = (
-    "Requests come at a rate of their own, {law}, whatever becomes of those before them. {connections} serve them. A "
-    "request that finds no connection free waits for one, and response time counts from when it came (Tene, How NOT to "
+    "{Operations} come at a rate of their own, {law}, whatever becomes of those before them. {connections} serve them. "
+    "{One} that finds no {connection} free waits for one, and response time counts from when it came (Tene, How NOT to "
     "measure latency). At most {queue} may wait; what comes then is dropped, and counts as slower than every answer."
 )
 PEAKS = (
-    "Rates are {percents} % of the lowest peak, {lowest} requests/s of {name}. Every configuration is offered the same "
-    "ones, since response times compare at equal rate alone. Peaks, by a closed load of {connections} connections "
-    "before the runs, in a window of {window}: {listed} requests/s."
+    "Rates are {percents} % of the lowest peak, {lowest} {unit} of {name}. Every configuration is offered the same "
+    "ones, since response times compare at equal rate alone. Peaks, by a closed load of {connections} "
+    "before the runs, in a window of {window}: {listed} {unit}."
 )
 MOST_NAMED = 4
 """Points in one sentence."""
@@ -34,10 +35,13 @@ def load(source: Source) -> str:
     """The line of the methodology on how load is made."""
     suite = source.head.suite
     assert suite.open is not None  # the caller looked
-    connections = suite.clients[-1] * suite.threads
+    connections, terms = suite.clients[-1] * suite.threads, suite.work.terms
     return LOAD.format(
+        Operations=terms.operations.capitalize(),
+        One=f"{'An' if terms.operation[0] in 'aeiou' else 'A'} {terms.operation}",
         law=LAWS[suite.open.law],
-        connections=wording.plural(connections, "connection"),
+        connections=wording.plural(connections, terms.server_of_arrivals),
+        connection=terms.server_of_arrivals,
         queue=f"{suite.open.queue:,}",
     )
 
@@ -52,11 +56,13 @@ def peaks(source: Source) -> str:
         [f"{peak.configuration} {wording.rate(peak.requests_s)}{_hidden(peak)}" for peak in found.peaks]
     )
     percents = wording.listing([f"{percent}" for percent in found.percents])
+    terms = source.head.suite.work.terms
     return PEAKS.format(
         percents=percents,
         lowest=wording.rate(lowest.requests_s),
         name=lowest.configuration,
-        connections=lowest.connections,
+        connections=wording.plural(lowest.connections, terms.server_of_arrivals),
+        unit=terms.rate_unit,
         window=wording.seconds(lowest.window_s),
         listed=listed,
     )
@@ -80,9 +86,10 @@ def verdict(results: Results, pairs: Sequence[AtEqualRate]) -> str:
     if not counted:
         return f"There is no result: no {results.terms.operation} succeeded."
     if len(results.configurations) == 1:
-        return _kept(counted[0])
+        return _kept(counted[0], results.terms)
     proven = [(pair, level) for pair in pairs for level in pair.found if level.proven]
-    said = [_behind(result) for result in results.configurations if _behind(result)]
+    behind = [_behind(result, results.terms) for result in results.configurations]
+    said = [words for words in behind if words]
     if proven:
         pair, level = max(proven, key=lambda found: abs(change_percent(found[1].percent) or 0.0))
         faster, slower, gap = _gap(pair, level)
@@ -114,7 +121,7 @@ def _at(results: Results, pair: AtEqualRate, level: AtLevel) -> str:
     return mix.at
 
 
-def _kept(result: ConfigurationResult) -> str:
+def _kept(result: ConfigurationResult, terms: Terms) -> str:
     """`target kept up with 1,000 requests/s: p50 0.1 ms, p99 0.4 ms.`"""
     kept = [mix for mix in result.finished if mix.open and mix.open.kept_up]
     if not kept:
@@ -122,13 +129,14 @@ def _kept(result: ConfigurationResult) -> str:
             f"{result.name} kept up with no rate that was offered. Its response times say nothing but that."
         )
     best = kept[-1]
-    words = f"{result.name} kept up with {best.level:,} requests/s{_times(best)}."
-    return f"{words} {_behind(result)}".rstrip()
+    words = f"{result.name} kept up with {best.level:,} {terms.rate_unit}{_times(best)}."
+    return f"{words} {_behind(result, terms)}".rstrip()
 
 
-def _behind(result: ConfigurationResult) -> str:
+def _behind(result: ConfigurationResult, terms: Terms) -> str:
     behind = [f"{mix.level:,}" for mix in result.finished if mix.open and not mix.open.kept_up]
-    return f"{result.name} did not keep up with {wording.listing(behind)} requests/s." if behind else ""
+    rates = f"{wording.listing(behind)} {terms.rate_unit}"
+    return f"{result.name} did not keep up with {rates}." if behind else ""
 
 
 def _times(mix: MixFigures) -> str:
@@ -146,13 +154,14 @@ def sure(source: Source, results: Results) -> str:
     levels = [f"{results.axis.level(mix):,}" for mix in source.head.mixes]
     runs = max((len(source.repetitions_of(name)) for name in source.configuration_names), default=0)
     done = f"{len(results.used):,} of {source.planned_mixes:,} tests completed"
-    return f"Offered: {wording.listing(levels)} requests/s; {wording.plural(runs, 'repetition')} of each; {done}."
+    offered = f"{wording.listing(levels)} {results.terms.rate_unit}"
+    return f"Offered: {offered}; {wording.plural(runs, 'repetition')} of each; {done}."
 
 
 def findings(results: Results, pairs: Sequence[AtEqualRate], tables: dict[str, str]) -> tuple[Finding, ...]:
     """Each configuration, each pair, and how exactly the load was made."""
     found = [
-        Finding("Open load", _kept(result), f"{tables['open']}.")
+        Finding("Open load", _kept(result, results.terms), f"{tables['open']}.")
         for result in results.configurations
         if result.finished
     ]
@@ -182,7 +191,8 @@ def _schedule(results: Results, tables: dict[str, str]) -> list[Finding]:
     if not errors:
         return []
     limited = sum(Mark.GENERATOR_LIMITED in mix.marks for mix in results.mixes)
-    claim = f"Requests were sent at most {wording.significant(max(errors))} ms late (p99, at the worst rate)."
+    sent = results.terms.operations.capitalize()
+    claim = f"{sent} were sent at most {wording.significant(max(errors))} ms late (p99, at the worst rate)."
     if limited:
         claim += (
             f" In {limited:,} of {wording.plural(len(results.mixes), 'point')}, marked G, more than 9 % of "
