@@ -33,7 +33,7 @@ from serverdyno.store.records import MixRecord
 class TrialFigures:
     """One trial. `tails_ms`: of each bound of the objective, the percentile of all requests, where one that failed is
     slower than every answer; None: so many failed. `failed_share`: failed, dropped, or begun and not ended.
-    `answered_s`: requests/s. `late_ms`: the 99th percentile of the scheduling error; None: not known.
+    `answered_s`: operations/s. `late_ms`: the 99th percentile of the scheduling error; None: not known.
     """
 
     configuration: str
@@ -75,10 +75,14 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """All configurations, and each pair of which both have a figure: base, other, and the difference in capacity."""
+    """All configurations, and each pair of which both have a figure: base, other, and the difference in capacity.
+
+    `operations`: what is counted, as `requests`.
+    """
 
     objective: Objective
     within: capacity.Range
+    operations: str
     searched: tuple[Searched, ...]
     compared: tuple[tuple[str, str, AtLevel], ...] = ()
 
@@ -94,7 +98,7 @@ def capacities(source: Source) -> Capacities:
     """Return what the trials of an experiment found. Pairs are compared by `compared`."""
     suite = source.head.suite
     found = tuple(_searched(source, name) for name in source.configuration_names)
-    return Capacities(_objective(suite), _range(suite), found)
+    return Capacities(_objective(suite), _range(suite), suite.work.terms.operations, found)
 
 
 def by_rate(source: Source) -> Source:

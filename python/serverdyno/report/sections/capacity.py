@@ -31,9 +31,9 @@ def capacities(found: Capacities, basis: str) -> Table:
     rows = tuple(_row(each) for each in found.searched)
     columns = (
         NAME,
-        Column("Capacity", "requests/s"),
-        Column("95 % interval", "requests/s"),
-        Column("Held every time", "requests/s"),
+        Column("Capacity", f"{found.operations}/s"),
+        Column("95 % interval", f"{found.operations}/s"),
+        Column("Held every time", f"{found.operations}/s"),
         Column("Ended by", numeric=False),
         Column("Trials"),
         Column("n", "runs"),
@@ -74,8 +74,8 @@ def _trials(found: Capacities, basis: str) -> Table:
         NAME,
         Column("Run"),
         Column("Trial"),
-        Column("Offered rate", "requests/s"),
-        Column("Answered", "requests/s"),
+        Column("Offered rate", f"{found.operations}/s"),
+        Column("Answered", f"{found.operations}/s"),
         *(Column(tail.name, "of all, ms") for tail in found.objective.tails),
         Column("Failed"),
         Column("Sent late", "p99, ms"),
@@ -83,8 +83,8 @@ def _trials(found: Capacities, basis: str) -> Table:
     )
     marks = frozenset().union(*(trial.marks for each in found.searched for trial in each.trials))
     notes = (
-        "Percentiles are of all requests; one that failed is slower than every answer, and nothing stands where too "
-        "many failed. Failed: errors, dropped, and not answered.",
+        f"Percentiles are of all {found.operations}; one that failed is slower than every answer, and nothing stands "
+        "where too many failed. Failed: errors, dropped, and not answered.",
         *mark_notes(marks),
     )
     return Table("trials", 0, "Trials in their order", basis, columns, rows, notes, key_columns=3)

@@ -15,9 +15,9 @@ from serverdyno.report.words.answer import LIMITED_BY
 from serverdyno.report.words.verdicts import reason
 
 SEARCH = (
-    "The highest rate that holds {objective} is looked for between {lowest} and {highest} requests/s. The rate is "
+    "The highest rate that holds {objective} is looked for between {lowest} and {highest} {operations}/s. The rate is "
     "doubled until a trial fails; then each trial is at the median of what is known (QUEST, Watson and Pelli 1983). A "
-    "trial holds where the server kept up and each bound was met; a request that failed is slower than every answer. "
+    "trial holds where the server kept up and each bound was met; one that failed is slower than every answer. "
     "Capacity is the rate at which half of the trials hold. A search ends once half of its 95 % interval is within "
     "{precision:g} %, or after {most} trials."
 )
@@ -34,6 +34,7 @@ def search(suite: Suite) -> str:
         objective=suite.objective.words,
         lowest=f"{lowest:,}",
         highest=f"{highest:,}",
+        operations=suite.work.terms.operations,
         precision=suite.open.precision_percent,
         most=suite.open.most_trials,
     )
@@ -54,18 +55,17 @@ def claim(searched: Searched, found: Capacities) -> str:
         return f"{name}: no trial finished."
     if searched.ends == {End.LOWEST_FAILS}:
         words = f"{name} does not hold {found.objective.words} at the lowest rate allowed"
-        return f"{words}, {within.lowest_per_s:,} requests/s{_by_generator(searched, found)}."
+        return f"{words}, {within.lowest_per_s:,} {found.operations}/s{_by_generator(searched, found)}."
     if searched.ends == {End.HIGHEST_HOLDS}:
         return (
-            f"{name} still {holds} at the highest rate allowed, {within.highest_per_s:,} requests/s; its capacity "
-            "is at least that."
+            f"{name} still {holds} at the highest rate allowed, {within.highest_per_s:,} {found.operations}/s; its "
+            "capacity is at least that."
         )
     if searched.rate_per_s is None:
         return f"{name}: {_disagreement(searched)}, so there is no figure."
     least = "at least " if searched.by_generator else ""
-    words = (
-        f"{name} {holds} up to {least}{wording.rate(searched.rate_per_s)} requests/s ({interval(searched)})"
-    )
+    rate = f"{least}{wording.rate(searched.rate_per_s)} {found.operations}/s"
+    words = f"{name} {holds} up to {rate} ({interval(searched)})"
     return f"{words}{_by_generator(searched, found)}.{_budget(searched, found)}"
 
 
@@ -113,9 +113,8 @@ def findings(found: Capacities, tables: dict[str, str]) -> tuple[Finding, ...]:
         held = [of_run.held_per_s for of_run in each.estimates.values()]
         known = [rate for rate in held if rate is not None]
         if known and len(known) == len(held) and each.rate_per_s is not None:
-            words = (
-                f"{each.name} held it in every trial up to {min(known):,} requests/s: the rate to plan with."
-            )
+            rate = f"{min(known):,} {found.operations}/s"
+            words = f"{each.name} held it in every trial up to {rate}: the rate to plan with."
             said.append(Finding("Held every time", words, f"{tables['trials']}."))
     for base, other, level in found.compared:
         words = _gap(base, other, level, found) if level.proven else _no_gap(base, other, level)
@@ -152,16 +151,16 @@ def _by_generator(searched: Searched, found: Capacities) -> str:
         return ""
     failed = [trial for trial in searched.trials if not trial.held and Mark.GENERATOR_LIMITED in trial.marks]
     lowest = min(failed, key=lambda trial: trial.rate_per_s)
-    return f". The load generator, and not the server, may have been the limit: {_seen(lowest)}"
+    return f". The load generator, and not the server, may have been the limit: {_seen(lowest, found.operations)}"
 
 
-def _seen(trial: TrialFigures) -> str:
+def _seen(trial: TrialFigures, operations: str) -> str:
     parts = []
     if trial.late_ms is not None:
-        parts.append(f"it sent requests {wording.significant(trial.late_ms)} ms late (p99)")
+        parts.append(f"it sent {operations} {wording.significant(trial.late_ms)} ms late (p99)")
     if trial.generator_cpu_share >= BUSY_SHARE:
         parts.append(f"its busiest thread used {wording.share(trial.generator_cpu_share)} of a CPU")
-    return f"at {trial.rate_per_s:,} requests/s {wording.listing(parts) or 'its part of the times was large'}"
+    return f"at {trial.rate_per_s:,} {operations}/s {wording.listing(parts) or 'its part of the times was large'}"
 
 
 def _budget(searched: Searched, found: Capacities) -> str:
