@@ -6,12 +6,12 @@
 
 use crate::agreed::{certificate_key, CertificateKey};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::WebPkiServerVerifier;
+use rustls::client::{verify_server_name, WebPkiServerVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -30,8 +30,9 @@ impl std::error::Error for TrustError {}
 /// Whose certificates are accepted.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// Those that one of these authorities has signed.
-    Authorities(Arc<RootCertStore>),
+    /// Those that one of these authorities has signed, and the authorities themselves: whoever makes a certificate for
+    /// one server by `openssl req -x509` has made an authority.
+    Authorities(Arc<RootCertStore>, Arc<[CertificateDer<'static>]>),
     /// Any certificate, for any name: nothing is known of who answers.
     Anybody,
 }
@@ -42,9 +43,10 @@ impl Trust {
     /// # Errors
     /// Where it holds no certificate.
     pub fn of_pem(pem: &str) -> Result<Self, TrustError> {
-        let mut roots = RootCertStore::empty();
+        let (mut roots, mut given) = (RootCertStore::empty(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
             let certificate = certificate.map_err(|error| TrustError(format!("not PEM: {error}")))?;
+            given.push(certificate.clone());
             roots
                 .add(certificate)
                 .map_err(|error| TrustError(format!("a certificate can't be used: {error}")))?;
@@ -52,7 +54,7 @@ impl Trust {
         if roots.is_empty() {
             return Err(TrustError("there is no certificate in it".to_owned()));
         }
-        Ok(Self::Authorities(Arc::new(roots)))
+        Ok(Self::Authorities(Arc::new(roots), given.into()))
     }
 
     /// The authorities that this system trusts.
@@ -62,6 +64,7 @@ impl Trust {
     pub fn of_system() -> Result<Self, TrustError> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
+        let given = found.certs.clone().into();
         let (added, _) = roots.add_parsable_certificates(found.certs);
         if added == 0 {
             let why = found.errors.first().map(|error| format!(": {error}"));
@@ -70,17 +73,18 @@ impl Trust {
                 why.unwrap_or_default()
             )));
         }
-        Ok(Self::Authorities(Arc::new(roots)))
+        Ok(Self::Authorities(Arc::new(roots), given))
     }
 
     pub(crate) fn verifier(&self, provider: &Arc<CryptoProvider>) -> Result<Arc<Verifier>, TrustError> {
         let chains = match self {
             Self::Anybody => None,
-            Self::Authorities(roots) => Some(
-                WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone())
+            Self::Authorities(roots, given) => Some(Chains {
+                signed: WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone())
                     .build()
                     .map_err(|error| TrustError(error.to_string()))?,
-            ),
+                given: given.clone(),
+            }),
         };
         Ok(Arc::new(Verifier {
             chains,
@@ -88,6 +92,41 @@ impl Trust {
             known: Mutex::default(),
         }))
     }
+}
+
+/// What is accepted where authorities are given.
+#[derive(Debug)]
+struct Chains {
+    signed: Arc<WebPkiServerVerifier>,
+    given: Arc<[CertificateDer<'static>]>,
+}
+
+impl Chains {
+    fn verify(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let signed = self
+            .signed
+            .verify_server_cert(certificate, intermediates, name, ocsp_response, now);
+        match signed {
+            // Dates were found right before this is found. An authority that was given itself needs nobody's signature.
+            Err(Error::InvalidCertificate(CertificateError::Other(OtherError(why))))
+                if is_authority(&*why) && self.given.iter().any(|given| given == certificate) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)
+            }
+            other => other.map(drop),
+        }
+    }
+}
+
+fn is_authority(why: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(why.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
 /// A certificate that was looked at.
@@ -102,7 +141,7 @@ struct Known {
 #[derive(Debug)]
 pub(crate) struct Verifier {
     /// None: any chain will do.
-    chains: Option<Arc<WebPkiServerVerifier>>,
+    chains: Option<Chains>,
     provider: Arc<CryptoProvider>,
     known: Mutex<Option<Known>>,
 }
@@ -147,7 +186,7 @@ impl ServerCertVerifier for Verifier {
         }
         match &self.chains {
             Some(chains) => {
-                chains.verify_server_cert(certificate, intermediates, name, ocsp_response, now)?;
+                chains.verify(certificate, intermediates, name, ocsp_response, now)?;
             }
             // Its signatures have to verify all the same: it must be a certificate.
             None => drop(
@@ -187,5 +226,53 @@ impl ServerCertVerifier for Verifier {
         self.provider
             .signature_verification_algorithms
             .supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{date_time_ymd, BasicConstraints, CertificateParams, IsCa, KeyPair};
+
+    /// As `openssl req -x509` makes it: for one server, and an authority.
+    fn self_signed(until: i32) -> (CertificateDer<'static>, String) {
+        let mut parameters = CertificateParams::new(vec!["files.test".to_owned()]).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.not_before = date_time_ymd(1998, 1, 1);
+        parameters.not_after = date_time_ymd(until, 1, 1);
+        let made = parameters.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        (made.der().clone(), made.pem())
+    }
+
+    fn verified(pem: &str, shown: &CertificateDer<'_>, name: &str) -> Result<(), Error> {
+        let verifier = Trust::of_pem(pem)
+            .unwrap()
+            .verifier(&Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .unwrap();
+        let name = ServerName::try_from(name).unwrap();
+        verifier
+            .verify_server_cert(shown, &[], &name, &[], UnixTime::now())
+            .map(drop)
+    }
+
+    #[test]
+    fn a_certificate_that_signed_itself_is_trusted_where_it_was_given_and_as_itself_alone() {
+        let (certificate, pem) = self_signed(4000);
+        assert_eq!(verified(&pem, &certificate, "files.test"), Ok(()));
+        assert!(matches!(
+            verified(&pem, &certificate, "other.test"),
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+            ))
+        ));
+        let (other, _) = self_signed(4000);
+        assert!(verified(&pem, &other, "files.test").is_err());
+        let (past, pem) = self_signed(1999);
+        assert!(matches!(
+            verified(&pem, &past, "files.test"),
+            Err(Error::InvalidCertificate(
+                CertificateError::Expired | CertificateError::ExpiredContext { .. }
+            ))
+        ));
     }
 }
