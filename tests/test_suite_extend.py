@@ -75,8 +75,10 @@ def test_every_shipped_suite_can_grow_by_clients_and_its_file_is_the_suite(name:
 
 
 @pytest.mark.parametrize("name", suites.names())
-def test_every_suite_for_web_servers_can_grow_by_threads_and_one_for_files_is_refused(name: str) -> None:
-    if suites.load(name).work is DOCUMENTS:
+def test_every_suite_whose_clients_may_have_threads_grows_by_them_and_the_others_are_refused(
+    name: str,
+) -> None:
+    if suites.load(name).work is DOCUMENTS or suites.load(name).workload == "streams":
         assert check_grown(name, Growth.THREADS).clients == suites.load(name).clients
     else:
         with pytest.raises(PlanError, match="one thread"):
