@@ -40,7 +40,7 @@ setup: $(VENV)/.built ## Make the virtual environment and build the native modul
 servers: ## Install Apache, nginx, lighttpd and Samba from Debian's packages, where root and missing.
 	@tools/install-servers.sh
 
-demo: ## Measure three web servers, then Samba (as root); a report each, in about seven minutes with the build.
+demo: ## Measure three web servers, then Samba (as root); a report each, in about nine minutes with the build.
 	@echo "1/3 building, and installing Apache, nginx, lighttpd and Samba where they are missing (2 to 3 minutes)"
 	$(MAKE) --no-print-directory --jobs=2 setup servers
 	plan=$(DEMO_PLAN)
