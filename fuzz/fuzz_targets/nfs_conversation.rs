@@ -1,0 +1,92 @@
+//! What the targets of both versions of NFS do: calls of each kind, and bytes of a server in pieces.
+
+use dyno_files::{Access, Ask, Call, Disposition, Open, Reply, Stability};
+use dyno_nfs::session::{Conversation, Data, TransferSizes};
+use dyno_nfs::v4::State;
+use dyno_nfs::wire::Records;
+use std::collections::HashSet;
+
+pub const AGREED: TransferSizes = TransferSizes {
+    max_read_bytes: 64,
+    max_write_bytes: 64,
+    listing_bytes: 4096,
+};
+
+fn open(path: &str, disposition: Disposition) -> Call<'_> {
+    Call::Open(Open {
+        path,
+        access: Access::ReadWrite,
+        disposition,
+        directory: false,
+        delete_on_close: false,
+        ask: Ask::Nothing,
+    })
+}
+
+/// `session`: makes one, for a version that has sessions; such a client also locks and closes.
+pub fn converse(conversation: &mut Conversation, data: &[u8], session: Option<fn() -> State>) {
+    let mut records = Records::new(4096);
+    let calls = [
+        open("a", Disposition::Open),
+        open("d/b", Disposition::Create),
+        Call::Find {
+            directory: "d",
+            pattern: "a*",
+        },
+        Call::QuerySpace { directory: "" },
+        Call::Rename { from: "a", to: "c" },
+        Call::MakeDirectory { path: "e" },
+    ];
+    let mut now_ns = 0;
+    let mut told = HashSet::new();
+    for call in &calls {
+        let _ = conversation.begin(call, now_ns);
+    }
+    for piece in data.chunks(64) {
+        now_ns += 1_000_000_000;
+        while conversation.next_departure(now_ns).is_some() {}
+        let room = records.room();
+        let count = room.len().min(piece.len());
+        room[..count].copy_from_slice(&piece[..count]);
+        records.filled(count);
+        loop {
+            match conversation.receive(&mut records, now_ns) {
+                Ok(Some(ended)) => {
+                    assert!(told.insert(ended.id), "a call ends once");
+                    if let Data::Received(range) = &ended.data {
+                        assert!(range.end <= records.bytes().len());
+                    }
+                    if let Ok(Reply::Opened { handle, .. }) = ended.result {
+                        let data = [7; 64];
+                        let stability = Stability::Unstable;
+                        let _ = conversation.begin(
+                            &Call::Read {
+                                handle,
+                                offset: 0,
+                                bytes: 64,
+                            },
+                            now_ns,
+                        );
+                        let write = Call::Write {
+                            handle,
+                            offset: 0,
+                            data: &data,
+                            stability,
+                        };
+                        let _ = conversation.begin(&write, now_ns);
+                        let _ = conversation.begin(&Call::Flush { handle }, now_ns);
+                        if session.is_some() {
+                            let _ = conversation.begin(&Call::Lock { handle, offset: 0, bytes: 1 }, now_ns);
+                            let _ = conversation.begin(&Call::Close { handle }, now_ns);
+                        }
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        if let (Some(session), true) = (session, conversation.needs_session()) {
+            conversation.go_on_in(session());
+        }
+    }
+}
